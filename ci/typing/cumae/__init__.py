@@ -1,0 +1,1 @@
+../../../properties/front/__init__.py

@@ -1,0 +1,28 @@
+"""Triton kernels for what a serving engine tells its attention kernels, with thin torch launchers."""
+
+from cumae.gpu_impl.causal_windows import (
+    CausalWindows,
+    causal_windows,
+    write_causal_windows,
+    write_packed_causal_windows,
+)
+from cumae.gpu_impl.position_ids import position_ids, write_position_ids
+from cumae.gpu_impl.prefix_interleave import prefix_interleave, write_prefix_interleave
+from cumae.gpu_impl.sequence_layout import SequenceLayout, sequence_layout, write_sequence_layout
+from cumae.gpu_impl.slot_mapping import slot_mapping, write_slot_mapping
+
+__all__ = [
+    "CausalWindows",
+    "SequenceLayout",
+    "causal_windows",
+    "position_ids",
+    "prefix_interleave",
+    "sequence_layout",
+    "slot_mapping",
+    "write_causal_windows",
+    "write_packed_causal_windows",
+    "write_position_ids",
+    "write_prefix_interleave",
+    "write_sequence_layout",
+    "write_slot_mapping",
+]

@@ -1,0 +1,206 @@
+"""The range of key rows each prefill token attends to, as a Triton kernel."""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
+
+TOKENS_PER_TILE = 512
+
+
+class CausalWindows(NamedTuple):
+    """First and one-past-last key row of each token, int32 [T] each."""
+
+    ks: torch.Tensor
+    ke: torch.Tensor
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "window", "rank"])
+def _write_windows(
+    token_to_request: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    context_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    ks: tl.tensor,
+    ke: tl.tensor,
+    ks_stride: tl.tensor,
+    ke_stride: tl.tensor,
+    num_requests: tl.tensor,
+    num_tokens_padded: tl.tensor,
+    compress_ratio: tl.tensor,
+    window: tl.tensor,
+    world: tl.tensor,
+    rank: tl.tensor,
+    interleave: tl.tensor,
+    HAS_WINDOW: tl.constexpr,
+    IS_SHARDED: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    m_token = o_token < num_tokens_padded
+    i_request = tl.load(token_to_request + o_token, mask=m_token, other=-1)
+    m_live = (i_request >= 0) & (i_request < num_requests)
+    start = tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
+    stop = tl.load(cu_seqlens_q + 1 + i_request, mask=m_live, other=0)
+    # A map padded with 0 names request 0 in the padding too.
+    m_live = m_live & (start <= o_token) & (o_token < stop)
+    m_live = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
+    bound = tl.load(context_lens + i_request, mask=m_live, other=0) + o_token - start + 1
+    bound = tl.where(m_live, bound, 0)
+    first = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
+    num_keys = bound // compress_ratio
+    if IS_SHARDED:
+        tail = bound % (world * interleave) - rank * interleave
+        num_keys = bound // (world * interleave) * interleave + tl.minimum(tl.maximum(tail, 0), interleave)
+    stop = tl.where(m_live, first + num_keys, 0)
+    if HAS_WINDOW:
+        first += tl.maximum(bound - window, 0)
+    first = tl.where(m_live, first, 0)
+    row = o_token.to(tl.int64)
+    tl.store(ks + row * ks_stride, first.to(tl.int32), mask=m_token)
+    tl.store(ke + row * ke_stride, stop.to(tl.int32), mask=m_token)
+
+
+def write_causal_windows(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    compress_ratio: int,
+    window: int,
+    world: int,
+    rank: int,
+    interleave: int,
+    ks: torch.Tensor,
+    ke: torch.Tensor,
+) -> None:
+    """Write the key range of each token into ks and ke, int32 [T] of any stride; all T rows are written.
+
+    Inputs and meaning as in `causal_windows`. Neither synchronises nor allocates: it can be captured.
+    """
+    _check_inputs(
+        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
+        compress_ratio, window, world, rank, interleave,
+    )
+    device, num_tokens_padded = token_to_request.device, token_to_request.numel()
+    for name, output in (("ks", ks), ("ke", ke)):
+        check_tensor(name, output, (torch.int32,), (num_tokens_padded,), device, contiguous=False)
+        if num_tokens_padded > 1 and output.stride(0) < 1:
+            raise ValueError(f"{name}.stride() = {output.stride()}, must be >= 1")
+    if num_tokens_padded == 0:
+        return
+    with torch.cuda.device(token_to_request.get_device()):
+        _write_windows[(-(-num_tokens_padded // TOKENS_PER_TILE),)](
+            token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
+            ks, ke, ks.stride(0), ke.stride(0), context_lens.numel(), num_tokens_padded,
+            compress_ratio, window, world, rank, interleave,
+            HAS_WINDOW=window > 0, IS_SHARDED=world > 1, TILE=TOKENS_PER_TILE,
+        )
+
+
+def write_packed_causal_windows(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    compress_ratio: int,
+    window: int,
+    world: int,
+    rank: int,
+    interleave: int,
+    windows: torch.Tensor,
+) -> None:
+    """Write the key range of each token into windows int32 [2T], contiguous: ks at 2t, ke at 2t+1.
+
+    Inputs and meaning as in `causal_windows`. Neither synchronises nor allocates: it can be captured.
+    """
+    check_indices("token_to_request", token_to_request, None)
+    check_tensor("windows", windows, (torch.int32,), (2 * token_to_request.numel(),), token_to_request.device)
+    write_causal_windows(
+        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
+        compress_ratio, window, world, rank, interleave, windows[0::2], windows[1::2],
+    )
+
+
+def causal_windows(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    compress_ratio: int,
+    window: int,
+    world: int,
+    rank: int,
+    interleave: int,
+    num_prefill_tokens: int,
+) -> CausalWindows:
+    """Return the range of key rows [ks, ke) each token attends to, int32 [T] each.
+
+    token_to_request [T] (-1 means none), cu_seqlens_q, cu_seqlens_k [R+1], context_lens [R], each int32 or
+    int64; is_prefill [R] bool. cu_seqlens_k counts rows of the key buffer, compressed and scoped already.
+    For token i of prefill request b, with bound = context_lens[b] + i + 1: ks = cu_seqlens_k[b],
+    ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks; with world
+    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three is
+    in use.
+    Tokens of decodes and padding hold (0, 0). With num_prefill_tokens 0, a host number, both results are
+    empty and nothing is launched.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: FastDeploy#7598; the compressed rows of vllm#51252, the window of vllm#3385.
+
+    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])
+    >>> cu_seqlens_k, context_lens = torch.tensor([0, 5, 9, 12]), torch.tensor([3, 4, 0])
+    >>> is_prefill = torch.ones(3, dtype=torch.bool)
+    >>> windows = causal_windows(
+    ...     token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill, 1, 0, 1, 0, 1, 5
+    ... )
+    >>> windows.ks.tolist(), windows.ke.tolist()
+    ([0, 0, 9, 9, 9, 0], [4, 5, 10, 11, 12, 0])
+    """
+    _check_inputs(
+        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
+        compress_ratio, window, world, rank, interleave,
+    )
+    check_int("num_prefill_tokens", num_prefill_tokens, 0, token_to_request.numel())
+    length = token_to_request.numel() if num_prefill_tokens else 0
+    ks = torch.empty(length, dtype=torch.int32, device=token_to_request.device)
+    windows = CausalWindows(ks, torch.empty_like(ks))
+    if num_prefill_tokens:
+        write_causal_windows(
+            token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
+            compress_ratio, window, world, rank, interleave, *windows,
+        )
+    return windows
+
+
+def _check_inputs(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    compress_ratio: int,
+    window: int,
+    world: int,
+    rank: int,
+    interleave: int,
+) -> None:
+    check_indices("token_to_request", token_to_request, None)
+    device = token_to_request.device
+    check_indices("context_lens", context_lens, None, device)
+    num_requests = context_lens.numel()
+    check_indices("cu_seqlens_q", cu_seqlens_q, num_requests + 1, device)
+    check_indices("cu_seqlens_k", cu_seqlens_k, num_requests + 1, device)
+    check_tensor("is_prefill", is_prefill, (torch.bool,), (num_requests,), device)
+    check_int("compress_ratio", compress_ratio, 1)
+    check_int("window", window, 0)
+    check_shard(world, rank, interleave)
+    if (compress_ratio > 1) + (window > 0) + (world > 1) > 1:
+        values = f"({compress_ratio}, {window}, {world})"
+        raise ValueError(f"(compress_ratio, window, world) = {values}, must be at most one beside (1, 0, 1)")

@@ -1,0 +1,246 @@
+"""Contiguous keys of each request, cached prefix and new rows together, as a Triton kernel."""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_tensor
+from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
+
+# Tuned together: one program copies ROWS rows in passes of COLUMNS words of up to 8 bytes.
+ROWS = 64
+COLUMNS = 32
+NUM_WARPS = 4
+
+
+@triton.jit(
+    do_not_specialize=[
+        "num_requests", "num_new_rows", "num_blocks", "capacity", "table_width", "table_row_stride",
+    ]
+)
+def _copy_rows(
+    cache: tl.tensor,
+    new_rows: tl.tensor,
+    block_table: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    context_lens: tl.tensor,
+    keys: tl.tensor,
+    num_requests: tl.tensor,
+    num_new_rows: tl.tensor,
+    num_blocks: tl.tensor,
+    block_size: tl.tensor,
+    capacity: tl.tensor,
+    width: tl.tensor,
+    table_width: tl.tensor,
+    table_row_stride: tl.tensor,
+    table_column_stride: tl.tensor,
+    cache_block_stride: tl.tensor,
+    cache_row_stride: tl.tensor,
+    new_row_stride: tl.tensor,
+    key_row_stride: tl.tensor,
+    WORD: tl.constexpr,
+    WORDS_PER_GRAIN: tl.constexpr,
+    GRAIN: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    i_first = tl.program_id(0).to(tl.int64) * ROWS
+    i_stop = tl.minimum(tl.load(cu_seqlens_k + num_requests).to(tl.int64), capacity)
+    if i_first >= i_stop:
+        return
+    o_row = i_first + tl.arange(0, ROWS)
+    m_row = o_row < i_stop
+
+    # The request of a row is the first whose end lies past it: searched for the first row, then the last.
+    cu_stops = cu_seqlens_k + 1
+    first_request = 0
+    high = num_requests
+    while first_request < high:
+        middle = (first_request + high) // 2
+        if tl.load(cu_stops + middle) > i_first:
+            high = middle
+        else:
+            first_request = middle + 1
+    i_last = tl.minimum(i_first + ROWS, i_stop) - 1
+    last_request = first_request
+    if tl.load(cu_stops + first_request) <= i_last:
+        last_request = first_request + 1
+        high = num_requests
+        while last_request < high:
+            middle = (last_request + high) // 2
+            if tl.load(cu_stops + middle) > i_last:
+                high = middle
+            else:
+                last_request = middle + 1
+
+    i_request = tl.full((ROWS,), 0, tl.int32) + first_request
+    high_request = tl.full((ROWS,), 0, tl.int32) + last_request
+    span = last_request - first_request
+    while span > 0:
+        middle_request = (i_request + high_request) // 2
+        is_inside = tl.load(cu_stops + middle_request) > o_row
+        high_request = tl.where(is_inside, middle_request, high_request)
+        i_request = tl.where(is_inside, i_request, middle_request + 1)
+        span = span // 2
+
+    position = o_row - tl.load(cu_seqlens_k + i_request, mask=m_row, other=0)
+    position = tl.where(m_row, position, 0)
+    context_len = tl.load(context_lens + i_request, mask=m_row, other=0)
+    m_cached = m_row & (position < context_len)
+    i_column = position // block_size
+    m_block = m_cached & (i_column < table_width)
+    entry = i_request.to(tl.int64) * table_row_stride + i_column * table_column_stride
+    block_id = tl.load(block_table + entry, mask=m_block, other=-1).to(tl.int64)
+    m_block = m_block & (block_id >= 0) & (block_id < num_blocks)
+    i_new = tl.load(cu_seqlens_q + i_request, mask=m_row, other=0).to(tl.int64) + position - context_len
+    m_new = m_row & (position >= context_len) & (i_new < num_new_rows)
+    m_copied = (m_block | m_new)[:, None]
+
+    cached_row = block_id * cache_block_stride + position % block_size * cache_row_stride
+    source = tl.where(
+        m_cached,
+        cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
+        new_rows.to(tl.pointer_type(WORD)) + i_new * new_row_stride * WORDS_PER_GRAIN,
+    )
+    # Divisibility is lost in the choice between two pointers; without it loads are half as wide.
+    source = tl.multiple_of(source, GRAIN)
+    target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
+    for i_word in range(0, width * WORDS_PER_GRAIN, COLUMNS):
+        o_word = i_word + tl.arange(0, COLUMNS)
+        m_word = m_copied & (o_word < width * WORDS_PER_GRAIN)[None, :]
+        words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
+        tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
+
+
+def write_prefix_interleave(
+    cache: torch.Tensor,
+    new_rows: torch.Tensor,
+    block_table: torch.Tensor | None,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    max_context_len: int,
+    keys: torch.Tensor,
+    host_seq_lens: Sequence[int] | None = None,
+) -> None:
+    """Copy the cached and new rows of each request, in order, into keys [capacity, width].
+
+    Inputs and meaning as in `prefix_interleave`; keys has the dtype of cache and rows that do not overlap.
+    Rows at or past cu_seqlens_k[-1] or capacity are untouched, and so is a row whose source does not exist.
+    Neither synchronises nor allocates: it can be captured.
+    """
+    _check_rows("cache", cache, 3, cache)
+    _check_rows("new_rows", new_rows, 2, cache)
+    _check_rows("keys", keys, 2, cache)
+    device, (num_blocks, block_size, width) = cache.device, cache.shape
+    capacity = keys.shape[0]
+    if block_size < 1:
+        raise ValueError(f"cache.shape = {tuple(cache.shape)}, must have a block_size >= 1")
+    if capacity > 1 and keys.stride(0) < width:
+        raise ValueError(f"keys.stride() = {keys.stride()}, must be >= {width} in the first dimension")
+    check_indices("context_lens", context_lens, None, device)
+    num_requests = context_lens.numel()
+    check_indices("cu_seqlens_q", cu_seqlens_q, num_requests + 1, device)
+    check_indices("cu_seqlens_k", cu_seqlens_k, num_requests + 1, device)
+    check_int("max_context_len", max_context_len, 0)
+    if block_table is not None:
+        check_tensor("block_table", block_table, INDEX_DTYPES, (None, None), device, contiguous=False)
+        if block_table.shape[0] < num_requests:
+            shape = tuple(block_table.shape)
+            raise ValueError(f"block_table.shape = {shape}, must have >= {num_requests} rows")
+    table_width = 0 if block_table is None else block_table.shape[1]
+    if table_width == 0 and max_context_len > 0:
+        table = "block_table" if block_table is None else "block_table.shape"
+        value = None if block_table is None else tuple(block_table.shape)
+        rule = f"must have columns where max_context_len = {max_context_len} > 0"
+        raise ValueError(f"{table} = {value}, {rule}")
+    if host_seq_lens is not None:
+        _check_capacity(host_seq_lens, num_requests, capacity)
+    if 0 in (num_requests, capacity, width):
+        return
+
+    grain = grain_bytes(cache, new_rows, keys)
+    word, words_per_grain = WORDS_OF_GRAIN[grain]
+    grains = width * cache.element_size() // grain
+    strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
+    columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
+    with torch.cuda.device(cache.get_device()):
+        _copy_rows[(-(-capacity // ROWS),)](
+            as_bytes(cache), as_bytes(new_rows), cu_seqlens_k if block_table is None else block_table,
+            cu_seqlens_q, cu_seqlens_k, context_lens, as_bytes(keys), num_requests, new_rows.shape[0],
+            num_blocks, block_size, capacity, grains, table_width,
+            *((0, 0) if block_table is None else block_table.stride()),
+            *(stride * cache.element_size() // grain for stride in strides),
+            WORD=word, WORDS_PER_GRAIN=words_per_grain, GRAIN=grain, ROWS=ROWS, COLUMNS=columns,
+            num_warps=NUM_WARPS,
+        )
+
+
+def prefix_interleave(
+    cache: torch.Tensor,
+    new_rows: torch.Tensor,
+    block_table: torch.Tensor | None,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    context_lens: torch.Tensor,
+    max_context_len: int,
+    capacity: int,
+    host_seq_lens: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """Return the keys of each request, cached prefix first, as contiguous rows [capacity, width].
+
+    cache [num_blocks, block_size, width] and new_rows [N, width] of one dtype with items of 1, 2, 4 or 8
+    bytes, any strides but the last; block_table [>= R, table_width] of any strides, cu_seqlens_q,
+    cu_seqlens_k [R+1] and context_lens [R], each int32 or int64. cu_seqlens_k counts key rows; a request
+    outside its scope has none.
+    Row cu_seqlens_k[b] + p is cache[block_table[b][p // block_size], p % block_size] for p < context_lens[b],
+    else new_rows[cu_seqlens_q[b] + p - context_lens[b]], bit for bit. A column past the table, an id outside
+    the cache and a row past new_rows are not read. What is not written, from row cu_seqlens_k[-1] on in
+    particular, is arbitrary.
+    block_table may be None or have no columns only where max_context_len, a host number, is 0. host_seq_lens,
+    at most R host lengths, are checked against capacity; without them rows beyond it are dropped.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: FastDeploy#7727; offsets past 2^31 are sglang#14224 and vllm#50427.
+
+    >>> cache = torch.tensor([[[10], [11]], [[20], [21]], [[30], [31]]])
+    >>> new_rows, table = torch.tensor([[90], [91], [92]]), torch.tensor([[2, 0], [-1, -1], [1, -1]])
+    >>> cu_seqlens_q, cu_seqlens_k = torch.tensor([0, 1, 1, 3]), torch.tensor([0, 4, 4, 7])
+    >>> context_lens = torch.tensor([3, 0, 1])
+    >>> keys = prefix_interleave(cache, new_rows, table, cu_seqlens_q, cu_seqlens_k, context_lens, 3, 7)
+    >>> keys.flatten().tolist()
+    [30, 31, 10, 90, 20, 91, 92]
+    """
+    _check_rows("cache", cache, 3, cache)
+    check_int("capacity", capacity, 0)
+    keys = torch.empty((capacity, cache.shape[-1]), dtype=cache.dtype, device=cache.device)
+    write_prefix_interleave(
+        cache, new_rows, block_table, cu_seqlens_q, cu_seqlens_k, context_lens, max_context_len, keys,
+        host_seq_lens,
+    )
+    return keys
+
+
+def _check_rows(name: str, rows: torch.Tensor, num_axes: int, cache: torch.Tensor) -> None:
+    if not isinstance(cache, torch.Tensor):
+        raise ValueError(f"cache = {cache!r}, must be a tensor")
+    width = cache.shape[-1] if cache.dim() == 3 else None
+    shape = (*[None] * (num_axes - 1), width)
+    check_tensor(name, rows, (cache.dtype,), shape, cache.device, contiguous=False)
+    if rows.element_size() not in (1, 2, 4, 8):
+        raise ValueError(f"{name}.dtype = {rows.dtype}, must have items of 1, 2, 4 or 8 bytes")
+    if rows.stride(-1) != 1 and width != 1:
+        strides = f"{rows.stride()} with shape {tuple(rows.shape)}"
+        raise ValueError(f"{name}.stride() = {strides}, must be contiguous in the last dimension")
+
+
+def _check_capacity(host_seq_lens: Sequence[int], num_requests: int, capacity: int) -> None:
+    if len(host_seq_lens) > num_requests:
+        rule = f"must be <= len(context_lens) = {num_requests}"
+        raise ValueError(f"len(host_seq_lens) = {len(host_seq_lens)}, {rule}")
+    for i_request, seq_len in enumerate(host_seq_lens):
+        check_int(f"host_seq_lens[{i_request}]", seq_len, 0)
+    if sum(host_seq_lens) > capacity:
+        raise ValueError(f"capacity = {capacity}, must be >= sum(host_seq_lens) = {sum(host_seq_lens)}")

@@ -1,0 +1,50 @@
+"""What serving engines must tell their attention kernels, as plain Python that reads like the definition."""
+
+from cumae.oracle.batch import Batch, Phase, Request
+from cumae.oracle.case import Case
+from cumae.oracle.case_json import from_json, to_json
+from cumae.oracle.causal_windows import CausalWindows, causal_windows
+from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.inputs import INPUTS, Inputs
+from cumae.oracle.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
+from cumae.oracle.marks import ANY, GARBAGE, UNTOUCHED, Mark
+from cumae.oracle.options import ROW_FORMATS, KeyScope, Options, RowFormat
+from cumae.oracle.position_ids import PositionIds, position_ids
+from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
+from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
+from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
+
+__all__ = [
+    "ANY",
+    "GARBAGE",
+    "GARBAGE_KINDS",
+    "INPUTS",
+    "ROW_FORMATS",
+    "UNTOUCHED",
+    "Batch",
+    "Case",
+    "CausalWindows",
+    "GarbageKind",
+    "IndexDtype",
+    "Inputs",
+    "KeyScope",
+    "Layout",
+    "Mark",
+    "Options",
+    "Phase",
+    "PositionIds",
+    "PrefixInterleave",
+    "Request",
+    "RowFormat",
+    "SequenceLayout",
+    "SlotMapping",
+    "causal_windows",
+    "from_json",
+    "local_len",
+    "owns",
+    "position_ids",
+    "prefix_interleave",
+    "sequence_layout",
+    "slot_mapping",
+    "to_json",
+]

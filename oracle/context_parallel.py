@@ -1,0 +1,21 @@
+"""Which positions of a request a context-parallel rank holds."""
+
+
+def owns(position: int, world: int, rank: int, interleave: int) -> bool:
+    """Whether ``rank`` of ``world`` holds ``position`` when runs of ``interleave`` go round the ranks.
+
+    Source: vLLM's decode context parallelism (``dcp_world_size``, ``cp_kv_cache_interleave_size``).
+
+    >>> [owns(p, world=2, rank=1, interleave=2) for p in range(6)]
+    [False, False, True, True, False, False]
+    """
+    return (position // interleave) % world == rank
+
+
+def local_len(length: int, world: int, rank: int, interleave: int) -> int:
+    """Return how many of the positions ``0 … length-1`` the rank holds, by counting them.
+
+    >>> [local_len(bound, world=2, rank=1, interleave=1) for bound in (8, 9, 10)]
+    [4, 4, 5]
+    """
+    return sum(owns(position, world, rank, interleave) for position in range(length))

@@ -1,0 +1,62 @@
+"""The numbers an operation takes beyond the batch; every default is the neutral value."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cumae.oracle.rules import require, require_bool, require_choice, require_int
+
+KeyScope = Literal["all", "prefill"]
+RowFormat = Literal["bf16", "fp16", "fp32", "fp8"]
+ROW_FORMATS: tuple[RowFormat, ...] = ("bf16", "fp16", "fp32", "fp8")
+FP8_ROW_BYTES = 656
+_ITEM_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of all operations.
+
+    ``rank``, ``interleave``: context parallelism over ``Batch.world`` ranks; a rank owns runs of
+    ``interleave`` positions. ``kernel_block_size``: tokens a block of the kernel's table holds;
+    ``None`` is the manager's block size. ``compress_ratio``: tokens behind one row of the key
+    buffer. ``window``: keys a token sees, its own included; 0 is no limit. ``key_scope``: whose
+    keys the key buffer holds. ``token_padding``: what padding rows of the token map hold.
+    ``dummy_request``: the last padded request takes the padding tokens. ``row_format``,
+    ``kv_lora_rank``, ``qk_rope_head_dim``: the latent rows of prefix_interleave (``fp8`` rows are
+    656 opaque bytes: 512 fp8, 4 fp32 scales, 64 bf16).
+    """
+
+    rank: int = 0
+    interleave: int = 1
+    kernel_block_size: int | None = None
+    compress_ratio: int = 1
+    window: int = 0
+    key_scope: KeyScope = "all"
+    token_padding: int = -1
+    dummy_request: bool = False
+    row_format: RowFormat = "bf16"
+    kv_lora_rank: int = 512
+    qk_rope_head_dim: int = 64
+
+    def __post_init__(self) -> None:
+        require_int("rank", self.rank, 0)
+        require_int("interleave", self.interleave, 1)
+        if self.kernel_block_size is not None:
+            require_int("kernel_block_size", self.kernel_block_size, 1)
+        require_int("compress_ratio", self.compress_ratio, 1)
+        require_int("window", self.window, 0)
+        require_choice("key_scope", self.key_scope, ("all", "prefill"))
+        require_choice("token_padding", self.token_padding, (-1, 0))
+        require_bool("dummy_request", self.dummy_request)
+        require_choice("row_format", self.row_format, ROW_FORMATS)
+        require_int("kv_lora_rank", self.kv_lora_rank, 1, 2**16)
+        require_int("qk_rope_head_dim", self.qk_rope_head_dim, 0, 2**16)
+        both = self.compress_ratio > 1 and self.window > 0
+        require(not both, "window", self.window, "be 0 when compress_ratio > 1")
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one latent row."""
+        if self.row_format == "fp8":
+            return FP8_ROW_BYTES
+        return (self.kv_lora_rank + self.qk_rope_head_dim) * _ITEM_BYTES[self.row_format]

@@ -1,0 +1,42 @@
+"""One form for every refusal: name, value, rule."""
+
+import reprlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+INT32_MAX = 2**31 - 1
+
+
+def require(holds: bool, name: str, value: object, rule: str) -> None:
+    """Raise ``ValueError("name = value, must rule")`` unless ``holds``."""
+    if not holds:
+        raise ValueError(f"{name} = {reprlib.repr(value)}, must {rule}")
+
+
+def require_int(name: str, value: object, low: int, high: int = INT32_MAX) -> None:
+    """Raise ``ValueError`` unless ``value`` is an ``int`` (no ``bool``) in ``[low, high]``."""
+    if type(value) is not int:
+        raise ValueError(f"{name} = {reprlib.repr(value)}, must be an integer")
+    if not low <= value <= high:
+        require(value >= low, name, value, f"be >= {low}")
+        require(value <= high, name, value, f"be <= {high}")
+
+
+def require_bool(name: str, value: object) -> None:
+    """Raise ``ValueError`` unless ``value`` is a ``bool``."""
+    require(type(value) is bool, name, value, "be true or false")
+
+
+def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
+    """Raise ``ValueError`` unless ``value`` is one of ``choices``."""
+    known = any(type(value) is type(choice) and value == choice for choice in choices)
+    require(known, name, value, "be one of " + ", ".join(map(repr, choices)))
+
+
+@contextmanager
+def inside(path: str) -> Iterator[None]:
+    """Prefix the names in errors raised within, so that they say where in a file they are."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path}{error}") from error

@@ -1,0 +1,58 @@
+"""The cache slot into which each token of the step is written."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cumae.oracle.context_parallel import owns
+
+
+class SlotMapping(NamedTuple):
+    """``slot_mapping`` int64 [num_slots]; -1 means that nothing is written."""
+
+    slot_mapping: list[int]
+
+
+def slot_mapping(
+    context_lens: Sequence[int],
+    query_lens: Sequence[int],
+    block_table: Sequence[Sequence[int]],
+    row_index: Sequence[int],
+    kernel_block_size: int,
+    num_slots: int,
+    world: int = 1,
+    rank: int = 0,
+    interleave: int = 1,
+) -> SlotMapping:
+    """Return the slot of each token: a rank fills the blocks of a request with the positions it owns.
+
+    ``context_lens``, ``query_lens`` int [R] in tokens; ``row_index`` int [R]: the row of
+    ``block_table`` int [rows, width] that lists the request's blocks of ``kernel_block_size``
+    tokens. ``num_slots``: length of the buffer.
+
+    -1 stands for a token of another rank, a request whose row is -1, a column that the table does
+    not have, an entry of -1, and from the true token count to the end of the buffer.
+    Sources: vllm#36580 (padding), vllm#54296 (columns), FastDeploy#7367 (64-bit product).
+
+    >>> table = [[7, 3], [5, 9]]
+    >>> slot_mapping([3, 0, 0], [2, 0, 3], table, [1, -1, 0], kernel_block_size=4, num_slots=6)
+    SlotMapping(slot_mapping=[23, 36, 28, 29, 30, -1])
+    """
+    slots: list[int] = []
+    for context_len, query_len, row in zip(context_lens, query_lens, row_index, strict=True):
+        if query_len == 0:
+            continue
+        block_ids = block_table[row] if row >= 0 else []
+        num_owned = 0
+        for position in range(context_len + query_len):
+            mine = owns(position, world, rank, interleave)
+            if position >= context_len:
+                slots.append(_slot(block_ids, num_owned, kernel_block_size) if mine else -1)
+            num_owned += mine
+    return SlotMapping(slots + [-1] * (num_slots - len(slots)))
+
+
+def _slot(block_ids: Sequence[int], index: int, block_size: int) -> int:
+    column, offset = divmod(index, block_size)
+    if column >= len(block_ids) or block_ids[column] < 0:
+        return -1
+    return block_ids[column] * block_size + offset

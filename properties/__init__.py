@@ -1,0 +1,1 @@
+"""Everything that brings oracles and kernels together."""

@@ -1,0 +1,168 @@
+"""The rules by which whole cases are drawn, the same for Hypothesis and for a seed."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.oracle.options import ROW_FORMATS
+from cumae.properties.batches.choices import Choices
+from cumae.properties.batches.domain import Domain
+from cumae.properties.batches.requests import (
+    REQUEST_COUNTS,
+    Work,
+    draw_permutation,
+    draw_work,
+    give_blocks,
+)
+
+FEATURES = frozenset(
+    (
+        "compress_ratio",
+        "dummy_request",
+        "interleave",
+        "kernel_block_size",
+        "key_scope",
+        "key_slack",
+        "missing_blocks",
+        "num_padding_slots",
+        "rank",
+        "row_format",
+        "row_index",
+        "token_padding",
+        "window",
+        "world",
+    )
+)
+LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
+
+
+def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEATURES) -> Case:
+    """Return a case of the domain; only ``features`` differ from their neutral value."""
+    block_size = choices.pick(domain.block_sizes)
+    world = choices.pick((1, 1, 2, 3, 4)) if "world" in features else 1
+    works = _draw_works(choices, domain, block_size * world)
+    requests = give_blocks(choices, works, block_size * world, missing="missing_blocks" in features)
+    batch = Batch(requests, block_size, world)
+    layout = draw_layout(choices, domain, batch, features)
+    return Case(batch, layout, _draw_options(choices, batch, layout, features))
+
+
+def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
+    """Return a few requests of their own, or many that repeat a few drawn patterns."""
+    most = min(domain.max_requests, 6)
+    if most >= domain.min_requests and not choices.chance(4):
+        count = choices.integer(domain.min_requests, most)
+        return [draw_work(choices, domain, tokens_per_block, large=count <= 3) for _ in range(count)]
+    counts = [n for n in REQUEST_COUNTS if domain.min_requests <= n <= domain.max_requests]
+    count = choices.pick(counts or (domain.min_requests,))
+    patterns = [
+        draw_work(choices, domain, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
+    ]
+    return [patterns[b % len(patterns)] for b in range(count)]
+
+
+def draw_layout(
+    choices: Choices, domain: Domain, batch: Batch, features: Collection[str] = FEATURES
+) -> Layout:
+    """Return a layout for the batch: padding, rows, tails, strides and widths."""
+    strided = domain.strided and choices.chance(40)
+    return Layout(
+        num_padding_tokens=_slack(choices),
+        num_padding_requests=choices.pick((0, 0, 1, 3)),
+        num_padding_slots=choices.pick((0, 0, 1, 5)) if "num_padding_slots" in features else 0,
+        key_slack=choices.pick((0, 0, 1, 9, -1, -3)) if "key_slack" in features else 0,
+        row_index=_draw_rows(choices, len(batch.requests)) if "row_index" in features else None,
+        num_spare_rows=choices.pick((0, 0, 1, 2)),
+        num_spare_columns=choices.pick((0, 1, 3)),
+        num_spare_blocks=choices.pick((0, 1, 4)),
+        table_row_gap=choices.pick((0, 1, 3)) if strided else 0,
+        table_column_step=choices.pick((1, 1, 2)) if strided else 1,
+        cache_row_gap=choices.pick((0, 1, 8)) if strided else 0,
+        key_row_gap=choices.pick((0, 1, 8)) if strided else 0,
+        garbage=choices.pick(("minus_one", "zero", "plausible", "huge")),
+        index_dtype=choices.pick(domain.index_dtypes),
+    )
+
+
+def _slack(choices: Choices) -> int:
+    if choices.chance(10):
+        return choices.pick((30, 60, 124, 250, 1020))
+    return choices.pick((0, 0, 1, 2, 5))
+
+
+def _draw_rows(choices: Choices, count: int) -> tuple[int, ...] | None:
+    """Return scattered rows of a larger table, now and then none for a request; None is the identity."""
+    if not count or choices.chance(25):
+        return None
+    size = count + choices.integer(0, 3)
+    step, first = draw_permutation(choices, size)
+    rows = [(first + b * step) % size for b in range(count)]
+    if choices.chance(10):
+        rows[choices.integer(0, count - 1)] = -1
+    return tuple(rows)
+
+
+def _draw_options(choices: Choices, batch: Batch, layout: Layout, features: Collection[str]) -> Options:
+    size = batch.block_size
+    divisors = [d for d in range(1, size + 1) if size % d == 0]
+    keys = choices.pick(("plain", "compressed", "window"))
+    compressed = keys == "compressed" and "compress_ratio" in features and batch.world == 1
+    windowed = keys == "window" and "window" in features and batch.world == 1
+    dummy = "dummy_request" in features and (
+        layout.num_padding_requests > 0 or layout.num_padding_tokens == 0
+    )
+    rank, nope = (512, 64)
+    row_format = choices.pick(ROW_FORMATS) if "row_format" in features else "bf16"
+    if "row_format" in features:
+        rank, nope = choices.pick(LATENT_DIMS[:-1]) if not choices.chance(5) else LATENT_DIMS[-1]
+    return Options(
+        rank=choices.integer(0, batch.world - 1) if "rank" in features else 0,
+        interleave=choices.pick(divisors) if "interleave" in features and batch.world > 1 else 1,
+        kernel_block_size=choices.pick(divisors[::-1]) if "kernel_block_size" in features else None,
+        compress_ratio=choices.pick((2, 3, 4, 128)) if compressed else 1,
+        window=choices.pick((1, 2, 3, 4, 16, 129)) if windowed else 0,
+        key_scope=choices.pick(("all", "prefill")) if "key_scope" in features else "all",
+        token_padding=choices.pick((-1, 0)) if "token_padding" in features else -1,
+        dummy_request=dummy and choices.chance(30),
+        row_format=row_format,
+        kv_lora_rank=rank,
+        qk_rope_head_dim=nope,
+    )
+
+
+def draw_large_case(
+    choices: Choices, domain: Domain, features: Collection[str], num_requests: int, num_tokens: int
+) -> Case:
+    """Return a case of exactly ``num_requests`` and ``num_tokens``: 64 drawn patterns, then one long prefill."""
+    block_size = choices.pick([size for size in domain.block_sizes if size >= 16] or domain.block_sizes)
+    patterns = [draw_work(choices, domain, block_size, large=False) for _ in range(64)]
+    works: list[Work] = []
+    left = num_tokens
+    for b in range(num_requests - 1):
+        work = patterns[choices.integer(0, 63)]
+        if work.query_len > left - (num_requests - 1 - b):
+            work = Work(work.phase, work.context_len, min(work.query_len, 1))
+        works.append(work)
+        left -= work.query_len
+    works.insert(num_requests // 2, Work("prefill", 3 * block_size + 1, left))
+    requests = give_blocks(choices, works, block_size, missing=False)
+    batch = Batch(requests, block_size)
+    layout = draw_layout(choices, domain, batch, features)
+    neutral_world = set(features) - {"world", "rank", "interleave"}
+    return Case(batch, layout, _draw_options(choices, batch, layout, neutral_world))
+
+
+def permuted(case: Case, order: list[int]) -> Case:
+    """Return the case with its requests in another order, rows of the table going along."""
+    rows = case.layout.row_index
+    return edited(
+        case,
+        [case.batch.requests[b] for b in order],
+        None if rows is None else tuple(rows[b] for b in order),
+    )
+
+
+def edited(case: Case, requests: list[Request], row_index: tuple[int, ...] | None) -> Case:
+    """Return the case with other requests, everything else kept."""
+    batch = Batch(tuple(requests), case.batch.block_size, case.batch.world)
+    return Case(batch, replace(case.layout, row_index=row_index), case.options)

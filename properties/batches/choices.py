@@ -1,0 +1,60 @@
+"""Where a generator's choices come from: Hypothesis, which shrinks them, or a seed, which is fast."""
+
+import random
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+
+
+class Choices(Protocol):
+    """Drawing rules call these three; the first value of each is the simplest one."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer of ``[low, high]``."""
+
+    def pick(self, values: Sequence[T]) -> T:
+        """Return one of the values."""
+
+    def chance(self, percent: int) -> bool:
+        """Return True in about ``percent`` of 100 draws."""
+
+
+class HypothesisChoices:
+    """Choices drawn through Hypothesis; they shrink towards the first value."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer of ``[low, high]``."""
+        return low if low == high else self._draw(st.integers(low, high))
+
+    def pick(self, values: Sequence[T]) -> T:
+        """Return one of the values."""
+        return values[self.integer(0, len(values) - 1)]
+
+    def chance(self, percent: int) -> bool:
+        """Return True in about ``percent`` of 100 draws; shrinks to False."""
+        return self.integer(0, 99) >= 100 - percent
+
+
+class SeededChoices:
+    """Choices drawn from one seed, without Hypothesis: about a hundredth of the cost, no shrinking."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed).random
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer of ``[low, high]``."""
+        return low + int(self._random() * (high - low + 1))
+
+    def pick(self, values: Sequence[T]) -> T:
+        """Return one of the values."""
+        return values[int(self._random() * len(values))]
+
+    def chance(self, percent: int) -> bool:
+        """Return True in about ``percent`` of 100 draws."""
+        return self._random() * 100 < percent

@@ -1,0 +1,152 @@
+"""Any failing case down to one that could be drawn on paper."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+
+from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.properties.batches.cases import edited
+
+
+def size_of(case: Case) -> tuple[int, ...]:
+    """Return what makes a case large: requests, then tokens, then everything that is not neutral."""
+    requests = case.batch.requests
+    odd = sum(getattr(case.layout, f.name) != f.default for f in fields(Layout))
+    odd += sum(getattr(case.options, f.name) != f.default for f in fields(Options))
+    ids = [i for r in requests for i in r.block_ids]
+    tokens = sum(r.seq_len for r in requests)
+    padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
+    return (
+        len(requests),
+        tokens + padding,
+        odd,
+        len(ids),
+        case.batch.block_size,
+        sum(r.query_len for r in requests),
+        sum(ids),
+    )
+
+
+def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = 2000) -> Case:
+    """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
+
+    Drops requests (halves of them first), makes layout and options neutral, pulls lengths to 0, 1
+    and block edges, renumbers blocks. Every candidate is a valid case; nothing smaller of these
+    kinds fails when it returns before ``most_tries``.
+    """
+    tries = 0
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _candidates(case):
+            if size_of(candidate) >= size_of(case):
+                continue
+            tries += 1
+            if tries > most_tries:
+                return case
+            if still_fails(candidate):
+                case, improved = candidate, True
+                break
+    return case
+
+
+def _candidates(case: Case) -> Iterator[Case]:
+    for build in _edits(case):
+        try:
+            yield build()
+        except ValueError:
+            continue
+
+
+def _edits(case: Case) -> Iterator[Callable[[], Case]]:
+    yield from _fewer_requests(case)
+    yield from _shorter_lengths(case)
+    yield from _neutral_fields(case)
+    yield from _smaller_blocks(case)
+
+
+def _fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    count = len(case.batch.requests)
+    width = count
+    while width >= 1:
+        for start in range(0, count, width):
+            kept = [b for b in range(count) if not start <= b < start + width]
+            yield lambda kept=kept: _keep(case, kept)  # type: ignore[misc]
+        width //= 2
+
+
+def _keep(case: Case, kept: list[int]) -> Case:
+    rows = case.layout.row_index
+    requests = [case.batch.requests[b] for b in kept]
+    return edited(case, requests, None if rows is None else tuple(rows[b] for b in kept))
+
+
+def _shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
+    size = case.batch.tokens_per_block
+    for b, request in enumerate(case.batch.requests):
+        for name in ("query_len", "context_len"):
+            length = getattr(request, name)
+            edge = length // size * size
+            for shorter in dict.fromkeys((0, 1, 2, length // 2, edge, edge + 1, length - size, length - 1)):
+                if 0 <= shorter < length:
+                    yield lambda b=b, name=name, shorter=shorter: _shorten(case, b, name, shorter)  # type: ignore[misc]
+        yield lambda b=b: _replaced(case, b, replace(case.batch.requests[b], phase="prefill"))  # type: ignore[misc]
+
+
+def _shorten(case: Case, b: int, name: str, length: int) -> Case:
+    request = replace(case.batch.requests[b], **{name: length})
+    needed = case.batch.num_live_blocks(request)
+    return _replaced(case, b, replace(request, block_ids=request.block_ids[:needed]))
+
+
+def _replaced(case: Case, b: int, request: Request) -> Case:
+    requests = list(case.batch.requests)
+    requests[b] = request
+    return edited(case, requests, case.layout.row_index)
+
+
+def _neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
+    yield lambda: replace(case, layout=Layout(), options=Options())
+    for name in (f.name for f in fields(Layout)):
+        value = getattr(case.layout, name)
+        default = getattr(Layout(), name)
+        for simpler in (default, 1, value // 2 if type(value) is int else default):
+            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
+                case, layout=replace(case.layout, **{name: simpler})
+            )
+    for name in (f.name for f in fields(Options)):
+        default = getattr(Options(), name)
+        for simpler in (default, 1, 2):
+            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
+                case, options=replace(case.options, **{name: simpler})
+            )
+    yield lambda: replace(case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0))
+
+
+def _smaller_blocks(case: Case) -> Iterator[Callable[[], Case]]:
+    yield lambda: _with_ids(case, lambda ids, live: ids[:live])
+    order: dict[int, int] = {-1: -1}
+    for request in case.batch.requests:
+        for block_id in request.block_ids:
+            order.setdefault(block_id, len(order) - 1)
+    yield lambda: _with_ids(case, lambda ids, live: tuple(order[i] for i in ids))
+    for size in (1, 2, 3, 4, case.batch.block_size // 2):
+        if 0 < size < case.batch.block_size:
+            yield lambda size=size: _with_block_size(case, size)  # type: ignore[misc]
+
+
+def _with_ids(case: Case, change: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Case:
+    requests = [
+        replace(r, block_ids=change(r.block_ids, case.batch.num_live_blocks(r))) for r in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
+def _with_block_size(case: Case, size: int) -> Case:
+    """Return the case over smaller blocks with fresh ids, prefix sharing given up."""
+    taken = 0
+    requests = []
+    for request in case.batch.requests:
+        needed = -(-request.seq_len // (size * case.batch.world))
+        requests.append(replace(request, block_ids=tuple(range(taken, taken + needed))))
+        taken += needed
+    return replace(case, batch=Batch(tuple(requests), size, case.batch.world))

@@ -1,0 +1,37 @@
+"""Cases by the thousand, and large ones, from a seed."""
+
+from collections.abc import Collection, Iterator
+
+from cumae.oracle import Case
+from cumae.properties.batches.cases import FEATURES, draw_case, draw_large_case
+from cumae.properties.batches.choices import SeededChoices
+from cumae.properties.batches.domain import Domain
+
+
+def seeded_case(seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES) -> Case:
+    """Return the case of a seed: the same rules as the strategy, the same case every time."""
+    return draw_case(SeededChoices(seed), domain or Domain(), features)
+
+
+def seeded_cases(
+    seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES
+) -> Iterator[Case]:
+    """Yield cases without end, one for each seed from ``seed * 2**32`` on."""
+    number = seed << 32
+    while True:
+        yield seeded_case(number, domain, features)
+        number += 1
+
+
+def large_case(
+    seed: int,
+    domain: Domain | None = None,
+    features: Collection[str] = FEATURES,
+    *,
+    num_requests: int = 65_536,
+    num_tokens: int = 1_000_000,
+) -> Case:
+    """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill."""
+    return draw_large_case(
+        SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens
+    )

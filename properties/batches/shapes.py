@@ -1,0 +1,119 @@
+"""The shapes of cases that real test suites missed, by name; a run prints the share that shows each."""
+
+from collections.abc import Callable, Sequence
+
+from cumae.oracle import Case, Request
+
+TILES = (32, 64, 128, 256, 512, 1024)
+
+
+def _requests(case: Case) -> Sequence[Request]:
+    return case.batch.requests
+
+
+def _empty(request: Request) -> bool:
+    return request.query_len == 0
+
+
+def _lengths(case: Case) -> set[int]:
+    requests = _requests(case)
+    return {length for r in requests for length in (r.context_len, r.query_len, r.seq_len)}
+
+
+def _counts(*wanted: int) -> Callable[[Case], bool]:
+    return lambda case: len(_requests(case)) in wanted
+
+
+def _has(phase: str, holds: Callable[[Request], bool]) -> Callable[[Case], bool]:
+    return lambda case: any(r.phase == phase and holds(r) for r in _requests(case))
+
+
+def _scattered(ids: Sequence[int]) -> bool:
+    return list(ids) != list(range(len(ids)))
+
+
+def _shares(case: Case) -> bool:
+    live = [i for r in _requests(case) for i in r.block_ids[: case.batch.num_live_blocks(r)] if i >= 0]
+    return len(set(live)) < len(live)
+
+
+def _shares_partly_filled(case: Case) -> bool:
+    size, seen = case.batch.tokens_per_block, set()
+    for r in _requests(case):
+        for j, i in enumerate(r.block_ids[: case.batch.num_live_blocks(r)]):
+            if i >= 0 and i in seen and (j + 1) * size > r.context_len and r.query_len:
+                return True
+            seen.add(i)
+    return False
+
+
+SHAPES: dict[str, Callable[[Case], bool]] = {
+    "no requests": _counts(0),
+    "one request": _counts(1),
+    "two requests": _counts(2),
+    "31-33 requests": _counts(31, 32, 33),
+    "127-129 requests": _counts(127, 128, 129),
+    "1023-1025 requests": _counts(1023, 1024, 1025),
+    "prefill and decode mixed": lambda c: len({r.phase for r in _requests(c) if r.query_len}) == 2,
+    "first request has a cached prefix": lambda c: len(_requests(c)) > 1 and _requests(c)[0].context_len > 0,
+    "prefill, first chunk": _has("prefill", lambda r: r.context_len == 0 and r.query_len > 0),
+    "prefill, later chunk": _has("prefill", lambda r: r.context_len > 0 and r.query_len > 1),
+    "prefill chunk of one token": _has("prefill", lambda r: r.query_len == 1),
+    "decode of one token": _has("decode", lambda r: r.query_len == 1),
+    "decode of several tokens": _has("decode", lambda r: r.query_len > 1),
+    "prefix hit, shared blocks": _shares,
+    "partly filled block shared": _shares_partly_filled,
+    "empty request first": lambda c: len(_requests(c)) > 1 and _empty(_requests(c)[0]),
+    "empty request in the middle": lambda c: any(map(_empty, _requests(c)[1:-1])),
+    "empty request last": lambda c: len(_requests(c)) > 1 and _empty(_requests(c)[-1]),
+    "all requests empty": lambda c: bool(_requests(c)) and all(map(_empty, _requests(c))),
+    "idle request with context": lambda c: any(_empty(r) and r.context_len for r in _requests(c)),
+    "length 0": lambda c: 0 in _lengths(c),
+    "length 1": lambda c: 1 in _lengths(c),
+    "length block_size - 1": lambda c: c.batch.block_size > 2 and c.batch.block_size - 1 in _lengths(c),
+    "length block_size": lambda c: c.batch.block_size > 1 and c.batch.block_size in _lengths(c),
+    "length block_size + 1": lambda c: c.batch.block_size + 1 in _lengths(c),
+    "length at a tile's edge": lambda c: any(t + d in _lengths(c) for t in TILES for d in (-1, 0, 1)),
+    "block size 1": lambda c: c.batch.block_size == 1,
+    "block size 16": lambda c: c.batch.block_size == 16,
+    "block size 64": lambda c: c.batch.block_size == 64,
+    "block size no power of two": lambda c: c.batch.block_size & (c.batch.block_size - 1) > 0,
+    "block ids scattered": lambda c: _scattered([i for r in _requests(c) for i in r.block_ids]),
+    "missing blocks": lambda c: any(-1 in r.block_ids for r in _requests(c)),
+    "spare blocks": lambda c: any(len(r.block_ids) > c.batch.num_live_blocks(r) for r in _requests(c)),
+    "rows scattered": lambda c: c.layout.row_index is not None and _scattered(c.layout.row_index),
+    "request without a row": lambda c: -1 in (c.layout.row_index or ()),
+    "spare table columns": lambda c: c.layout.num_spare_columns > 0,
+    "garbage, minus one": lambda c: c.layout.garbage == "minus_one",
+    "garbage, zero": lambda c: c.layout.garbage == "zero",
+    "garbage, plausible": lambda c: c.layout.garbage == "plausible",
+    "garbage, huge": lambda c: c.layout.garbage == "huge",
+    "strided table": lambda c: c.layout.table_row_gap > 0 or c.layout.table_column_step > 1,
+    "strided rows": lambda c: c.layout.cache_row_gap > 0 or c.layout.key_row_gap > 0,
+    "tokens padded, requests not": lambda c: c.layout.num_padding_tokens > 0 == c.layout.num_padding_requests,
+    "requests padded, tokens not": lambda c: c.layout.num_padding_requests > 0 == c.layout.num_padding_tokens,
+    "padding over a tile": lambda c: c.layout.num_padding_tokens > 128,
+    "no tokens, padded": lambda c: c.batch.num_tokens == 0 and c.num_tokens_padded > 0,
+    "slot buffer longer than tokens": lambda c: c.layout.num_padding_slots > 0,
+    "capacity exact": lambda c: c.layout.key_slack == 0,
+    "capacity loose": lambda c: c.layout.key_slack > 0,
+    "capacity too small": lambda c: c.layout.key_slack < 0 < c.num_keys,
+    "int64 indices": lambda c: c.layout.index_dtype == "int64",
+    "context parallel": lambda c: c.batch.world > 1,
+    "context parallel, interleaved": lambda c: c.batch.world > 1 < c.options.interleave,
+    "hybrid blocks": lambda c: c.kernel_block_size < c.batch.block_size,
+    "compressed keys": lambda c: c.options.compress_ratio > 1,
+    "sliding window": lambda c: c.options.window > 0,
+    "window shorter than a context": lambda c: 0 < c.options.window < max(_lengths(c), default=0),
+    "keys of prefills only": lambda c: c.options.key_scope == "prefill",
+    "dummy request": lambda c: c.options.dummy_request and c.layout.num_padding_tokens > 0,
+    "rows of fp8": lambda c: c.options.row_format == "fp8",
+    "rows of fp16": lambda c: c.options.row_format == "fp16",
+    "rows of fp32": lambda c: c.options.row_format == "fp32",
+    "rows 512 + 64": lambda c: (c.options.kv_lora_rank, c.options.qk_rope_head_dim) == (512, 64),
+}
+
+
+def shapes_of(case: Case) -> list[str]:
+    """Return the names of the shapes that a case shows."""
+    return [name for name, shows in SHAPES.items() if shows(case)]

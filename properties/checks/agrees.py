@@ -1,0 +1,11 @@
+"""Every element written equals the oracle's."""
+
+from cumae.properties.checks.compare import wrong_values
+from cumae.properties.checks.trial import Trial
+from cumae.properties.verdict import Finding
+
+
+def agrees(trial: Trial) -> Finding | None:
+    """Compare the elements that were written with the oracle's values."""
+    seen = trial.first
+    return wrong_values("agrees", trial.binding, seen, trial.expected)

@@ -1,0 +1,23 @@
+"""Block ids and offsets past 2^31 are addressed in 64 bits."""
+
+from dataclasses import replace
+
+from cumae.properties.checks.compare import wrong_extent, wrong_values
+from cumae.properties.checks.trial import Trial
+from cumae.properties.running.observe import COMPLEMENT
+from cumae.properties.verdict import Finding
+
+
+def survives_large_ids(trial: Trial) -> Finding | None:
+    """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory."""
+    for bench in trial.enlarged():
+        seen, second = bench.observe(), bench.observe(COMPLEMENT)
+        expected = bench.expected()
+        found = wrong_values("survives_large_ids", trial.binding, seen, expected)
+        found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected)
+        if found is not None:
+            where = "at ids or offsets past 2^31"
+            if seen.watch is not None and seen.watch.outside:
+                where += f"; {seen.watch.outside[0]}"
+            return replace(found, message=f"{found.message} {where}")
+    return None

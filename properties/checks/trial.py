@@ -1,0 +1,91 @@
+"""A kernel on one case in the variants that checks need, each observed once."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cumae.oracle import Case, GarbageKind
+from cumae.properties.operations import FREE, Expected
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device
+from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observation
+
+
+class Trial:
+    """One case on trial. What a check is not about is quiet: dense tensors, this engine's usual garbage."""
+
+    def __init__(self, binding: Binding, case: Case, device: Device) -> None:
+        self.binding = binding
+        self.case = case
+        self.device = device
+        self.quiet = self._bench(quiet_case(case, binding.dialect.quiet_garbage))
+        self._expected: dict[str, Expected] | None = None
+        self._first: Observation | None = None
+        self._second: Observation | None = None
+
+    def _bench(self, case: Case) -> Bench:
+        return Bench(self.binding, case, self.device)
+
+    @property
+    def first(self) -> Observation:
+        """The first call, over poison."""
+        if self._first is None:
+            self._first = self.quiet.observe(POISON)
+        return self._first
+
+    @property
+    def second(self) -> Observation:
+        """A second call, over the complementary poison."""
+        if self._second is None:
+            self._second = self.quiet.observe(COMPLEMENT)
+        return self._second
+
+    @property
+    def expected(self) -> dict[str, Expected]:
+        """What the oracle says; it is asked after the kernel ran."""
+        if self._expected is None:
+            assert self._first is not None, "the kernel runs before the oracle"
+            self._expected = self.quiet.expected()
+        return self._expected
+
+    def again(self, order_seed: int | None = None) -> Observation:
+        """Call once more on the same case, in another program order if a seed is given."""
+        return self.quiet.observe(POISON, order_seed)
+
+    def with_garbage(self, kind: GarbageKind) -> Observation:
+        """Call on the quiet case with other garbage."""
+        case = self.quiet.case
+        return self._bench(replace(case, layout=replace(case.layout, garbage=kind))).observe(POISON)
+
+    def strided(self) -> Observation:
+        """Call on the case's own strides, or on gaps everywhere where it has none."""
+        drawn, layout = self.case.layout, self.quiet.case.layout
+        gaps = {
+            "table_row_gap": drawn.table_row_gap or 3,
+            "table_column_step": max(drawn.table_column_step, 2),
+            "cache_row_gap": drawn.cache_row_gap or 8,
+            "key_row_gap": drawn.key_row_gap or 8,
+        }
+        return self._bench(replace(self.quiet.case, layout=replace(layout, **gaps))).observe(POISON)
+
+    def enlarged(self) -> list[Bench]:
+        """Return benches for the case at addresses beyond 2^31 elements."""
+        enlarge = self.binding.operation.enlarge
+        return [] if enlarge is None else [self._bench(case) for case in enlarge(self.quiet.case)]
+
+    def live(self, name: str) -> np.ndarray:
+        """Return which elements of an output are specified."""
+        return np.asarray(self.expected[name].state != FREE)
+
+
+def quiet_case(case: Case, garbage: GarbageKind) -> Case:
+    """Return the case with dense tensors and the given garbage."""
+    layout = replace(
+        case.layout,
+        table_row_gap=0,
+        table_column_step=1,
+        cache_row_gap=0,
+        key_row_gap=0,
+        garbage=garbage,
+    )
+    return replace(case, layout=layout)

@@ -1,0 +1,159 @@
+"""``cumae fuzz``: kernels against oracles until the time is up."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from cumae.properties.batches.shapes import SHAPES
+from cumae.properties.conformance import FAILURES, binding_of, fixture_cases
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.reports.explain import explain
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.search import Budget, search
+from cumae.properties.targets import load_function
+from cumae.properties.verdict import Verdict
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_time(text: str) -> float:
+    """Return seconds of ``90``, ``60s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"--time = {text!r}, must be a time such as 60s, 5m or 1h")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"--shard = {text!r}, must be i/n with 1 <= i <= n")
+    return int(match[1]), int(match[2])
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--op", "operation", help="The operation TARGET computes.")
+@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
+@click.option("--cases", type=click.IntRange(1), help="Cases a kernel, instead of --time.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases.")
+@click.option("--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own.")
+@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
+def fuzz(
+    target: str | None,
+    operation: str | None,
+    dialect: str,
+    time_text: str,
+    cases: int | None,
+    seed: int,
+    shard: str,
+    device: str,
+    failures: Path,
+) -> int:
+    """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
+    seconds = None if cases else parse_time(time_text)
+    index, count = parse_shard(shard)
+    if target is not None and operation is None:
+        raise ValueError("--op = None, must name the operation that TARGET computes")
+    if target is None and operation is not None and operation not in OPERATIONS:
+        raise ValueError(f"--op = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+    chosen = prepare(device)
+    if target is not None and operation is not None:
+        bindings = [binding_of(load_function(target), operation, dialect)]
+    else:
+        chosen_operations = [operation] if operation else list(OPERATIONS)
+        bindings = [
+            binding_of(load_function(kernel), name, dialect)
+            for name in chosen_operations
+            for kernel in OPERATIONS[name].kernels
+        ]
+    share = None if seconds is None else seconds / len(bindings)
+    budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
+    console = Console()
+    verdicts = _run(bindings, chosen, budget, failures, console)
+    _report(verdicts, console)
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _run(
+    bindings: list[Binding], device: Device, budget: Budget, failures: Path, console: Console
+) -> list[Verdict]:
+    where = "Triton's interpreter" if device == "cpu" else "the GPU"
+    console.print(f"{len(bindings)} kernels against their oracles, on {where}")
+    verdicts = []
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[status]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        for binding in bindings:
+            total = budget.seconds if budget.examples is None else budget.examples
+            task = progress.add_task(binding.function.__name__, total=total, status="")
+
+            def show(verdict: Verdict, task: int = task) -> None:
+                done = verdict.seconds if budget.examples is None else verdict.cases
+                rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
+                progress.update(
+                    task, completed=done, status=f"{verdict.cases} cases, {rate:.0f}/s"  # type: ignore[arg-type]
+                )
+
+            verdict = search(
+                binding, device, budget, first=fixture_cases(binding), save_to=failures, progress=show
+            )
+            verdicts.append(verdict)
+            mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
+            progress.update(task, status=f"{verdict.cases} cases  {mark}", completed=total)
+    return verdicts
+
+
+def _report(verdicts: list[Verdict], console: Console) -> None:
+    shown: Counter[str] = Counter()
+    for verdict in verdicts:
+        shown.update(verdict.shapes)
+    cases = sum(verdict.cases for verdict in verdicts)
+    _print_shapes(shown, cases, console)
+    table = Table("kernel", "verdict", "cases", "comparisons", "seconds", "cases/s")
+    for verdict in verdicts:
+        rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
+        table.add_row(
+            verdict.target.split(":")[-1],
+            verdict.status,
+            str(verdict.cases),
+            str(verdict.comparisons),
+            f"{verdict.seconds:.1f}",
+            f"{rate:.0f}",
+        )
+    console.print(table)
+    wrong = [verdict for verdict in verdicts if not verdict.ok]
+    for verdict in wrong:
+        console.print()
+        console.print(explain(verdict), markup=False, highlight=False, soft_wrap=True)
+    comparisons = sum(verdict.comparisons for verdict in verdicts)
+    result = f"{len(wrong)} of {len(verdicts)} kernels disagree" if wrong else "all agree"
+    console.print(f"{result}: {cases} cases, {comparisons} comparisons")
+
+
+def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
+    """Print the share of cases that show each shape, three columns wide, and name those none showed."""
+    cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
+    if cells:
+        console.print("shapes of cases, share of all:")
+        grid = Table.grid(padding=(0, 3))
+        rows = -(-len(cells) // 3)
+        for i in range(rows):
+            grid.add_row(*cells[i::rows])
+        console.print(grid)
+    missing = [name for name in SHAPES if not shown[name]]
+    if missing:
+        console.print(f"not shown by any case: {', '.join(missing)}", markup=False)

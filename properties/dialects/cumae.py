@@ -1,0 +1,104 @@
+"""The dialect of the kernels shipped here: the oracle's own names, held as small tensors."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import INPUTS, Case, Inputs
+from cumae.properties.dialects.dialect import Dialect, Input, Packed
+from cumae.properties.dialects.held import ITEM_BYTES, Held, Ints, Rows, ints, rows
+
+_INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
+_INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request")
+_CARRIES = {"cu_seqlens_k": ("key_scope",), "block_table": ("missing_blocks",)}
+
+
+def row_dtype(case: Case) -> tuple[str, int]:
+    """Return dtype and width of a latent row."""
+    options = case.options
+    dtype = "uint8" if options.row_format == "fp8" else options.row_format
+    return dtype, options.row_bytes // ITEM_BYTES[dtype]
+
+
+def _list(name: str, dtype: str | None) -> Input:
+    def hold(inputs: Inputs) -> Ints:
+        layout = inputs.case.layout
+        return ints(inputs[name], dtype or layout.index_dtype, layout.garbage)
+
+    return Input(hold, _CARRIES.get(name, ()))
+
+
+def _block_table(inputs: Inputs) -> Ints:
+    layout = inputs.case.layout
+    table = inputs["block_table"]
+    width = len(table[0]) if table else 0
+    held = ints(table, layout.index_dtype, layout.garbage, width=width)
+    step = layout.table_column_step
+    return replace(held, strides=(width * step + layout.table_row_gap or 1, step))
+
+
+def _cache(inputs: Inputs) -> Rows:
+    """Blocks up to the largest id; the cached rows of the step are live."""
+    case = inputs.case
+    size = case.batch.block_size
+    places = {
+        (request.block_ids[position // size], position % size)
+        for request in case.batch.requests
+        for position in range(request.context_len)
+        if request.block_ids[position // size] >= 0
+    }
+    largest = max((max(r.block_ids, default=-1) for r in case.batch.requests), default=-1)
+    dtype, width = row_dtype(case)
+    row = width + case.layout.cache_row_gap
+    shape = (largest + 1 + case.layout.num_spare_blocks, size, width)
+    live = np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
+    return rows(shape, dtype, (size * row, row, 1), live, case.layout.garbage, seed=1)
+
+
+def _new_rows(inputs: Inputs) -> Rows:
+    case = inputs.case
+    dtype, width = row_dtype(case)
+    live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
+    shape = (case.num_tokens_padded, width)
+    return rows(shape, dtype, (width + case.layout.key_row_gap, 1), live, case.layout.garbage, seed=2)
+
+
+def _host(name: str) -> Input:
+    def hold(inputs: Inputs) -> Held:
+        value: Held = inputs[name]
+        return value
+
+    return Input(hold)
+
+
+def _pack_windows(expected: Any) -> list[Any]:
+    return [bound for pair in zip(expected.ks, expected.ke, strict=True) for bound in pair]
+
+
+def _inputs() -> dict[str, Input]:
+    named = {name: _host(name) for name in INPUTS}
+    named |= {name: _list(name, None) for name in _INDEX}
+    named |= {name: _list(name, "int32") for name in _INT32}
+    named["is_prefill"] = _list("is_prefill", "bool")
+    named["position_ids"] = _list("position_ids", "int64")
+    named["block_table"] = Input(_block_table, _CARRIES["block_table"])
+    named["cache"] = Input(_cache, ("row_format",))
+    named["new_rows"] = Input(_new_rows, ("row_format",))
+    return named
+
+
+CUMAE = Dialect(
+    "cumae",
+    _inputs(),
+    {
+        "windows": Packed(
+            "causal_windows",
+            "int32",
+            lambda inputs: 2 * inputs.case.num_tokens_padded,
+            _pack_windows,
+            axis="token",
+            per_item=2,
+        )
+    },
+)

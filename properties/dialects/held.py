@@ -1,0 +1,96 @@
+"""What an engine hands to a kernel, as plain arrays: integers with their garbage filled in, and rows of bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cumae.oracle import GARBAGE, GarbageKind
+
+IntArray = npt.NDArray[np.int64]
+ByteArray = npt.NDArray[np.uint8]
+ITEM_BYTES = {"bool": 1, "uint8": 1, "bf16": 2, "fp16": 2, "int32": 4, "fp32": 4, "int64": 8}
+_GARBAGE_BYTES = {"minus_one": 0xFF, "zero": 0x00, "plausible": 0x3C, "huge": 0x7F}
+
+
+@dataclass(frozen=True, slots=True)
+class Ints:
+    """A tensor of integers or booleans: values as int64, ``dtype`` and element ``strides`` as held."""
+
+    values: IntArray
+    dtype: str
+    strides: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.values.shape
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A tensor whose last dimension is a row of opaque bytes.
+
+    ``live`` int [n, len(shape) - 1]: indices of the rows that mean something; ``content`` uint8
+    [n, row bytes]: what they hold. Every other byte is ``fill``.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+    live: IntArray
+    content: ByteArray
+    fill: int
+
+
+Held = Ints | Rows | int | str | bool | None
+
+
+def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:
+    """Return a contiguous tensor of a list, or of a list of rows of ``width``, with garbage filled in."""
+    flat = values if width is None else [entry for row in values for entry in row]
+    if GARBAGE in flat:
+        live = [entry for entry in flat if entry is not GARBAGE]
+        flat = _fill(flat, garbage, max(map(int, live), default=0), dtype)
+    array = np.array(flat, dtype=np.int64)
+    if width is None:
+        return Ints(array, dtype, (1,))
+    return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
+
+
+def _fill(values: Sequence[Any], kind: GarbageKind, largest: int, dtype: str) -> list[int]:
+    """Return the values with every GARBAGE replaced: by -1, by 0, by valid-looking or by huge numbers."""
+    huge = 1 if dtype == "bool" else 2**31 - 1
+    fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
+    if kind in fixed:
+        return [fixed[kind] if entry is GARBAGE else int(entry) for entry in values]
+    bound = min(max(largest, 0), huge) + 1
+    return [(7 * i + 1) % bound if entry is GARBAGE else int(entry) for i, entry in enumerate(values)]
+
+
+def rows(
+    shape: tuple[int, ...],
+    dtype: str,
+    strides: tuple[int, ...],
+    live: IntArray,
+    garbage: GarbageKind,
+    seed: int,
+) -> Rows:
+    """Return a tensor of rows: bytes that depend on the place alone where ``live``, ``garbage`` elsewhere."""
+    row_bytes = shape[-1] * ITEM_BYTES[dtype]
+    places = live @ np.array([2**24, 1], dtype=np.int64)[-live.shape[1] :]
+    return Rows(shape, dtype, strides, live, _content(places, row_bytes, seed), _GARBAGE_BYTES[garbage])
+
+
+def _content(places: IntArray, row_bytes: int, seed: int) -> ByteArray:
+    """Return random-looking bytes for each place (splitmix64 of seed, place and column)."""
+    columns = np.arange(-(-row_bytes // 8), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        mixed = places.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + columns
+        mixed = mixed * np.uint64(0xD1342543DE82EF95) + np.uint64(seed)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+    return np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))[:, :row_bytes].copy()

@@ -1,0 +1,1 @@
+"""Verdicts for people: in words and drawn. Reads verdicts only."""

@@ -1,0 +1,92 @@
+"""A kernel's arguments by name: what its function asks for, checked against dialect and operation."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from cumae.oracle import Case, Options
+from cumae.properties.batches.domain import Domain
+from cumae.properties.dialects import Dialect
+from cumae.properties.operations import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A function under test: its inputs and outputs by name, and the features its cases may vary."""
+
+    function: Callable[..., Any]
+    operation: Operation
+    dialect: Dialect
+    domain: Domain
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    returned: tuple[str, ...]
+    features: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Module and name of the function."""
+        return f"{self.function.__module__}:{self.function.__qualname__}"
+
+
+    def shows(self, case: Case) -> bool:
+        """Whether everything that varies in the case is visible to the function."""
+        options, layout = case.options, case.layout
+        varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
+        varied |= {name for name in ("row_index", "num_padding_slots") if getattr(layout, name)}
+        varied |= {"key_slack"} if layout.key_slack else set()
+        varied |= {"world"} if case.batch.world > 1 else set()
+        live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
+        varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
+        if varied & {"kv_lora_rank", "qk_rope_head_dim"}:
+            varied = varied - {"kv_lora_rank", "qk_rope_head_dim"} | {"row_format"}
+        return varied <= self.features
+
+
+def bind(
+    function: Callable[..., Any], operation: Operation, dialect: Dialect, domain: Domain | None = None
+) -> Binding:
+    """Return the binding of a function; parameters with a default are its author's.
+
+    An operation's outputs that are not named, in the table's order, are what it returns. Raises
+    ``ValueError`` for a name that neither is an input nor an output, listing those that are.
+    """
+    packed = [name for name, output in dialect.packed.items() if output.operation == operation.name]
+    known = [output.name for output in operation.outputs] + packed
+    inputs: list[str] = []
+    outputs: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is not inspect.Parameter.empty:
+            continue
+        name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ValueError(f"parameter = {str(parameter)!r}, must be filled by name")
+        if name in known:
+            outputs.append(name)
+        elif name in dialect.inputs:
+            inputs.append(name)
+        else:
+            raise ValueError(
+                f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
+                f"or an input of dialect {dialect.name} ({', '.join(sorted(dialect.inputs))})"
+            )
+    whole = set(outputs) & set(packed)
+    returned = () if whole else tuple(o.name for o in operation.outputs if o.name not in outputs)
+    return Binding(
+        function,
+        operation,
+        dialect,
+        domain or Domain(),
+        tuple(inputs),
+        tuple(outputs),
+        returned,
+        _features(operation, dialect, inputs),
+    )
+
+
+def _features(operation: Operation, dialect: Dialect, inputs: list[str]) -> frozenset[str]:
+    """An option varies only if the function names it or an input that shows it."""
+    shown = set(inputs).union(*(dialect.inputs[name].carries for name in inputs))
+    layout_facts = {"key_slack", "num_padding_slots"}
+    return operation.features & (shown | layout_facts)

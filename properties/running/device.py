@@ -1,0 +1,49 @@
+"""Which device kernels run on: a GPU when there is one, else the CPU through Triton's interpreter."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Literal
+
+from cumae.oracle.rules import require, require_choice
+
+Device = Literal["cpu", "cuda"]
+DEVICES = ("auto", "cpu", "cuda")
+_HIDDEN = ("", "-1")
+
+
+def has_gpu() -> bool:
+    """Whether a GPU can be used, from device files and visible lists; torch is not imported."""
+    nvidia = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") not in _HIDDEN
+    amd = Path("/dev/kfd").exists() and os.environ.get("HIP_VISIBLE_DEVICES") not in _HIDDEN
+    return nvidia or amd
+
+
+def prepare(wanted: str) -> Device:
+    """Return the device of this process and make Triton fit it; call before triton is imported.
+
+    ``auto`` takes a GPU when there is one. On the CPU ``TRITON_INTERPRET=1`` is set. Raises
+    ``ValueError`` for another name, for ``cuda`` without a GPU, and when triton was imported in
+    the other mode.
+    """
+    require_choice("device", wanted, DEVICES)
+    if wanted == "auto":
+        wanted = "cuda" if has_gpu() else "cpu"
+    if wanted == "cuda":
+        require(has_gpu(), "device", wanted, "be cpu: no GPU can be seen here")
+        require(not interpreting(), "device", wanted, "be cpu while TRITON_INTERPRET is 1")
+        return "cuda"
+    require(
+        interpreting() or "triton" not in sys.modules,
+        "device",
+        wanted,
+        "be chosen before triton is imported (set TRITON_INTERPRET=1)",
+    )
+    os.environ["TRITON_INTERPRET"] = "1"
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    return "cpu"
+
+
+def interpreting() -> bool:
+    """Whether Triton interprets kernels in this process."""
+    return os.environ.get("TRITON_INTERPRET") == "1"

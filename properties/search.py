@@ -1,0 +1,204 @@
+"""The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.errors import HypothesisException
+
+from cumae.oracle import Case
+from cumae.properties.batches.reducer import reduce_case, size_of
+from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.batches.shapes import shapes_of
+from cumae.properties.batches.strategies import cases
+from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.failure_file import save_failure
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device
+from cumae.properties.running.observe import KernelRaised
+from cumae.properties.verdict import Failure, Finding, Verdict
+
+ROUND = 50
+
+
+class Disagreement(Exception):
+    """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long to search: until ``examples`` cases or ``seconds``, whichever comes first.
+
+    ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
+    """
+
+    examples: int | None = None
+    seconds: float | None = None
+    seed: int = 0
+    volume: int = 50
+
+
+@dataclass(slots=True)
+class _Search:
+    binding: Binding
+    device: Device
+    checks: tuple[str, ...]
+    save_to: Path | None
+    progress: Callable[[Verdict], None] | None
+    verdict: Verdict
+    started: float = field(default_factory=time.monotonic)
+    shapes: Counter[str] = field(default_factory=Counter)
+
+    def examine(self, case: Case) -> None:
+        """Run every check on a case; record, save and raise on the first finding."""
+        if self.binding.domain.why_not(case) is not None:
+            self.verdict.not_promised += 1
+            return
+        if self.verdict.failure is None:
+            self.verdict.cases += 1
+            self.shapes.update(shapes_of(case))
+        finding = self.first_finding(case)
+        if finding is not None:
+            self.record(finding, case)
+            raise Disagreement(finding.message)
+        self.verdict.seconds = time.monotonic() - self.started
+        if self.progress is not None:
+            self.progress(self.verdict)
+
+    def first_finding(self, case: Case) -> Finding | None:
+        """Return what the first failing check found."""
+        trial = Trial(self.binding, case, self.device)
+        for name in self.checks:
+            try:
+                finding = CHECKS[name](trial)
+            except KernelRaised as error:
+                finding = Finding(name, f"the kernel raised {error}", "a valid case is no error")
+            if self.verdict.failure is None:
+                self.verdict.comparisons += 1
+            if finding is not None:
+                return finding
+        return None
+
+    def record(self, finding: Finding, case: Case) -> None:
+        """Keep and save the smallest failing case so far."""
+        known = self.verdict.failure
+        if known is not None and size_of(case) >= size_of(known.case):
+            return
+        found_after = known.found_after if known else self.verdict.cases
+        failure = Failure(finding, case, found_after)
+        if self.save_to is not None:
+            file = save_failure(self.save_to, self.verdict, failure)
+            failure = Failure(finding, case, found_after, file)
+        self.verdict.failure = failure
+
+    def reduce(self) -> None:
+        """Bring the failing case down, keeping the check that failed."""
+        known = self.verdict.failure
+        if known is None:
+            return
+        check = known.finding.check
+
+        def still_fails(case: Case) -> bool:
+            if self.binding.domain.why_not(case) is not None:
+                return False
+            finding = self.first_finding(case)
+            if finding is None or finding.check != check:
+                return False
+            self.record(finding, case)
+            return True
+
+        reduce_case(known.case, still_fails)
+
+    def left(self, budget: Budget) -> bool:
+        """Whether the budget allows more cases."""
+        if budget.examples is not None and self.verdict.cases >= budget.examples:
+            return False
+        return budget.seconds is None or time.monotonic() - self.started < budget.seconds
+
+
+def search(
+    binding: Binding,
+    device: Device,
+    budget: Budget,
+    *,
+    checks: Sequence[str] | None = None,
+    first: Sequence[Case] = (),
+    save_to: Path | None = None,
+    progress: Callable[[Verdict], None] | None = None,
+) -> Verdict:
+    """Return the verdict on a bound function.
+
+    ``first``: cases tried before any is drawn, the fixtures. A failing case is saved under
+    ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
+    keeps it. Raises ``ValueError`` for an unknown check and when neither budget is given.
+    """
+    names = tuple(checks) if checks is not None else checks_for(binding)
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
+    if budget.examples is None and budget.seconds is None:
+        raise ValueError("budget = nothing, must give examples or seconds")
+    verdict = Verdict(binding.name, binding.operation.name, binding.dialect.name, names)
+    state = _Search(binding, device, names, save_to, progress, verdict)
+    try:
+        for case in first:
+            if state.left(budget):
+                state.examine(case)
+        _draw(state, budget)
+    except Disagreement:
+        state.reduce()
+    finally:
+        verdict.seconds = time.monotonic() - state.started
+        verdict.shapes = dict(state.shapes)
+    return verdict
+
+
+def _draw(state: _Search, budget: Budget) -> None:
+    """Alternate rounds of drawn and of seeded cases until the budget is spent."""
+    volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
+    number = 0
+    while state.left(budget):
+        left = ROUND if budget.examples is None else min(ROUND, budget.examples - state.verdict.cases)
+        num_seeded = left * budget.volume // 100
+        for case in _while_left(volume, num_seeded, state, budget):
+            state.examine(case)
+        if left > num_seeded:
+            _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number)
+        number += 1
+
+
+def _while_left(volume: Iterator[Case], count: int, state: _Search, budget: Budget) -> Iterator[Case]:
+    for _ in range(count):
+        if not state.left(budget):
+            return
+        yield next(volume)
+
+
+def _drawn_round(state: _Search, examples: int, round_seed: int) -> None:
+    """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
+
+    @seed(round_seed)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases(domain=state.binding.domain, features=state.binding.features))
+    def examine(case: Case) -> None:
+        state.examine(case)
+
+    try:
+        examine()
+    except HypothesisException as error:
+        if state.verdict.failure is None:
+            raise
+        raise Disagreement(str(error)) from error

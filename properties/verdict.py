@@ -1,0 +1,73 @@
+"""What a run found, as plain data: verdicts hold no tensor and import no engine."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from cumae.oracle import Case
+
+Status = Literal["agrees", "disagrees", "nothing compared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One disagreement: the first differing element of an output, or a message where there is none.
+
+    ``index`` counts elements of ``output``; ``expected`` and ``actual`` are their contents as
+    text; ``count`` of ``total`` elements differ. ``rule``: the sentence that is broken.
+    ``axis``: what the index counts.
+    """
+
+    check: str
+    message: str
+    rule: str
+    output: str = ""
+    index: int = -1
+    expected: str = ""
+    actual: str = ""
+    count: int = 0
+    total: int = 0
+    axis: str = ""
+    wrong: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A finding, the smallest case that shows it, how many cases that took, and where it is saved."""
+
+    finding: Finding
+    case: Case
+    found_after: int
+    file: Path | None = None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a search of one function found.
+
+    ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
+    ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape.
+    """
+
+    target: str
+    operation: str
+    dialect: str
+    checks: tuple[str, ...]
+    cases: int = 0
+    comparisons: int = 0
+    not_promised: int = 0
+    seconds: float = 0.0
+    shapes: dict[str, int] = field(default_factory=dict)
+    failure: Failure | None = None
+
+    @property
+    def status(self) -> Status:
+        """``agrees``, ``disagrees``, or ``nothing compared``, which is no success either."""
+        if self.failure is not None:
+            return "disagrees"
+        return "agrees" if self.comparisons else "nothing compared"
+
+    @property
+    def ok(self) -> bool:
+        """Whether something was compared and everything agreed."""
+        return self.status == "agrees"
