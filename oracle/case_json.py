@@ -42,12 +42,16 @@ def from_json(value: object, path: str = "case") -> Case:
     requests = batch["requests"]
     require(isinstance(requests, list), f"{path}.batch.requests", requests, "be a list")
     batch["requests"] = tuple(
-        _build(Request, _known(request, Request, f"{path}.batch.requests[{b}]"), f"{path}.batch.requests[{b}].")
+        _build(
+            Request, _known(request, Request, f"{path}.batch.requests[{b}]"), f"{path}.batch.requests[{b}]."
+        )
         for b, request in enumerate(requests)
     )
     built = _build(Batch, batch, f"{path}.batch.")
     layout = _build(Layout, _known(items.get("layout", {}), Layout, f"{path}.layout"), f"{path}.layout.")
-    options = _build(Options, _known(items.get("options", {}), Options, f"{path}.options"), f"{path}.options.")
+    options = _build(
+        Options, _known(items.get("options", {}), Options, f"{path}.options"), f"{path}.options."
+    )
     with inside(f"{path}."):
         return Case(built, layout, options)
 

@@ -82,11 +82,11 @@ def _block_table(inputs: Inputs) -> list[list[Any]]:
     width = max(map(len, granted), default=0) + case.layout.num_spare_columns
     num_rows = max([len(requests), *(row + 1 for row in rows)]) + case.layout.num_spare_rows
     num_rows += case.layout.num_padding_requests
-    table = [[GARBAGE] * width for _ in range(num_rows)]
+    table: list[list[Any]] = [[GARBAGE] * width for _ in range(num_rows)]
     parts = case.batch.block_size // case.kernel_block_size
     for row, request in zip(rows, requests, strict=True):
         if row >= 0:
-            table[row][: len(request.block_ids)] = request.block_ids[:width]
+            table[row][: len(request.block_ids)] = list(request.block_ids[:width])
     return [[part for entry in row for part in _kernel_blocks(entry, parts)] for row in table]
 
 

@@ -25,8 +25,9 @@ class Layout:
     ``num_spare_blocks``: blocks of the cache beyond the largest id.
 
     ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table,
-    of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one table column to the next.
-    ``garbage``: what stands where nobody may look. ``index_dtype``: width of lengths, rows and ids.
+    of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one
+    table column to the next. ``garbage``: what stands where nobody may look. ``index_dtype``: width
+    of lengths, rows and ids.
     """
 
     num_padding_tokens: int = 0
@@ -68,4 +69,6 @@ class Layout:
         for b, row in enumerate(self.row_index):
             require_int(f"row_index[{b}]", row, -1)
         rows = [row for row in self.row_index if row >= 0]
-        require(len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own")
+        require(
+            len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"
+        )

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 class Mark(Enum):
-    """``GARBAGE``: an input nobody may read; ``UNTOUCHED``: an output keeps what was there; ``ANY``: unspecified.
+    """``GARBAGE``: nobody may read it; ``UNTOUCHED``: keeps what was there; ``ANY``: unspecified.
 
     Marks refuse arithmetic, order and truth, so an oracle that reads garbage raises instead of
     answering.

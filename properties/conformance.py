@@ -95,7 +95,8 @@ def conforms_to(
                 pytest.fail(explain(verdict), pytrace=False)
 
         parameters = [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("cumae_check", "request")
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            for name in ("cumae_check", "request")
         ]
         test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         marked: Callable[..., Any] = pytest.mark.parametrize("cumae_check", checks_for(binding))(test)

@@ -133,7 +133,7 @@ def _draw_options(choices: Choices, batch: Batch, layout: Layout, features: Coll
 def draw_large_case(
     choices: Choices, domain: Domain, features: Collection[str], num_requests: int, num_tokens: int
 ) -> Case:
-    """Return a case of exactly ``num_requests`` and ``num_tokens``: 64 drawn patterns, then one long prefill."""
+    """Return a case of exactly so many requests and tokens: 64 drawn patterns and one long prefill."""
     block_size = choices.pick([size for size in domain.block_sizes if size >= 16] or domain.block_sizes)
     patterns = [draw_work(choices, domain, block_size, large=False) for _ in range(64)]
     works: list[Work] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.batches.cases import edited
@@ -93,7 +94,8 @@ def _shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def _shorten(case: Case, b: int, name: str, length: int) -> Case:
-    request = replace(case.batch.requests[b], **{name: length})
+    lengths: dict[str, Any] = {name: length}
+    request = replace(case.batch.requests[b], **lengths)
     needed = case.batch.num_live_blocks(request)
     return _replaced(case, b, replace(request, block_ids=request.block_ids[:needed]))
 

@@ -71,19 +71,18 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
 def give_blocks(
     choices: Choices, works: list[Work], tokens_per_block: int, *, missing: bool
 ) -> tuple[Request, ...]:
-    """Return the requests with blocks: scattered distinct ids, shared prefixes, spares, gaps if ``missing``."""
+    """Return the requests with blocks: scattered ids, shared prefixes, spares, gaps if ``missing``."""
     shared = _draw_sharing(choices, works, tokens_per_block)
     counts = []
     for work, (_, num_shared) in zip(works, shared, strict=True):
-        live = -(-(work.context_len + work.query_len) // tokens_per_block)
-        counts.append((live, live - num_shared))
+        counts.append(-(-(work.context_len + work.query_len) // tokens_per_block) - num_shared)
     extras = [choices.pick((0, 0, 0, 1, 2)) if len(works) < 16 else 0 for _ in works]
-    total = sum(own for _, own in counts) + sum(extras)
+    total = sum(counts) + sum(extras)
     pool = max(1, total + choices.pick((0, 1, 7, 100)))
     step, first = draw_permutation(choices, pool)
     requests: list[Request] = []
     taken = 0
-    for work, (owner, num_shared), (live, own), extra in zip(works, shared, counts, extras, strict=True):
+    for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
         ids = list(requests[owner].block_ids[:num_shared]) if num_shared else []
         ids += [(first + (taken + i) * step) % pool for i in range(own + extra)]
         taken += own + extra
@@ -117,7 +116,12 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
         first = works[owner]
         full = min(first.context_len, work.context_len) // tokens_per_block
         goes_on = first.query_len == 0 and first.context_len <= work.context_len
-        if goes_on and first.context_len % tokens_per_block and not {owner, b} & partly and choices.chance(50):
+        if (
+            goes_on
+            and first.context_len % tokens_per_block
+            and not {owner, b} & partly
+            and choices.chance(50)
+        ):
             partly |= {owner, b}
             shared.append((owner, full + 1))
         else:

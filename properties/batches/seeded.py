@@ -32,6 +32,4 @@ def large_case(
     num_tokens: int = 1_000_000,
 ) -> Case:
     """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill."""
-    return draw_large_case(
-        SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens
-    )
+    return draw_large_case(SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens)

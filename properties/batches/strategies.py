@@ -10,9 +10,7 @@ from cumae.properties.batches.choices import HypothesisChoices
 from cumae.properties.batches.domain import Domain
 
 
-def cases(
-    *, domain: Domain | None = None, features: Collection[str] = FEATURES
-) -> st.SearchStrategy[Case]:
+def cases(*, domain: Domain | None = None, features: Collection[str] = FEATURES) -> st.SearchStrategy[Case]:
     """Return a strategy for valid cases of a domain; they shrink towards few requests and short lengths.
 
     ``features``: the options and layout facts that may differ from their neutral value. Raises

@@ -1,5 +1,6 @@
 """Comparing whole buffers, element by element, exactly."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ def held_poison(observation: Observation, name: str) -> Mask:
     return np.asarray(words == poison_words(observation.poison, words))
 
 
-def wrong_values(check: str, binding: Binding, seen: Observation, expected: dict[str, Expected]) -> Finding | None:
+def wrong_values(
+    check: str, binding: Binding, seen: Observation, expected: dict[str, Expected]
+) -> Finding | None:
     """Return the first element that was written and differs from the oracle's value."""
     for name, words in seen.outputs.items():
         want = expected[name]
@@ -47,10 +50,13 @@ def wrong_extent(
         kept = held_poison(first, name) & held_poison(second, name)
         missing = _elements(kept) & (want.state == VALUE)
         if missing.any():
-            return difference(check, binding, name, missing, want.words, words, "was never written")
+            found = difference(check, binding, name, missing, want.words, words, "was never written")
+            return replace(found, actual="what was there before the call")
         excess = _elements(~held_poison(first, name) | ~held_poison(second, name)) & (want.state == KEEP)
         if excess.any():
-            return difference(check, binding, name, excess, want.words, words, "was written and must keep what it held")
+            return difference(
+                check, binding, name, excess, want.words, words, "was written and must keep what it held"
+            )
     return None
 
 
@@ -61,7 +67,9 @@ def changed(
     for name, words in base.outputs.items():
         found = other.outputs[name]
         if found.shape != words.shape:
-            return Finding(check, f"`{name}` changed its shape {because}", rule_of(binding, name), output=name)
+            return Finding(
+                check, f"`{name}` changed its shape {because}", rule_of(binding, name), output=name
+            )
         differs = _elements(words != found) & live[name]
         if differs.any():
             return difference(check, binding, name, differs, words, found, f"changed {because}")

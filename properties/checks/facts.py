@@ -17,7 +17,7 @@ PER_REQUEST = ("cu_seqlens_q", "cu_seqlens_k")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``relate`` yields the other cases a fact speaks of; ``broken`` says what their answers break, or None."""
+    """``relate`` gives the other cases a fact speaks of; ``broken`` what their answers break, or None."""
 
     rule: str
     relate: Callable[[Case], list[Case]]

@@ -13,7 +13,10 @@ def keeps_facts(trial: Trial) -> Finding | None:
         cases = fact.relate(base)
         if not cases or any(trial.binding.domain.why_not(case) for case in cases):
             continue
-        answers = [Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe() for case in cases]
+        answers = [
+            Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
+            for case in cases
+        ]
         broken = fact.broken(base, trial.first.outputs, [answer.outputs for answer in answers])
         if broken is not None:
             return Finding("keeps_facts", broken, fact.rule)

@@ -1,6 +1,7 @@
 """A kernel on one case in the variants that checks need, each observed once."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ class Trial:
     def strided(self) -> Observation:
         """Call on the case's own strides, or on gaps everywhere where it has none."""
         drawn, layout = self.case.layout, self.quiet.case.layout
-        gaps = {
+        gaps: dict[str, Any] = {
             "table_row_gap": drawn.table_row_gap or 3,
             "table_column_step": max(drawn.table_column_step, 2),
             "cache_row_gap": drawn.cache_row_gap or 8,

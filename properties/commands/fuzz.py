@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from cumae.properties.batches.shapes import SHAPES
@@ -44,8 +44,12 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
 @click.option("--cases", type=click.IntRange(1), help="Cases a kernel, instead of --time.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases.")
-@click.option("--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
+)
+@click.option(
+    "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own."
+)
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
 def fuzz(
@@ -101,11 +105,13 @@ def _run(
             total = budget.seconds if budget.examples is None else budget.examples
             task = progress.add_task(binding.function.__name__, total=total, status="")
 
-            def show(verdict: Verdict, task: int = task) -> None:
+            def show(verdict: Verdict, task: TaskID = task) -> None:
                 done = verdict.seconds if budget.examples is None else verdict.cases
                 rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
                 progress.update(
-                    task, completed=done, status=f"{verdict.cases} cases, {rate:.0f}/s"  # type: ignore[arg-type]
+                    task,
+                    completed=done,
+                    status=f"{verdict.cases} cases, {rate:.0f}/s",
                 )
 
             verdict = search(

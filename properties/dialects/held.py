@@ -1,4 +1,4 @@
-"""What an engine hands to a kernel, as plain arrays: integers with their garbage filled in, and rows of bytes."""
+"""What an engine hands to a kernel, as plain arrays: integers, garbage filled in, and rows of bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,4 +93,5 @@ def _content(places: IntArray, row_bytes: int, seed: int) -> ByteArray:
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(31)
-    return np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))[:, :row_bytes].copy()
+    whole: ByteArray = np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))
+    return whole[:, :row_bytes].copy()

@@ -1,4 +1,4 @@
-"""An executable specification of LLM serving metadata, and a machine that proves a GPU kernel says the same."""
+"""An executable specification of LLM serving metadata; it proves that a GPU kernel says the same."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -17,7 +17,7 @@ VALUE, KEEP, FREE = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What an output must hold: ``words`` where ``state`` is VALUE, the old content where KEEP, FREE anything.
+    """What an output must hold: ``words`` where ``state`` is VALUE, what it held where KEEP, FREE anything.
 
     ``words`` [n] integers, or uint8 [n, row bytes] for rows; ``state`` uint8 [n].
     """
@@ -63,7 +63,9 @@ class Operation:
                 found[name] = _from_list(packed.pack(answer))
         return found
 
-    def _expect(self, values: list[Any], output: Output, inputs: Inputs, held: Mapping[str, Held]) -> Expected:
+    def _expect(
+        self, values: list[Any], output: Output, inputs: Inputs, held: Mapping[str, Held]
+    ) -> Expected:
         if output.axis == "key_row":
             cache, new_rows = held["cache"], held["new_rows"]
             assert isinstance(cache, Rows) and isinstance(new_rows, Rows)

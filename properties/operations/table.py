@@ -47,7 +47,9 @@ def _largest_id(case: Case) -> int:
 
 def _large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and table rows that do."""
-    offset = min(_SPAN // case.batch.block_size + 1, INT32_MAX // case.batch.block_size - _largest_id(case) - 1)
+    parts = case.batch.block_size // case.kernel_block_size
+    room = INT32_MAX // parts - _largest_id(case) - 1
+    offset = min(_SPAN // case.batch.block_size + 1, room)
     yield _renamed(case, max(offset, 0))
     rows = case.layout.row_index or range(len(case.batch.requests))
     if max(rows, default=0) > 0:
@@ -80,7 +82,9 @@ SEQUENCE_LAYOUT = Operation(
         ),
         Output("token_to_request", _int32, _tokens, "token", "the request whose rows contain the token"),
         Output("max_seqlen_q", _int32, _one, "step", "the longest query_len of the step"),
-        Output("max_seqlen_k", _int32, _one, "step", "the longest seq_len of requests that compute something"),
+        Output(
+            "max_seqlen_k", _int32, _one, "step", "the longest seq_len of requests that compute something"
+        ),
     ),
     frozenset({"compress_ratio", "key_scope", "token_padding", "dummy_request"}),
     "rows of request b are cu_seqlens_q[b] … cu_seqlens_q[b+1]-1, in request order",
@@ -107,7 +111,15 @@ SLOT_MAPPING = Operation(
         ),
     ),
     frozenset(
-        {"row_index", "world", "rank", "interleave", "kernel_block_size", "missing_blocks", "num_padding_slots"}
+        {
+            "row_index",
+            "world",
+            "rank",
+            "interleave",
+            "kernel_block_size",
+            "missing_blocks",
+            "num_padding_slots",
+        }
     ),
     "each new token is written to the slot of its position in its request's blocks",
     ("cumae.gpu_impl:write_slot_mapping",),

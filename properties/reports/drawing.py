@@ -28,7 +28,9 @@ def draw(case: Case, wrong_tokens: Collection[int] = ()) -> str:
     padding = case.layout.num_padding_tokens, case.layout.num_padding_requests
     if any(padding):
         lines.append(f"  padding: {padding[0]} tokens, {padding[1]} requests")
-    lines.append(f"  {CACHED} cached  {NEW} new  {WRONG} wrong   block of {case.batch.block_size} tokens between bars")
+    lines.append(
+        f"  {CACHED} cached  {NEW} new  {WRONG} wrong   block of {case.batch.block_size} tokens between bars"
+    )
     return "\n".join(lines)
 
 
@@ -41,7 +43,9 @@ def _request_line(case: Case, b: int, request: Request, wrong: Collection[int]) 
         i = position - request.context_len
         cells.append(CACHED if i < 0 else WRONG if i in wrong else NEW)
     drawn = _cut(cells) + ("|" if cells else "(no tokens)")
-    head = f"  request {b}  {request.phase:<7}  context {request.context_len:>3}  query {request.query_len:>3}  "
+    head = (
+        f"  request {b}  {request.phase:<7}  context {request.context_len:>3}  query {request.query_len:>3}  "
+    )
     return head + drawn
 
 

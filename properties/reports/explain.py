@@ -12,7 +12,11 @@ def explain(verdict: Verdict) -> str:
     if verdict.failure is None:
         return summary(verdict)
     failure, finding = verdict.failure, verdict.failure.finding
-    lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", "", f"  {finding.message}"]
+    lines = [
+        f"{verdict.target} disagrees with {verdict.operation}: {finding.check}",
+        "",
+        f"  {finding.message}",
+    ]
     if finding.expected:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
     place = _place(finding, failure.case)
@@ -31,7 +35,8 @@ def explain(verdict: Verdict) -> str:
 def summary(verdict: Verdict) -> str:
     """Return one line: status, comparisons and speed."""
     rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-    counts = f"{verdict.cases} cases, {verdict.comparisons} comparisons, {verdict.seconds:.1f} s, {rate:.0f} cases/s"
+    counts = f"{verdict.cases} cases, {verdict.comparisons} comparisons"
+    counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"
     extra = f", {verdict.not_promised} not promised" if verdict.not_promised else ""
     return f"{verdict.status}: {verdict.target} ({counts}{extra})"
 

@@ -29,7 +29,6 @@ class Binding:
         """Module and name of the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
-
     def shows(self, case: Case) -> bool:
         """Whether everything that varies in the case is visible to the function."""
         options, layout = case.options, case.layout
@@ -49,8 +48,8 @@ def bind(
 ) -> Binding:
     """Return the binding of a function; parameters with a default are its author's.
 
-    An operation's outputs that are not named, in the table's order, are what it returns. Raises
-    ``ValueError`` for a name that neither is an input nor an output, listing those that are.
+    An operation's outputs that are not named, in the table's order, are what it returns; a function
+    that names some and returns None computes only those. Raises ``ValueError`` for a name that neither is an input nor an output, listing those that are.
     """
     packed = [name for name, output in dialect.packed.items() if output.operation == operation.name]
     known = [output.name for output in operation.outputs] + packed

@@ -1,4 +1,4 @@
-"""Watching Triton's interpreter: every address against the tensors of its launch, programs in another order."""
+"""Watching Triton's interpreter: addresses against the tensors of a launch, programs in another order."""
 
 import traceback
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def watching(order_seed: int | None = None) -> Iterator[Watch]:
 
 
 class _PatchOnce:
-    """The interpreter patches ``triton.language`` at every launch and every device-function call: once is enough."""
+    """The interpreter patches ``triton.language`` at each launch and device-function call: once will do."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
@@ -152,7 +152,9 @@ def _record(kind: str, addresses: Any, watch: Watch) -> None:
     address = int(addresses.reshape(-1)[0])
     span = min(watch._ranges, key=lambda r: max(r.start - address, address - (r.stop - 1)))
     element = (address - span.start) // span.item
-    watch.outside.append(Access(kind, span.name, element, (span.stop - span.start) // span.item, _source_line()))
+    watch.outside.append(
+        Access(kind, span.name, element, (span.stop - span.start) // span.item, _source_line())
+    )
 
 
 def _source_line() -> str:

@@ -76,7 +76,9 @@ def hold(name: str, held: Ints | Rows, device: Device) -> Buffer:
     buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, device, held.fill)
     if len(held.live):
         content = torch.from_numpy(held.content).view(elements.dtype).to(elements.device)
-        places = tuple(torch.from_numpy(held.live[:, d].copy()).to(elements.device) for d in range(held.live.shape[1]))
+        places = tuple(
+            torch.from_numpy(held.live[:, d].copy()).to(elements.device) for d in range(held.live.shape[1])
+        )
         elements[places] = content
     return _uploaded(buffer, elements, device)
 
@@ -114,10 +116,12 @@ def _allocate(
 
 
 def _large(size: int, device: Device, fill: int) -> torch.Tensor:
-    """Return ``size`` bytes: on a GPU real ones, on the CPU a mapping that takes memory where it is touched."""
+    """Return ``size`` bytes: real ones on a GPU, on the CPU a mapping that is backed where it is touched."""
     size += -size % 8
     if device == "cuda":
-        return torch.full((size // 8,), fill * 0x0101010101010101 - (fill >> 7 << 64), device=device).view(torch.uint8)
+        return torch.full((size // 8,), fill * 0x0101010101010101 - (fill >> 7 << 64), device=device).view(
+            torch.uint8
+        )
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     return torch.frombuffer(mmap.mmap(-1, size, flags), dtype=torch.uint8)
 
@@ -127,16 +131,20 @@ def _uploaded(buffer: Buffer, elements: torch.Tensor, device: Device) -> Buffer:
     if buffer.before is None:
         return buffer
     storage = buffer.storage.to(device, copy=True)
-    tensor = storage.view(elements.dtype).as_strided(elements.shape, elements.stride(), elements.storage_offset())
+    tensor = storage.view(elements.dtype).as_strided(
+        elements.shape, elements.stride(), elements.storage_offset()
+    )
     return Buffer(buffer.name, tensor, storage, buffer.before)
 
 
 def _words(tensor: torch.Tensor) -> Words:
     if tensor.dtype in (torch.int32, torch.int64, torch.bool):
-        return tensor.cpu().numpy().copy()
+        ints: Words = tensor.cpu().numpy().copy()
+        return ints
     dense = tensor.contiguous().cpu()
     row_bytes = tensor.shape[-1] * tensor.element_size()
-    return dense.view(torch.uint8).numpy().reshape(*tensor.shape[:-1], row_bytes).copy()
+    found: Words = dense.view(torch.uint8).numpy().reshape(*tensor.shape[:-1], row_bytes).copy()
+    return found
 
 
 def _element_bytes(storage: npt.NDArray[Any], tensor: torch.Tensor) -> npt.NDArray[Any]:

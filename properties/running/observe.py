@@ -77,8 +77,16 @@ class Bench:
                 raise KernelRaised(f"{type(error).__name__}: {error}") from error
         words = {name: buffer.words() for name, buffer in outputs.items()}
         words |= self._returned(answer)
-        damage = [f"`{b.name}` was written {hurt[1]}" for b in outputs.values() if (hurt := b.damage(elements_too=False))]
-        damage += [f"input `{b.name}` was changed {hurt[1]}" for b in inputs.values() if (hurt := b.damage(elements_too=True))]
+        damage = [
+            f"`{b.name}` was written {hurt[1]}"
+            for b in outputs.values()
+            if (hurt := b.damage(elements_too=False))
+        ]
+        damage += [
+            f"input `{b.name}` was changed {hurt[1]}"
+            for b in inputs.values()
+            if (hurt := b.damage(elements_too=True))
+        ]
         return Observation(words, tuple(damage), watch, poison)
 
     def _output(self, name: str, poison: int) -> Buffer:
@@ -93,10 +101,10 @@ class Bench:
 
     def _returned(self, answer: Any) -> dict[str, Words]:
         names = self.binding.returned
-        if not names:
+        if not names or (answer is None and self.binding.outputs):
             return {}
         if isinstance(answer, dict):
-            values = [answer.get(name) for name in names]
+            values: list[Any] = [answer.get(name) for name in names]
         else:
             values = [answer] if isinstance(answer, torch.Tensor) else list(answer or ())
         if len(values) != len(names) or not all(isinstance(value, torch.Tensor) for value in values):

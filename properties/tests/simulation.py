@@ -1,0 +1,200 @@
+"""A serving engine that handles one token after another, and is asked afterwards where everything went.
+
+The second formulation of the operations: no running sums, no division. Tokens are appended to lists
+and put into blocks one at a time; offsets, positions, slots and windows are read from what grew.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import cycle
+from typing import NamedTuple
+
+from cumae.oracle import Batch
+
+Answer = dict[str, list[object]]
+
+
+class Token(NamedTuple):
+    """A token's tag: its request, and how many tokens of that request came before it."""
+
+    request: int
+    number: int
+    is_new: bool
+
+
+class Place(NamedTuple):
+    """Where a rank's cache holds a token."""
+
+    block: int
+    offset: int
+
+
+def sequence_layout(
+    batch: Batch,
+    *,
+    num_padding_tokens: int = 0,
+    num_padding_requests: int = 0,
+    key_scope: str = "all",
+    compress_ratio: int = 1,
+    token_padding: int = -1,
+    dummy_request: bool = False,
+) -> Answer:
+    """Return how long the lists of new tokens and of key rows are after each request."""
+    rows: list[Token] = []
+    keys: list[Token] = []
+    cu_q, cu_k, longest_q, longest_k = [0], [0], 0, 0
+    for b, life in enumerate(_lives(batch)):
+        computed = [token for token in life if token.is_new]
+        rows.extend(computed)
+        keys.extend(_last_of_each_group(_kept(batch, b, life, key_scope), compress_ratio))
+        cu_q.append(len(rows))
+        cu_k.append(len(keys))
+        if computed:
+            longest_q, longest_k = max(longest_q, len(computed)), max(longest_k, len(life))
+    for _ in range(num_padding_requests):
+        cu_q.append(cu_q[-1])
+        cu_k.append(cu_k[-1])
+    padding: list[object] = [token_padding for _ in range(num_padding_tokens)]
+    if dummy_request:
+        cu_q[-1] = len(rows) + len(padding)
+    return {
+        "cu_seqlens_q": [*cu_q],
+        "cu_seqlens_k": [*cu_k],
+        "token_to_request": [token.request for token in rows] + padding,
+        "max_seqlen_q": [longest_q],
+        "max_seqlen_k": [longest_k],
+    }
+
+
+def position_ids(batch: Batch, *, num_padding_tokens: int = 0) -> Answer:
+    """Return for each new token how many tokens its request had stored before."""
+    answer: list[object] = [token.number for life in _lives(batch) for token in life if token.is_new]
+    return {"position_ids": answer + [0 for _ in range(num_padding_tokens)]}
+
+
+def slot_mapping(
+    batch: Batch,
+    *,
+    num_unused_slots: int = 0,
+    rank: int = 0,
+    interleave: int = 1,
+    row_index: tuple[int, ...] | None = None,
+) -> Answer:
+    """Return where a rank's cache holds each new token, -1 where it does not."""
+    places = _stored(batch, rank, interleave)
+    answer: list[object] = []
+    for b, life in enumerate(_lives(batch)):
+        has_row = row_index is None or row_index[b] >= 0
+        for token in life:
+            if token.is_new:
+                place = places.get(token) if has_row else None
+                answer.append(-1 if place is None else place.block * batch.block_size + place.offset)
+    return {"slot_mapping": answer + [-1 for _ in range(num_unused_slots)]}
+
+
+def causal_windows(
+    batch: Batch,
+    *,
+    num_padding_tokens: int = 0,
+    key_scope: str = "all",
+    compress_ratio: int = 1,
+    window: int = 0,
+    rank: int = 0,
+    interleave: int = 1,
+) -> Answer:
+    """Return for each new token the first and last row it may see, as the rows come into being."""
+    answer = {"ks": list[object](), "ke": list[object]()}
+    buffer: list[Token | None] = []
+    for b, life in enumerate(_lives(batch)):
+        kept = _kept(batch, b, life, key_scope)
+        first = len(buffer)
+        complete = set(_last_of_each_group(kept, compress_ratio))
+        visible: deque[int] = deque(maxlen=window or None)
+        for token, owner in zip(life, _owners(batch.world, interleave), strict=False):
+            if token in complete and owner == rank:
+                visible.append(len(buffer))
+                buffer.append(token)
+            if token.is_new:
+                sees = batch.requests[b].phase == "prefill"
+                # Without a row the window is empty and stands where the request's rows begin.
+                answer["ks"].append(0 if not sees else visible[0] if visible else first)
+                answer["ke"].append(0 if not sees else visible[-1] + 1 if visible else first)
+        while len(buffer) < first + len(complete):
+            buffer.append(None)
+    for values in answer.values():
+        values.extend(0 for _ in range(num_padding_tokens))
+    return answer
+
+
+def prefix_interleave(batch: Batch, *, capacity: int, key_scope: str = "all") -> Answer:
+    """Return where each token of each request is found: in the cache if it was there, else among the new rows."""
+    places = _stored(batch, 0, 1)
+    lives = _lives(batch)
+    new_rows = {token: row for row, token in enumerate(t for life in lives for t in life if t.is_new)}
+    keys: list[object] = []
+    for b, life in enumerate(lives):
+        for token in _kept(batch, b, life, key_scope):
+            keys.append(("new", new_rows[token]) if token in new_rows else ("cache", *places[token]))
+    while len(keys) < capacity:
+        keys.append("untouched")
+    while len(keys) > capacity:
+        keys.pop()
+    return {"keys": keys}
+
+
+def _lives(batch: Batch) -> list[list[Token]]:
+    """Return the tokens of each request in the order in which they came, cached ones first."""
+    lives: list[list[Token]] = []
+    for b, request in enumerate(batch.requests):
+        life: list[Token] = []
+        for _ in range(request.context_len):
+            life.append(Token(b, len(life), is_new=False))
+        for _ in range(request.query_len):
+            life.append(Token(b, len(life), is_new=True))
+        lives.append(life)
+    return lives
+
+
+def _kept(batch: Batch, b: int, life: list[Token], key_scope: str) -> list[Token]:
+    """Return the tokens of request ``b`` that have a place in the key buffer."""
+    return life if key_scope == "all" or batch.requests[b].phase == "prefill" else []
+
+
+def _last_of_each_group(tokens: list[Token], size: int) -> list[Token]:
+    """Return the tokens that complete a group of ``size``."""
+    complete: list[Token] = []
+    group: list[Token] = []
+    for token in tokens:
+        group.append(token)
+        if len(group) == size:
+            complete.append(token)
+            group.clear()
+    return complete
+
+
+def _owners(world: int, interleave: int) -> Iterator[int]:
+    """Yield the rank that owns each token of a request: dealt out round and round, some at a time."""
+    for rank in cycle(range(world)):
+        for _ in range(interleave):
+            yield rank
+
+
+def _stored(batch: Batch, rank: int, interleave: int) -> dict[Token, Place]:
+    """Return where ``rank`` holds its tokens, each request filling its blocks from the first on.
+
+    Raises ``AssertionError`` where a new token lands on another request's token: no valid batch does.
+    """
+    places: dict[Token, Place] = {}
+    holders: dict[Place, list[Token]] = {}
+    for b, life in enumerate(_lives(batch)):
+        free = (Place(block, o) for block in batch.requests[b].block_ids for o in range(batch.block_size))
+        for token, owner in zip(life, _owners(batch.world, interleave), strict=False):
+            if owner == rank:
+                place = next(free)
+                if place.block >= 0:
+                    places[token] = place
+                    holders.setdefault(place, []).append(token)
+    for place, tokens in holders.items():
+        if len(tokens) > 1 and any(token.is_new for token in tokens):
+            raise AssertionError(f"{place} is written although it holds {tokens}")
+    return places

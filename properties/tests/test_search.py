@@ -1,0 +1,166 @@
+"""The one loop: what it counts, what it keeps, what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cumae.fixtures.bugs import BUGS
+from cumae.oracle import Batch, Case, Layout, Request
+from cumae.properties.batches.domain import Domain
+from cumae.properties.conformance import binding_of
+from cumae.properties.failure_file import load_failure
+from cumae.properties.reports.explain import explain
+from cumae.properties.running.device import prepare
+from cumae.properties.search import Budget, search
+from cumae.properties.targets import load_function
+from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.verdict import Verdict
+
+DEVICE = prepare("auto")
+
+
+def test_a_verdict_counts_cases_and_comparisons() -> None:
+    binding = binding_of(wrong.padding_left_alone, "position_ids")
+    verdict = search(binding, DEVICE, Budget(examples=25), checks=["agrees"])
+    assert (verdict.cases, verdict.comparisons, verdict.status) == (25, 25, "agrees")
+    assert verdict.shapes["length 0"] > 0
+
+
+def test_a_run_that_compares_nothing_is_no_success() -> None:
+    case = Case(Batch((), 1))
+    binding = binding_of(wrong.padding_left_alone, "position_ids", domain=Domain(min_requests=1))
+    verdict = search(binding, DEVICE, Budget(examples=0), first=[case])
+    assert verdict.status == "nothing compared"
+    assert not verdict.ok
+
+
+def test_a_case_outside_the_domain_is_counted_as_not_promised() -> None:
+    binding = binding_of(wrong.padding_left_alone, "position_ids", domain=Domain(min_requests=1))
+    verdict = search(binding, DEVICE, Budget(examples=3), first=[Case(Batch((), 1))], checks=["agrees"])
+    assert (verdict.not_promised, verdict.cases) == (1, 3)
+
+
+def test_a_kernel_that_raises_is_a_failure_with_its_case() -> None:
+    def raises(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        if context_lens.numel() > 1:
+            raise RuntimeError("no such launch")
+
+    verdict = search(
+        binding_of(raises, "position_ids"), DEVICE, Budget(examples=50), checks=["is_deterministic"]
+    )
+    assert verdict.failure is not None
+    assert "the kernel raised RuntimeError: no such launch" in verdict.failure.finding.message
+    assert verdict.failure.case.num_requests_padded == 2
+
+
+def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
+    calls = 0
+
+    def interrupted(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if list(tmp_path.glob("*.json")):
+            raise KeyboardInterrupt
+        wrong.one_too_far(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    with pytest.raises(KeyboardInterrupt):
+        search(binding_of(interrupted, "position_ids"), DEVICE, Budget(examples=50), save_to=tmp_path)
+    (file,) = tmp_path.glob("*.json")
+    assert load_failure(file).check == "agrees"
+
+
+def test_a_flaky_kernel_is_still_reported() -> None:
+    calls = 0
+
+    def flaky(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        nonlocal calls
+        calls += 1
+        right = wrong._positions(token_to_request, cu_seqlens_q, context_lens)
+        position_ids.copy_(right + int(calls == 30))
+
+    verdict = search(
+        binding_of(flaky, "position_ids"), DEVICE, Budget(examples=60, volume=0), checks=["agrees"]
+    )
+    assert verdict.failure is not None
+
+
+def failing_verdict(tmp_path: Path) -> Verdict:
+    bug = BUGS[3]
+    binding = binding_of(load_function(bug.target), bug.operation)
+    return search(binding, DEVICE, Budget(examples=100), save_to=tmp_path)
+
+
+def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) -> None:
+    verdict = failing_verdict(tmp_path)
+    report = explain(verdict)
+    assert verdict.failure is not None
+    for part in (
+        "cumae.fixtures.bugs.windows:key_offsets_as_rows disagrees with causal_windows: agrees",
+        "`ke[0]` differs from the oracle",
+        "expected 2",
+        "actual   1",
+        "token 0: request 0, position 1, block 0",
+        "1 of 1 elements differ",
+        "rule: one past the last key row complete at the token's position",
+        "1 request, found after",
+        "|0:░✗|",
+        f"reproduce: cumae replay {verdict.failure.file}",
+    ):
+        assert part in report
+
+
+@pytest.mark.parametrize(
+    ("edit", "rule"),
+    [
+        ({"version": 2}, r"version = 2, must be 1"),
+        ({"operation": 3}, r"operation = 3, must be a string"),
+        ({"colour": "red"}, r"colour = 'red', must not be there"),
+        ({"case": []}, r"case = \[\], must be an object"),
+        ({"check": None}, r"check = None, must be a string"),
+    ],
+)
+def test_a_malformed_failure_file_is_refused(tmp_path: Path, edit: dict[str, Any], rule: str) -> None:
+    verdict = failing_verdict(tmp_path)
+    assert verdict.failure is not None and verdict.failure.file is not None
+    content = json.loads(verdict.failure.file.read_text()) | edit
+    file = tmp_path / "edited.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rule):
+        load_failure(file)
+
+
+def test_an_unknown_check_and_an_empty_budget_are_refused() -> None:
+    binding = binding_of(wrong.one_too_far, "position_ids")
+    with pytest.raises(ValueError, match=r"check = 'agree', must be one of agrees, "):
+        search(binding, DEVICE, Budget(examples=1), checks=["agree"])
+    with pytest.raises(ValueError, match=r"budget = nothing, must give examples or seconds"):
+        search(binding, DEVICE, Budget())
+
+
+def test_an_unknown_argument_lists_those_that_exist() -> None:
+    def asks_too_much(position_ids: Any, kv_scales: Any) -> None: ...
+
+    with pytest.raises(
+        ValueError, match=r"parameter = 'kv_scales', must be an output .*position_ids.* or an input of"
+    ):
+        binding_of(asks_too_much, "position_ids")
+
+
+def test_returned_outputs_of_the_wrong_shape_are_reported() -> None:
+    def returns_too_few(token_to_request: torch.Tensor) -> torch.Tensor:
+        return token_to_request[:0].long()
+
+    verdict = search(binding_of(returns_too_few, "position_ids"), DEVICE, Budget(examples=50))
+    assert verdict.failure is not None
+    assert "has shape [0], must have [1]" in verdict.failure.finding.message
+
+
+def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
+    verdict = failing_verdict(tmp_path)
+    assert verdict.failure is not None
+    assert verdict.failure.case.layout == Layout()
+    assert [(r.context_len, r.query_len) for r in verdict.failure.case.batch.requests] == [(1, 1)]
+    assert isinstance(verdict.failure.case.batch.requests[0], Request)

@@ -1,0 +1,184 @@
+"""Implementations that are wrong on purpose, each in the one way that a single check is there to see."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+def _positions(
+    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
+) -> torch.Tensor:
+    live = token_to_request >= 0
+    b = token_to_request.clamp(min=0).long()
+    row = torch.arange(token_to_request.numel(), device=token_to_request.device)
+    if not cu_seqlens_q.numel() or not context_lens.numel():
+        return torch.zeros_like(row)
+    return torch.where(live, context_lens[b].long() + row - cu_seqlens_q[b], 0)
+
+
+def one_too_far(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``agrees``: every live position is one too large."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    position_ids.copy_(right + (token_to_request >= 0))
+
+
+def padding_left_alone(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``writes_everything``: padding rows keep what they held."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    live = token_to_request >= 0
+    position_ids[live] = right[live]
+
+
+@triton.jit
+def _reads_one_behind(
+    token_to_request: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    context_lens: tl.tensor,
+    position_ids: tl.tensor,
+    num_tokens: tl.tensor,
+    TILE: tl.constexpr,
+) -> None:
+    o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    m_token = o_token < num_tokens
+    i_request = tl.load(token_to_request + o_token, mask=o_token <= num_tokens, other=-1)
+    m_live = m_token & (i_request >= 0)
+    first = tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
+    context_len = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int64)
+    tl.store(position_ids + o_token, tl.where(m_live, context_len + o_token - first, 0), mask=m_token)
+
+
+def reads_one_behind(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``stays_in_bounds``: one element behind the token map is loaded, and not used."""
+    count = position_ids.numel()
+    if count:
+        grid = (triton.cdiv(count, 1024),)
+        _reads_one_behind[grid](
+            token_to_request, cu_seqlens_q, context_lens, position_ids, count, TILE=1024
+        )
+
+
+def writes_one_behind(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``stays_in_bounds``: one element behind the output is written."""
+    count = position_ids.numel()
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.as_strided((count + 1,), (1,))[count] = 0
+
+
+def changes_its_input(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``stays_in_bounds``: the context lengths are overwritten when they were used."""
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    context_lens.add_(1)
+
+
+def believes_padded_requests(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    num_requests: int,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``ignores_garbage``: a padded request that seems to decode shifts every position."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    shift = bool((~is_prefill[num_requests:]).any())
+    position_ids.copy_(torch.where(token_to_request >= 0, right + shift, 0))
+
+
+@triton.jit
+def _last_program_wins(
+    right: tl.tensor, position_ids: tl.tensor, num_tokens: tl.tensor
+) -> None:
+    i_token = tl.program_id(0)
+    tl.store(position_ids, i_token - num_tokens + 1 + tl.load(right))
+    if i_token > 0:
+        tl.store(position_ids + i_token, tl.load(right + i_token))
+
+
+def last_program_wins(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``is_deterministic``: all programs write element 0, and the last one writes it right."""
+    count = position_ids.numel()
+    if count:
+        right = _positions(token_to_request, cu_seqlens_q, context_lens)
+        _last_program_wins[(count,)](right, position_ids, count)
+
+
+def _slots(
+    block_table: torch.Tensor,
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_size: int,
+    num_slots: int,
+) -> torch.Tensor:
+    slots = torch.full((num_slots,), -1, dtype=torch.int64, device=position_ids.device)
+    for t in range(token_to_request.numel()):
+        b, p = int(token_to_request[t]), int(position_ids[t])
+        if b >= 0 and p // block_size < block_table.shape[1] and block_table[b, p // block_size] >= 0:
+            slots[t] = block_table[b, p // block_size].long() * block_size + p % block_size
+    return slots
+
+
+def rows_without_gaps(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Fails ``accepts_strides``: rows of the table are taken to follow each other."""
+    dense = block_table.as_strided(block_table.shape, (block_table.shape[1], 1))
+    slot_mapping.copy_(
+        _slots(dense, token_to_request, position_ids, block_size, slot_mapping.numel())
+    )
+
+
+def products_in_32_bits(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Fails ``survives_large_ids``: FastDeploy#7367, the product wraps before it is widened."""
+    slots = _slots(block_table, token_to_request, position_ids, block_size, slot_mapping.numel())
+    slot_mapping.copy_(slots.to(torch.int32))
+
+
+def dislikes_empty_requests(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``keeps_facts`` on a case without empty requests: with one, positions are wrong."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    position_ids.copy_(right + int((cu_seqlens_q.diff() == 0).any()))
