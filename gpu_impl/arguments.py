@@ -19,7 +19,7 @@ def check_int(name: str, value: object, minimum: int, maximum: int = MAX_INT32) 
 
 
 def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Raise ValueError unless `value` equals one of `choices` and has its type."""
+    """Raise ValueError unless `value` equals one of `choices` and is of the same type."""
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         raise ValueError(f"{name} = {value!r}, must be {' or '.join(map(repr, choices))}")
 

@@ -49,7 +49,7 @@ def _write_windows(
     # A map padded with 0 names request 0 in the padding too.
     m_live = m_live & (start <= o_token) & (o_token < stop)
     m_live = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
-    bound = tl.load(context_lens + i_request, mask=m_live, other=0) + o_token - start + 1
+    bound = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start) + 1
     bound = tl.where(m_live, bound, 0)
     first = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
     num_keys = bound // compress_ratio

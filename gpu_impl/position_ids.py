@@ -27,7 +27,7 @@ def _write_positions(
     stop = tl.load(cu_seqlens_q + 1 + i_request, mask=m_live, other=0)
     # A map padded with 0 names request 0 in the padding too.
     m_live = m_live & (start <= o_token) & (o_token < stop)
-    position = tl.load(context_lens + i_request, mask=m_live, other=0) + o_token - start
+    position = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start)
     tl.store(position_ids + o_token, tl.where(m_live, position, 0), mask=m_token)
 
 

@@ -22,6 +22,7 @@ from cumae.properties.verdict import Verdict
 
 FAILURES = Path(".cumae/failures")
 EXAMPLES = 40
+UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 
 
 def binding_of(
@@ -81,7 +82,11 @@ def conforms_to(
 
         @wraps(function)
         def test(cumae_check: str, request: pytest.FixtureRequest) -> None:
-            device = prepare(str(request.config.getini("cumae_device") or "cpu"))
+            config = request.config
+            wanted = str(config.getoption("cumae_device") or config.getini("cumae_device") or "")
+            if not wanted:
+                pytest.fail(UNASKED, pytrace=False)
+            device = prepare(wanted)
             seed = zlib.crc32(request.node.nodeid.encode())
             verdict = search(
                 binding,

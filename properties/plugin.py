@@ -13,7 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Set the device when the option or the ini value names one; without either nothing is changed."""
-    wanted = device_of(early_config)
+    wanted = early_config.known_args_namespace.cumae_device or early_config.getini("cumae_device")
     if wanted:
         from cumae.properties.running.device import prepare
 
@@ -21,9 +21,3 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
             prepare(wanted)
         except ValueError as error:
             raise pytest.UsageError(str(error)) from error
-
-
-def device_of(config: pytest.Config) -> str:
-    """Return the device that the option or, failing that, the ini value asks for; "" for neither."""
-    known = config.known_args_namespace.cumae_device
-    return str(known or config.getini("cumae_device") or "")

@@ -1,6 +1,8 @@
 """``cumae fuzz``: kernels against oracles until the time is up."""
 
+import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -9,12 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from cumae.properties.batches.seeded import large_case
 from cumae.properties.batches.shapes import SHAPES
 from cumae.properties.conformance import FAILURES, binding_of, fixture_cases
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.running.machine import machine
 from cumae.properties.search import Budget, search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
@@ -51,6 +55,8 @@ def parse_shard(text: str) -> tuple[int, int]:
     "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own."
 )
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
 def fuzz(
     target: str | None,
@@ -61,6 +67,8 @@ def fuzz(
     seed: int,
     shard: str,
     device: str,
+    large: bool,
+    file: Path | None,
     failures: Path,
 ) -> int:
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
@@ -83,9 +91,43 @@ def fuzz(
     share = None if seconds is None else seconds / len(bindings)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
     console = Console()
-    verdicts = _run(bindings, chosen, budget, failures, console)
+    verdicts = _run_large(bindings, chosen, failures, console) if large else []
+    verdicts += _run(bindings, chosen, budget, failures, console)
     _report(verdicts, console)
+    if file is not None:
+        _write_figures(verdicts, file)
     return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _run_large(bindings: list[Binding], device: Device, failures: Path, console: Console) -> list[Verdict]:
+    """Return a verdict on one very large case for each kernel: values and extent, not every check."""
+    verdicts = []
+    for binding in bindings:
+        console.print(f"{binding.function.__name__}: one case of 65,536 requests and 1,000,000 tokens …")
+        case = large_case(0, binding.domain, binding.features)
+        checks = ["agrees", "writes_everything"]
+        verdicts.append(
+            search(binding, device, Budget(examples=1), checks=checks, first=[case], save_to=failures)
+        )
+    return verdicts
+
+
+def _write_figures(verdicts: list[Verdict], file: Path) -> None:
+    """Write what was run on what, one record a verdict."""
+    records = [
+        {
+            "kernel": verdict.target,
+            "operation": verdict.operation,
+            "status": verdict.status,
+            "checks": list(verdict.checks),
+            "cases": verdict.cases,
+            "comparisons": verdict.comparisons,
+            "seconds": round(verdict.seconds, 2),
+        }
+        for verdict in verdicts
+    ]
+    command = " ".join(["cumae", *sys.argv[1:]])
+    file.write_text(json.dumps({**machine(), "command": command, "verdicts": records}, indent=1) + "\n")
 
 
 def _run(

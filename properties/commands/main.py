@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from cumae.properties.commands.bench import bench
 from cumae.properties.commands.fuzz import fuzz
 from cumae.properties.commands.list import list_operations
 from cumae.properties.commands.replay import replay
@@ -17,7 +18,7 @@ def cli() -> None:
     """
 
 
-for command in (fuzz, list_operations, replay):
+for command in (bench, fuzz, list_operations, replay):
     cli.add_command(command)
 
 

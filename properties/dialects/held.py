@@ -93,5 +93,6 @@ def _content(places: IntArray, row_bytes: int, seed: int) -> ByteArray:
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(31)
-    whole: ByteArray = np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))
-    return whole[:, :row_bytes].copy()
+    whole = np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))
+    content: ByteArray = whole[:, :row_bytes].copy()
+    return content

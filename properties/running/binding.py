@@ -49,7 +49,8 @@ def bind(
     """Return the binding of a function; parameters with a default are its author's.
 
     An operation's outputs that are not named, in the table's order, are what it returns; a function
-    that names some and returns None computes only those. Raises ``ValueError`` for a name that neither is an input nor an output, listing those that are.
+    that names some and returns None computes only those. Raises ``ValueError`` for a name that is
+    neither an input nor an output, listing those that are.
     """
     packed = [name for name, output in dialect.packed.items() if output.operation == operation.name]
     known = [output.name for output in operation.outputs] + packed

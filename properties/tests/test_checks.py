@@ -33,7 +33,9 @@ MIXED = Case(
 def failing(function: Callable[..., Any], operation: str, cases: list[Case]) -> set[str]:
     binding = binding_of(function, operation)
     names = checks_for(binding)
-    return {name for case in cases for name in names if CHECKS[name](Trial(binding, case, DEVICE)) is not None}
+    return {
+        name for case in cases for name in names if CHECKS[name](Trial(binding, case, DEVICE)) is not None
+    }
 
 
 def cases_for(function: Callable[..., Any], operation: str, count: int = 40) -> list[Case]:
@@ -64,7 +66,9 @@ def test_a_stray_access_is_named_by_tensor_element_and_line() -> None:
         pytest.skip("reads are watched only in the interpreter")
     finding = CHECKS["stays_in_bounds"](trial)
     assert finding is not None
-    assert finding.message.startswith("load of element 5 of `token_to_request`, which has 5, at wrong_on_purpose.py:")
+    assert finding.message.startswith(
+        "load of element 5 of `token_to_request`, which has 5, at wrong_on_purpose.py:"
+    )
 
 
 def test_the_bounds_guard_looks_at_every_access() -> None:

@@ -39,7 +39,12 @@ def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
 def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
     listed = cumae("list", cwd=tmp_path)
     assert listed.returncode == 0
-    for word in ("prefix_interleave", "token_to_request", "cumae.gpu_impl:write_slot_mapping", "dialect cumae"):
+    for word in (
+        "prefix_interleave",
+        "token_to_request",
+        "cumae.gpu_impl:write_slot_mapping",
+        "dialect cumae",
+    ):
         assert word in listed.stdout
 
 

@@ -11,7 +11,9 @@ def lengths(case: Case) -> list[tuple[int, int]]:
 
 def test_one_request_of_hundreds_is_left() -> None:
     case = large_case(4, num_requests=400, num_tokens=5000)
-    small = reduce_case(case, lambda c: any(r.context_len >= 3 and r.query_len >= 2 for r in c.batch.requests))
+    small = reduce_case(
+        case, lambda c: any(r.context_len >= 3 and r.query_len >= 2 for r in c.batch.requests)
+    )
     assert lengths(small) == [(3, 2)]
     assert small.layout == type(small.layout)()
 

@@ -73,13 +73,13 @@ def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
 
 
 def test_a_flaky_kernel_is_still_reported() -> None:
-    calls = 0
+    calls: list[int] = []
 
     def flaky(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
-        nonlocal calls
-        calls += 1
+        calls.append(position_ids.numel())
         right = wrong._positions(token_to_request, cu_seqlens_q, context_lens)
-        position_ids.copy_(right + int(calls == 30))
+        first_after_twenty = len(calls) > 20 and not any(calls[20:-1])
+        position_ids.copy_(right + int(first_after_twenty))
 
     verdict = search(
         binding_of(flaky, "position_ids"), DEVICE, Budget(examples=60, volume=0), checks=["agrees"]

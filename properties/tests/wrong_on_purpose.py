@@ -67,9 +67,7 @@ def reads_one_behind(
     count = position_ids.numel()
     if count:
         grid = (triton.cdiv(count, 1024),)
-        _reads_one_behind[grid](
-            token_to_request, cu_seqlens_q, context_lens, position_ids, count, TILE=1024
-        )
+        _reads_one_behind[grid](token_to_request, cu_seqlens_q, context_lens, position_ids, count, TILE=1024)
 
 
 def writes_one_behind(
@@ -110,9 +108,7 @@ def believes_padded_requests(
 
 
 @triton.jit
-def _last_program_wins(
-    right: tl.tensor, position_ids: tl.tensor, num_tokens: tl.tensor
-) -> None:
+def _last_program_wins(right: tl.tensor, position_ids: tl.tensor, num_tokens: tl.tensor) -> None:
     i_token = tl.program_id(0)
     tl.store(position_ids, i_token - num_tokens + 1 + tl.load(right))
     if i_token > 0:
@@ -156,9 +152,7 @@ def rows_without_gaps(
 ) -> None:
     """Fails ``accepts_strides``: rows of the table are taken to follow each other."""
     dense = block_table.as_strided(block_table.shape, (block_table.shape[1], 1))
-    slot_mapping.copy_(
-        _slots(dense, token_to_request, position_ids, block_size, slot_mapping.numel())
-    )
+    slot_mapping.copy_(_slots(dense, token_to_request, position_ids, block_size, slot_mapping.numel()))
 
 
 def products_in_32_bits(

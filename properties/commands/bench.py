@@ -1,0 +1,27 @@
+"""``cumae bench``: device times of the shipped kernels."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cumae.properties.bench import timings
+from cumae.properties.running.device import prepare
+from cumae.properties.running.machine import machine
+
+
+@click.command()
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
+def bench(file: Path | None) -> int:
+    """Time every shipped kernel in a CUDA graph. Needs a GPU."""
+    found = timings(prepare("cuda"))
+    for timing in found:
+        rate = f"  {timing.gigabytes_per_second:7.0f} GB/s" if timing.gigabytes_per_second else ""
+        click.echo(
+            f"{timing.kernel:32} {timing.size:36} {timing.microseconds:9.2f} µs ± {timing.spread:.2f}{rate}"
+        )
+    if file is not None:
+        content = {**machine(), "command": "cumae bench", "timings": [asdict(timing) for timing in found]}
+        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    return 0

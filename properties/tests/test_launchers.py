@@ -1,0 +1,168 @@
+"""Launchers refuse bad tensors and numbers before anything is written, naming field, value and rule."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from cumae import gpu_impl
+from cumae.properties.running.device import prepare
+
+DEVICE = prepare("auto")
+
+
+def tensor(values: list[Any], dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype, device=DEVICE)
+
+
+def filled(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
+    return torch.full(shape, 77, dtype=dtype, device=DEVICE)
+
+
+def sequence_layout() -> dict[str, Any]:
+    return {
+        "context_lens": tensor([3, 0]),
+        "query_lens": tensor([1, 2]),
+        "is_prefill": tensor([False, True], torch.bool),
+        "compress_ratio": 1,
+        "key_scope": "all",
+        "token_padding": -1,
+        "dummy_request": False,
+        "cu_seqlens_q": filled(3),
+        "cu_seqlens_k": filled(3),
+        "token_to_request": filled(4),
+        "max_seqlen_q": filled(1),
+        "max_seqlen_k": filled(1),
+    }
+
+
+def position_ids() -> dict[str, Any]:
+    return {
+        "token_to_request": tensor([0, 1, 1, -1]),
+        "cu_seqlens_q": tensor([0, 1, 3]),
+        "context_lens": tensor([3, 0]),
+        "position_ids": filled(4, dtype=torch.int64),
+    }
+
+
+def slot_mapping() -> dict[str, Any]:
+    return {
+        "token_to_request": tensor([0, 1, 1, -1]),
+        "position_ids": tensor([3, 0, 1, 0], torch.int64),
+        "block_table": tensor([[5], [6]]),
+        "row_index": tensor([0, 1]),
+        "block_size": 4,
+        "kernel_block_size": 4,
+        "world": 1,
+        "rank": 0,
+        "interleave": 1,
+        "slot_mapping": filled(5, dtype=torch.int64),
+    }
+
+
+def causal_windows() -> dict[str, Any]:
+    return {
+        "token_to_request": tensor([0, 1, 1, -1]),
+        "cu_seqlens_q": tensor([0, 1, 3]),
+        "cu_seqlens_k": tensor([0, 4, 6]),
+        "context_lens": tensor([3, 0]),
+        "is_prefill": tensor([True, True], torch.bool),
+        "compress_ratio": 1,
+        "window": 0,
+        "world": 1,
+        "rank": 0,
+        "interleave": 1,
+        "ks": filled(4),
+        "ke": filled(4),
+    }
+
+
+def prefix_interleave() -> dict[str, Any]:
+    return {
+        "cache": filled(7, 4, 6, dtype=torch.float32),
+        "new_rows": filled(3, 6, dtype=torch.float32),
+        "block_table": tensor([[5], [6]]),
+        "cu_seqlens_q": tensor([0, 1, 3]),
+        "cu_seqlens_k": tensor([0, 4, 6]),
+        "context_lens": tensor([3, 0]),
+        "max_context_len": 3,
+        "keys": filled(6, 6, dtype=torch.float32),
+    }
+
+
+GOOD: list[Callable[[], dict[str, Any]]] = [
+    sequence_layout,
+    position_ids,
+    slot_mapping,
+    causal_windows,
+    prefix_interleave,
+]
+BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
+    (sequence_layout, "query_lens", tensor([1.0, 2.0], torch.float32), "query_lens"),
+    (sequence_layout, "query_lens", tensor([1, 2, 3]), "query_lens"),
+    (sequence_layout, "is_prefill", tensor([0, 1]), "is_prefill"),
+    (sequence_layout, "cu_seqlens_q", filled(2), "cu_seqlens_q"),
+    (sequence_layout, "cu_seqlens_q", filled(3, dtype=torch.int64), "cu_seqlens_q"),
+    (sequence_layout, "compress_ratio", 0, "compress_ratio = 0"),
+    (sequence_layout, "key_scope", "decode", "key_scope = 'decode'"),
+    (sequence_layout, "token_padding", 7, "token_padding = 7"),
+    (position_ids, "token_to_request", tensor([0, 1]), "position_ids"),
+    (position_ids, "position_ids", filled(4, dtype=torch.float32), "position_ids"),
+    (position_ids, "cu_seqlens_q", tensor([0, 3]), "cu_seqlens_q"),
+    (position_ids, "context_lens", [3, 0], "context_lens"),
+    (slot_mapping, "block_table", tensor([5, 6]), "block_table"),
+    (slot_mapping, "slot_mapping", filled(3, dtype=torch.int64), "slot_mapping"),
+    (slot_mapping, "slot_mapping", filled(5), "slot_mapping"),
+    (slot_mapping, "kernel_block_size", 3, "kernel_block_size = 3"),
+    (slot_mapping, "block_size", 0, "block_size = 0"),
+    (slot_mapping, "rank", 1, "rank = 1"),
+    (slot_mapping, "world", True, "world = True"),
+    (causal_windows, "window", -1, "window = -1"),
+    (causal_windows, "ks", filled(3), "ks"),
+    (causal_windows, "ke", filled(4, dtype=torch.int64), "ke"),
+    (prefix_interleave, "keys", filled(6, 5, dtype=torch.float32), "keys"),
+    (prefix_interleave, "new_rows", filled(3, 6, dtype=torch.float16), "new_rows"),
+    (prefix_interleave, "block_table", None, "block_table"),
+    (prefix_interleave, "cache", filled(7, 4, 12, dtype=torch.float32)[:, :, ::2], "cache"),
+    (prefix_interleave, "max_context_len", -1, "max_context_len = -1"),
+    (prefix_interleave, "max_context_len", None, "max_context_len = None"),
+]
+
+
+def launcher(make: Callable[[], dict[str, Any]]) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(gpu_impl, f"write_{make.__name__}")
+    return found
+
+
+@pytest.mark.parametrize("make", GOOD)
+def test_the_untouched_arguments_are_accepted(make: Callable[[], dict[str, Any]]) -> None:
+    launcher(make)(**make())
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "value", "says"),
+    BAD,
+    ids=[f"{make.__name__}-{field}-{i}" for i, (make, field, _, _) in enumerate(BAD)],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    make: Callable[[], dict[str, Any]], field: str, value: Any, says: str
+) -> None:
+    arguments = make() | {field: value}
+    before = {n: v.clone() for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+    with pytest.raises(ValueError, match=rf"^{says.replace('[', '.')}.*, must "):
+        launcher(make)(**arguments)
+    for name, held in before.items():
+        assert torch.equal(arguments[name], held)
+
+
+def test_a_capacity_too_small_is_refused_where_lengths_are_known() -> None:
+    with pytest.raises(ValueError, match=r"capacity = 6, must be >= sum\(host_seq_lens\) = 7"):
+        gpu_impl.write_prefix_interleave(**prefix_interleave(), host_seq_lens=[4, 3])
+
+
+def test_without_host_lengths_rows_beyond_the_capacity_are_dropped() -> None:
+    arguments = prefix_interleave()
+    arguments["keys"] = filled(4, 6, dtype=torch.float32) * 0
+    gpu_impl.write_prefix_interleave(**arguments)
+    assert bool((arguments["keys"] == 77).all())
