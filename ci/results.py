@@ -3,12 +3,13 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main(folder: Path, file: Path) -> None:
     """Write one record a kernel and set of checks, cases and comparisons added up."""
     runs = [json.loads(run.read_text()) for run in sorted(folder.glob("*.json"))]
-    total: dict[tuple[str, int], dict[str, object]] = {}
+    total: dict[tuple[str, int], dict[str, Any]] = {}
     for run in runs:
         for verdict in run.pop("verdicts"):
             known = total.setdefault((verdict["kernel"], len(verdict["checks"])), verdict)
@@ -19,10 +20,12 @@ def main(folder: Path, file: Path) -> None:
                 if verdict["status"] != "agrees":
                     known["status"] = verdict["status"]
     machine = {name: value for name, value in runs[0].items() if name != "command"}
-    content = {**machine, "commands": sorted({run["command"] for run in runs}), "verdicts": list(total.values())}
+    commands = sorted({run["command"] for run in runs})
+    content = {**machine, "commands": commands, "verdicts": list(total.values())}
     file.write_text(json.dumps(content, indent=1) + "\n")
     for verdict in total.values():
-        print(verdict["kernel"], verdict["status"], verdict["cases"], "cases", verdict["comparisons"], "comparisons")
+        counts = f"{verdict['cases']} cases, {verdict['comparisons']} comparisons"
+        print(verdict["kernel"], verdict["status"], counts)
 
 
 main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -56,6 +56,8 @@ def _empty_changes_indices_only(case: Case, base: Answer, others: list[Answer]) 
         elif name == "token_to_request":
             n = case.batch.num_tokens
             other = np.concatenate([other[:n] - (other[:n] > at), other[n:]])
+        elif name == "keys":
+            words, other = words[: case.num_keys], other[: case.num_keys]
         if not _same(other, words):
             return f"`{name}` changed when an empty request was inserted at {at}"
     return None

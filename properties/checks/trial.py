@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import Case, GarbageKind
-from cumae.properties.operations import FREE, Expected
+from cumae.properties.operations import FREE, VALUE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observation
@@ -75,8 +75,9 @@ class Trial:
         return [] if enlarge is None else [self._bench(case) for case in enlarge(self.quiet.case)]
 
     def live(self, name: str) -> np.ndarray:
-        """Return which elements of an output are specified."""
-        return np.asarray(self.expected[name].state != FREE)
+        """Return which elements of an output are specified; of a returned one, those with a value."""
+        state = self.expected[name].state
+        return np.asarray(state == VALUE if name in self.binding.returned else state != FREE)
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.batches.shapes import SHAPES
@@ -171,7 +172,7 @@ def _report(verdicts: list[Verdict], console: Console) -> None:
         shown.update(verdict.shapes)
     cases = sum(verdict.cases for verdict in verdicts)
     _print_shapes(shown, cases, console)
-    table = Table("kernel", "verdict", "cases", "comparisons", "seconds", "cases/s")
+    table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
     for verdict in verdicts:
         rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
         table.add_row(
@@ -193,15 +194,16 @@ def _report(verdicts: list[Verdict], console: Console) -> None:
 
 
 def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
-    """Print the share of cases that show each shape, three columns wide, and name those none showed."""
+    """Print the share of cases that show each shape, and name the shapes that none showed."""
     cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
     if cells:
         console.print("shapes of cases, share of all:")
-        grid = Table.grid(padding=(0, 3))
-        rows = -(-len(cells) // 3)
+        columns = max(1, console.width // (max(map(len, cells)) + 2))
+        grid = Table.grid(padding=(0, 2))
+        rows = -(-len(cells) // columns)
         for i in range(rows):
-            grid.add_row(*cells[i::rows])
+            grid.add_row(*(Text(cell, no_wrap=True) for cell in cells[i::rows]))
         console.print(grid)
     missing = [name for name in SHAPES if not shown[name]]
     if missing:
-        console.print(f"not shown by any case: {', '.join(missing)}", markup=False)
+        console.print(f"shown by no case: {', '.join(missing)}", markup=False)

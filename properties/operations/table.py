@@ -49,11 +49,11 @@ def _large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and table rows that do."""
     parts = case.batch.block_size // case.kernel_block_size
     room = INT32_MAX // parts - _largest_id(case) - 1
-    offset = min(_SPAN // case.batch.block_size + 1, room)
-    yield _renamed(case, max(offset, 0))
-    rows = case.layout.row_index or range(len(case.batch.requests))
+    yield _renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
+    rows = layout.row_index or range(len(case.batch.requests))
     if max(rows, default=0) > 0:
-        yield replace(case, layout=replace(case.layout, table_row_gap=_SPAN // max(rows) + 1))
+        yield replace(case, layout=replace(layout, table_row_gap=_SPAN // max(rows) + 1))
 
 
 def _large_rows(case: Case) -> Iterator[Case]:
@@ -63,9 +63,10 @@ def _large_rows(case: Case) -> Iterator[Case]:
     stride = case.batch.block_size * (width + gap)
     moved = _renamed(case, _SPAN // stride + 1)
     yield replace(moved, layout=replace(case.layout, cache_row_gap=gap))
-    if case.num_keys > 1:
-        far = replace(case.layout, key_row_gap=_SPAN // (case.num_keys - 1) + 1)
-        yield replace(case, layout=far)
+    layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
+    num_rows = max(case.num_keys, case.batch.num_tokens)
+    if num_rows > 1:
+        yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (num_rows - 1) + 1))
 
 
 SEQUENCE_LAYOUT = Operation(

@@ -81,12 +81,15 @@ def bind(
         tuple(inputs),
         tuple(outputs),
         returned,
-        _features(operation, dialect, inputs),
+        _features(operation, dialect, {*inputs, *outputs}),
     )
 
 
-def _features(operation: Operation, dialect: Dialect, inputs: list[str]) -> frozenset[str]:
-    """An option varies only if the function names it or an input that shows it."""
-    shown = set(inputs).union(*(dialect.inputs[name].carries for name in inputs))
-    layout_facts = {"key_slack", "num_padding_slots"}
-    return operation.features & (shown | layout_facts)
+def _features(operation: Operation, dialect: Dialect, named: set[str]) -> frozenset[str]:
+    """What varies is what the function names, or what an input or a buffer of its own length shows."""
+    shown = named.union(*(dialect.inputs[name].carries for name in named & set(dialect.inputs)))
+    if named & {"slot_mapping", "num_slots"}:
+        shown.add("num_padding_slots")
+    if named & {"keys", "capacity"}:
+        shown.add("key_slack")
+    return operation.features & shown

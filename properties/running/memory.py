@@ -88,7 +88,7 @@ def poisoned(
 ) -> Buffer:
     """Return an output buffer in which every byte, guards included, is ``poison``."""
     buffer, elements = _allocate(name, shape, dtype, strides, device, poison)
-    if buffer.before is None and elements.device.type == "cpu":
+    if buffer.before is None:
         elements.copy_(torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype))
     return _uploaded(buffer, elements, device)
 
@@ -106,7 +106,7 @@ def _allocate(
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     size = 2 * GUARD_BYTES + span * item
     if size > SPARSE_BYTES:
-        storage = _large(size, device, fill)
+        storage = _large(size, device)
         before = None
     else:
         before = np.full(size, fill, dtype=np.uint8)
@@ -115,13 +115,11 @@ def _allocate(
     return Buffer(name, elements, storage, before), elements
 
 
-def _large(size: int, device: Device, fill: int) -> torch.Tensor:
+def _large(size: int, device: Device) -> torch.Tensor:
     """Return ``size`` bytes: real ones on a GPU, on the CPU a mapping that is backed where it is touched."""
     size += -size % 8
     if device == "cuda":
-        return torch.full((size // 8,), fill * 0x0101010101010101 - (fill >> 7 << 64), device=device).view(
-            torch.uint8
-        )
+        return torch.empty(size, dtype=torch.uint8, device=device)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     return torch.frombuffer(mmap.mmap(-1, size, flags), dtype=torch.uint8)
 

@@ -127,7 +127,7 @@ def causal_windows(
 
 
 def prefix_interleave(batch: Batch, *, capacity: int, key_scope: str = "all") -> Answer:
-    """Return where each token of each request is found: in the cache if it was there, else among the new rows."""
+    """Return where each token of each request is found: in the cache, or else among the new rows."""
     places = _stored(batch, 0, 1)
     lives = _lives(batch)
     new_rows = {token: row for row, token in enumerate(t for life in lives for t in life if t.is_new)}

@@ -51,7 +51,7 @@ def test_positions(context_lens, query_lens, position_ids):
 
 def test_a_kernel_is_tested_from_another_folder(tmp_path: Path) -> None:
     write_test(tmp_path, KERNEL_TEST)
-    done = run_pytest(tmp_path, "--cumae-device", "cpu", "-v")
+    done = run_pytest(tmp_path, "--cumae-device", "cpu", "-vv")
     assert done.returncode == 0, done.stdout
     for check in ("agrees", "writes_everything", "stays_in_bounds", "ignores_garbage", "keeps_facts"):
         assert f"test_positions[{check}] PASSED" in done.stdout
@@ -65,7 +65,7 @@ def test_unasked_a_kernel_test_errors_with_the_line_to_add(tmp_path: Path) -> No
 
 
 def test_a_wrong_kernel_fails_with_the_report(tmp_path: Path) -> None:
-    write_test(tmp_path, KERNEL_TEST.replace("torch.arange(context_len", "torch.arange(context_len * 0"))
+    write_test(tmp_path, KERNEL_TEST.replace("arange(context_len, context_len + query_len)", "arange(query_len)"))
     done = run_pytest(tmp_path, "--cumae-device", "cpu", "-k", "agrees")
     assert done.returncode == 1
     for part in ("`position_ids[0]` differs from the oracle", "expected 1", "reproduce: cumae replay"):
