@@ -11,7 +11,7 @@ from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 
 # Tuned together: one program copies ROWS rows in passes of COLUMNS words of up to 8 bytes.
 ROWS = 64
-COLUMNS = 32
+COLUMNS = 64
 NUM_WARPS = 4
 
 

@@ -97,20 +97,24 @@ class Batch:
 
 
 def _check_sharing(batch: Batch) -> None:
-    """Live blocks are distinct within a request, shared as common prefixes only, written by one."""
+    """Live blocks are distinct within a request, shared as common prefixes only, written by one.
+
+    A missing block (-1) before a shared one may stand for any.
+    """
     places: dict[int, tuple[int, int]] = {}
     holders: dict[int, list[int]] = {}
     for b, request in enumerate(batch.requests):
         previous = -1
         for j, block_id in enumerate(request.block_ids[: batch.num_live_blocks(request)]):
             if block_id >= 0:
+                name = f"requests[{b}].block_ids[{j}]"
                 column, before = places.setdefault(block_id, (j, previous))
                 shared = holders.setdefault(block_id, [])
-                if column != j or (before != previous and before >= 0 and previous >= 0):
-                    rule = "be distinct within its request"
-                    if shared[0] != b:
-                        rule = f"be shared with request {shared[0]} only as part of a common prefix"
-                    require(False, f"requests[{b}].block_ids[{j}]", block_id, rule)
+                require(b not in shared, name, block_id, "be distinct within its request")
+                same = column == j and (before == previous or before < 0 or previous < 0)
+                rule = "be shared with request {} only as part of a common prefix"
+                require(same, name, block_id, rule.format(shared[0] if shared else b))
+                places[block_id] = (j, max(before, previous))
                 shared.append(b)
             previous = block_id
     for block_id, sharers in holders.items():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from cumae.oracle.batch import Batch
 from cumae.oracle.layout import Layout
 from cumae.oracle.options import Options
-from cumae.oracle.rules import require
+from cumae.oracle.rules import INT32_MAX, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class Case:
         require(isinstance(self.batch, Batch), "batch", self.batch, "be a Batch")
         require(isinstance(self.layout, Layout), "layout", self.layout, "be a Layout")
         require(isinstance(self.options, Options), "options", self.options, "be Options")
+        padded = self.num_tokens_padded
+        require(padded <= INT32_MAX, "num_tokens_padded", padded, f"be <= {INT32_MAX}: token maps are int32")
         self._check_rows()
         self._check_parallel()
         layout, options = self.layout, self.options

@@ -83,6 +83,7 @@ def parse(text: str | bytes, path: str) -> object:
 def read_file(file: Path) -> object:
     """Return the JSON value a file holds; ``ValueError`` when it cannot be read or is none."""
     try:
+        require(file.is_file() or not file.exists(), f"{file}: file", str(file), "be a regular file")
         size = file.stat().st_size
         require(size <= MAX_FILE_BYTES, f"{file}: size in bytes", size, f"be <= {MAX_FILE_BYTES}")
         return parse(file.read_bytes(), str(file))

@@ -8,6 +8,7 @@ from cumae.oracle.rules import require, require_choice, require_int
 
 GarbageKind = Literal["minus_one", "zero", "plausible", "huge"]
 GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "huge")
+MOST_ROWS = 2**22
 IndexDtype = Literal["int32", "int64"]
 
 
@@ -54,7 +55,7 @@ class Layout:
             "num_spare_columns",
             "num_spare_blocks",
         ):
-            require_int(name, getattr(self, name), 0)
+            require_int(name, getattr(self, name), 0, MOST_ROWS)
         for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):
             require_int(name, getattr(self, name), 0, 2**40)
         require_int("key_slack", self.key_slack, -(2**31))
@@ -67,7 +68,7 @@ class Layout:
         require(is_list, "row_index", self.row_index, "be a list of integers or null")
         object.__setattr__(self, "row_index", tuple(self.row_index))
         for b, row in enumerate(self.row_index):
-            require_int(f"row_index[{b}]", row, -1)
+            require_int(f"row_index[{b}]", row, -1, MOST_ROWS)
         rows = [row for row in self.row_index if row >= 0]
         require(
             len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"

@@ -60,7 +60,7 @@ def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
         held = binding.dialect.inputs[name].hold(inputs)
         arguments[name] = hold(name, held, "cuda").tensor if isinstance(held, (Ints, Rows)) else held
     for name in binding.outputs:
-        packed = binding.dialect.packed.get(name)
+        packed = binding.dialect.outputs_of(operation).get(name)
         output = next((o for o in binding.operation.outputs if o.name == name), None)
         shape = (packed.length(inputs),) if packed else output.shape(case) if output else ()
         dtype = packed.dtype if packed else output.dtype(case) if output else ""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cumae.oracle import Case
+from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
 from cumae.properties.checks import checks_for
 from cumae.properties.dialects import DIALECTS
@@ -37,14 +38,12 @@ def binding_of(
 
 
 def fixture_cases(binding: Binding) -> list[Case]:
-    """Return the valid fixture cases of an operation that vary only what the function can see."""
+    """Return the valid fixture cases of an operation that the function promises and can see."""
     from cumae.fixtures.format import load
 
-    return [
-        fixture.case
-        for fixture in load(binding.operation.name)
-        if fixture.case is not None and binding.shows(fixture.case)
-    ]
+    reserved = binding.domain.reserved_blocks
+    cases = [renamed(fixture.case, reserved) for fixture in load(binding.operation.name) if fixture.case]
+    return [case for case in cases if binding.why_not(case) is None]
 
 
 def check(

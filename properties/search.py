@@ -32,7 +32,7 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long to search: until ``examples`` cases or ``seconds``, whichever comes first.
+    """How long to search beyond the first cases: ``examples`` more, or ``seconds`` in all.
 
     ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
     """
@@ -53,10 +53,11 @@ class _Search:
     verdict: Verdict
     started: float = field(default_factory=time.monotonic)
     shapes: Counter[str] = field(default_factory=Counter)
+    num_first: int = 0
 
     def examine(self, case: Case, *, thorough: bool = False) -> None:
         """Run the checks that are due on a case; record, save and raise on the first finding."""
-        if self.binding.domain.why_not(case) is not None:
+        if self.binding.why_not(case) is not None:
             self.verdict.not_promised += 1
             return
         if self.verdict.failure is None:
@@ -110,7 +111,7 @@ class _Search:
         check = known.finding.check
 
         def still_fails(case: Case) -> bool:
-            if self.binding.domain.why_not(case) is not None:
+            if self.binding.why_not(case) is not None:
                 return False
             finding = self.first_finding(case, self.checks)
             if finding is None or finding.check != check:
@@ -122,7 +123,7 @@ class _Search:
 
     def left(self, budget: Budget) -> bool:
         """Whether the budget allows more cases."""
-        if budget.examples is not None and self.verdict.cases >= budget.examples:
+        if budget.examples is not None and self.verdict.cases - self.num_first >= budget.examples:
             return False
         return budget.seconds is None or time.monotonic() - self.started < budget.seconds
 
@@ -136,12 +137,14 @@ def search(
     first: Sequence[Case] = (),
     save_to: Path | None = None,
     progress: Callable[[Verdict], None] | None = None,
+    reduce: bool = True,
 ) -> Verdict:
     """Return the verdict on a bound function.
 
-    ``first``: cases tried before any is drawn, the fixtures. A failing case is saved under
-    ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
-    keeps it. Raises ``ValueError`` for an unknown check and when neither budget is given.
+    ``first``: cases tried before any is drawn, the fixtures, whatever the budget. A failing case is
+    saved under ``save_to`` the moment it is found and replaced as it shrinks, so that an
+    interrupted search keeps it. Without ``reduce`` it stays as it was. Raises ``ValueError`` for an
+    unknown check and when neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding)
     for name in names:
@@ -153,11 +156,12 @@ def search(
     state = _Search(binding, device, names, save_to, progress, verdict)
     try:
         for case in first:
-            if state.left(budget):
-                state.examine(case, thorough=True)
+            state.examine(case, thorough=True)
+        state.num_first = verdict.cases
         _draw(state, budget)
     except Disagreement:
-        state.reduce()
+        if reduce:
+            state.reduce()
     finally:
         verdict.seconds = time.monotonic() - state.started
         verdict.shapes = dict(state.shapes)
@@ -169,7 +173,9 @@ def _draw(state: _Search, budget: Budget) -> None:
     volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
     number = 0
     while state.left(budget):
-        left = ROUND if budget.examples is None else min(ROUND, budget.examples - state.verdict.cases)
+        left = ROUND
+        if budget.examples is not None:
+            left = min(ROUND, budget.examples + state.num_first - state.verdict.cases)
         num_seeded = left * budget.volume // 100
         for case in _while_left(volume, num_seeded, state, budget):
             state.examine(case)

@@ -41,22 +41,29 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
     block_size = choices.pick(domain.block_sizes)
     world = choices.pick((1, 1, 2, 3, 4)) if "world" in features else 1
     works = _draw_works(choices, domain, block_size * world)
-    requests = give_blocks(choices, works, block_size * world, missing="missing_blocks" in features)
+    missing, reserved = "missing_blocks" in features, domain.reserved_blocks
+    requests = give_blocks(choices, works, block_size * world, missing=missing, reserved=reserved)
     batch = Batch(requests, block_size, world)
     layout = draw_layout(choices, domain, batch, features)
     return Case(batch, layout, _draw_options(choices, batch, layout, features))
 
 
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
-    """Return a few requests of their own, or many that repeat a few drawn patterns."""
+    """Return a few requests of their own, or many short ones that repeat a few drawn patterns."""
     most = min(domain.max_requests, 6)
     if most >= domain.min_requests and not choices.chance(4):
         count = choices.integer(domain.min_requests, most)
         return [draw_work(choices, domain, tokens_per_block, large=count <= 3) for _ in range(count)]
     counts = [n for n in REQUEST_COUNTS if domain.min_requests <= n <= domain.max_requests]
     count = choices.pick(counts or (domain.min_requests,))
+    most_tokens = max(3, 2000 // max(count, 1))
+    narrow = replace(
+        domain,
+        max_context_len=min(domain.max_context_len, most_tokens),
+        max_query_len=min(domain.max_query_len, most_tokens),
+    )
     patterns = [
-        draw_work(choices, domain, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
+        draw_work(choices, narrow, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
     ]
     return [patterns[b % len(patterns)] for b in range(count)]
 
@@ -145,7 +152,7 @@ def draw_large_case(
         works.append(work)
         left -= work.query_len
     works.insert(num_requests // 2, Work("prefill", 3 * block_size + 1, left))
-    requests = give_blocks(choices, works, block_size, missing=False)
+    requests = give_blocks(choices, works, block_size, missing=False, reserved=domain.reserved_blocks)
     batch = Batch(requests, block_size)
     layout = draw_layout(choices, domain, batch, features)
     neutral_world = set(features) - {"world", "rank", "interleave"}
@@ -160,6 +167,15 @@ def permuted(case: Case, order: list[int]) -> Case:
         [case.batch.requests[b] for b in order],
         None if rows is None else tuple(rows[b] for b in order),
     )
+
+
+def renamed(case: Case, offset: int) -> Case:
+    """Return the case with every block id raised by ``offset``."""
+    requests = [
+        replace(r, block_ids=tuple(i + offset if i >= 0 else i for i in r.block_ids))
+        for r in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
 
 
 def edited(case: Case, requests: list[Request], row_index: tuple[int, ...] | None) -> Case:

@@ -16,7 +16,8 @@ class Domain:
     ``block_sizes``: tokens a block; ``min_requests``, ``max_requests``: live requests;
     ``empty_requests``: whether requests without a token may stand among the others;
     ``max_context_len``, ``max_query_len``: tokens; ``index_dtypes``: widths of lengths, rows and
-    ids; ``strided``: whether non-contiguous tables and rows are promised; ``phases``: of requests.
+    ids; ``strided``: whether non-contiguous tables and rows are promised; ``phases``: of requests;
+    ``reserved_blocks``: lowest block ids that belong to no request.
     """
 
     block_sizes: tuple[int, ...] = BLOCK_SIZES
@@ -28,6 +29,7 @@ class Domain:
     index_dtypes: tuple[IndexDtype, ...] = ("int32", "int64")
     strided: bool = True
     phases: tuple[Phase, ...] = ("prefill", "decode")
+    reserved_blocks: int = 0
 
     def __post_init__(self) -> None:
         for name in ("block_sizes", "index_dtypes", "phases"):
@@ -39,6 +41,7 @@ class Domain:
             require_choice("index_dtypes", dtype, ("int32", "int64"))
         for phase in self.phases:
             require_choice("phases", phase, ("prefill", "decode"))
+        require_int("reserved_blocks", self.reserved_blocks, 0, 1024)
         require_int("min_requests", self.min_requests, 0)
         require_int("max_requests", self.max_requests, self.min_requests)
         require_bool("empty_requests", self.empty_requests)
@@ -63,6 +66,8 @@ class Domain:
         if not self.strided and (gaps or layout.table_column_step > 1):
             return "strided tensors"
         for b, request in enumerate(requests):
+            if any(0 <= block_id < self.reserved_blocks for block_id in request.block_ids):
+                return f"a reserved block, request {b}"
             if request.phase not in self.phases:
                 return f"a {request.phase}, request {b}"
             if request.query_len == 0 and not self.empty_requests:

@@ -130,7 +130,10 @@ def _smaller_blocks(case: Case) -> Iterator[Callable[[], Case]]:
     for request in case.batch.requests:
         for block_id in request.block_ids:
             order.setdefault(block_id, len(order) - 1)
-    yield lambda: _with_ids(case, lambda ids, live: tuple(order[i] for i in ids))
+    for reserved in (0, 1):
+        yield lambda reserved=reserved: _with_ids(  # type: ignore[misc]
+            case, lambda ids, live: tuple(order[i] + reserved if i >= 0 else i for i in ids)
+        )
     for size in (1, 2, 3, 4, case.batch.block_size // 2):
         if 0 < size < case.batch.block_size:
             yield lambda size=size: _with_block_size(case, size)  # type: ignore[misc]
@@ -145,7 +148,7 @@ def _with_ids(case: Case, change: Callable[[tuple[int, ...], int], tuple[int, ..
 
 def _with_block_size(case: Case, size: int) -> Case:
     """Return the case over smaller blocks with fresh ids, prefix sharing given up."""
-    taken = 0
+    taken = min((i for r in case.batch.requests for i in r.block_ids if i >= 0), default=0)
     requests = []
     for request in case.batch.requests:
         needed = -(-request.seq_len // (size * case.batch.world))

@@ -69,7 +69,7 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
 
 
 def give_blocks(
-    choices: Choices, works: list[Work], tokens_per_block: int, *, missing: bool
+    choices: Choices, works: list[Work], tokens_per_block: int, *, missing: bool, reserved: int = 0
 ) -> tuple[Request, ...]:
     """Return the requests with blocks: scattered ids, shared prefixes, spares, gaps if ``missing``."""
     shared = _draw_sharing(choices, works, tokens_per_block)
@@ -84,7 +84,7 @@ def give_blocks(
     taken = 0
     for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
         ids = list(requests[owner].block_ids[:num_shared]) if num_shared else []
-        ids += [(first + (taken + i) * step) % pool for i in range(own + extra)]
+        ids += [reserved + (first + (taken + i) * step) % pool for i in range(own + extra)]
         taken += own + extra
         requests.append(Request(work.context_len, work.query_len, tuple(ids), work.phase))
     if missing and choices.chance(15):
@@ -109,7 +109,7 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
     shared = [(0, 0)]
     partly: set[int] = set()
     for b, work in enumerate(works[1:16], start=1):
-        if work.context_len == 0 or not choices.chance(40):
+        if work.context_len == 0 or not choices.chance(50):
             shared.append((0, 0))
             continue
         owner = choices.integer(0, b - 1)
@@ -120,7 +120,7 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
             goes_on
             and first.context_len % tokens_per_block
             and not {owner, b} & partly
-            and choices.chance(50)
+            and choices.chance(80)
         ):
             partly |= {owner, b}
             shared.append((owner, full + 1))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cumae.properties.operations import KEEP, VALUE, Expected, Operation
+from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import Words, poison_words
 from cumae.properties.running.observe import Observation
@@ -82,8 +82,8 @@ def difference(
     """Return the finding for the first element of ``where``."""
     wrong = np.flatnonzero(where)
     index = int(wrong[0])
-    packed = binding.dialect.packed.get(name)
-    per_item = packed.per_item if packed else 1
+    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
+    per_item = theirs.per_item if theirs else 1
     return Finding(
         check,
         f"`{name}[{index}]` {what}",
@@ -106,12 +106,8 @@ def rule_of(binding: Binding, name: str) -> str:
 
 def axis_of(binding: Binding, name: str) -> str:
     """Return what an index into an output counts."""
-    packed = binding.dialect.packed.get(name)
-    return packed.axis if packed else _output(binding.operation, name)
-
-
-def _output(operation: Operation, name: str) -> str:
-    return next(o.axis for o in operation.outputs if o.name == name)
+    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
+    return theirs.axis if theirs else next(o.axis for o in binding.operation.outputs if o.name == name)
 
 
 def _elements(words: Any) -> Mask:

@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 
 from cumae.oracle import Case, Request
-from cumae.properties.batches.cases import edited, permuted
+from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.running.memory import Words
 
 Answer = Mapping[str, Words]
@@ -162,11 +162,7 @@ def _chunks_say_the_same(case: Case, base: Answer, others: list[Answer]) -> str 
 
 
 def _renamed(case: Case) -> list[Case]:
-    requests = [
-        replace(request, block_ids=tuple(i + 1 if i >= 0 else i for i in request.block_ids))
-        for request in case.batch.requests
-    ]
-    return [edited(case, requests, case.layout.row_index)]
+    return [renamed(case, 1)]
 
 
 def _renaming_moves_slots(case: Case, base: Answer, others: list[Answer]) -> str | None:

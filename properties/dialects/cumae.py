@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs
-from cumae.properties.dialects.dialect import Dialect, Input, Packed
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import ITEM_BYTES, Held, Ints, Rows, ints, rows
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
@@ -72,8 +72,8 @@ def _host(name: str) -> Input:
     return Input(hold)
 
 
-def _pack_windows(expected: Any) -> list[Any]:
-    return [bound for pair in zip(expected.ks, expected.ke, strict=True) for bound in pair]
+def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
+    return [bound for pair in zip(answer.ks, answer.ke, strict=True) for bound in pair]
 
 
 def _inputs() -> dict[str, Input]:
@@ -92,8 +92,7 @@ CUMAE = Dialect(
     "cumae",
     _inputs(),
     {
-        "windows": Packed(
-            "causal_windows",
+        ("causal_windows", "windows"): NamedOutput(
             "int32",
             lambda inputs: 2 * inputs.case.num_tokens_padded,
             _pack_windows,

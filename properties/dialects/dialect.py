@@ -17,26 +17,36 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """An output buffer that holds several outputs of an operation, as its expected values in a flat list."""
+class NamedOutput:
+    """A one-dimensional output buffer as an engine names and holds it.
 
-    operation: str
+    ``expect`` returns its expected elements from the oracle's answer and the inputs: integers,
+    UNTOUCHED or ANY. ``axis``: what an index counts; ``per_item``: elements for each of these.
+    """
+
     dtype: str
     length: Callable[[Inputs], int]
-    pack: Callable[[Any], list[Any]]
+    expect: Callable[[Any, Inputs], list[Any]]
     axis: str
     per_item: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Names of inputs; names of outputs that are not simply those of the operation.
+    """Names of inputs, and by (operation, name) the outputs that are not simply the operation's own.
 
-    ``quiet_garbage``: what this engine leaves where nobody looks, used by the checks that are not
-    about garbage.
+    ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``:
+    what this engine leaves where nobody looks, used by the checks that are not about garbage.
+    ``reserved_blocks``: lowest block ids that belong to no request.
     """
 
     name: str
     inputs: Mapping[str, Input]
-    packed: Mapping[str, Packed] = field(default_factory=dict)
+    outputs: Mapping[tuple[str, str], NamedOutput] = field(default_factory=dict)
+    own_outputs: bool = True
     quiet_garbage: GarbageKind = "minus_one"
+    reserved_blocks: int = 0
+
+    def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
+        """Return the outputs this dialect names or holds in its own way for an operation."""
+        return {name: output for (owner, name), output in self.outputs.items() if owner == operation}

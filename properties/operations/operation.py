@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import UNTOUCHED, Case, Inputs
+from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import Dialect, Held, Rows
 
 Axis = Literal["token", "request_start", "slot", "key_row", "step"]
@@ -58,9 +58,8 @@ class Operation:
         """Return what each output of the dialect must hold, from the oracle alone."""
         answer = inputs.call(self.oracle)
         found = {o.name: self._expect(getattr(answer, o.name), o, inputs, held) for o in self.outputs}
-        for name, packed in dialect.packed.items():
-            if packed.operation == self.name:
-                found[name] = _from_list(packed.pack(answer))
+        for name, output in dialect.outputs_of(self.name).items():
+            found[name] = _from_list(output.expect(answer, inputs))
         return found
 
     def _expect(
@@ -74,10 +73,11 @@ class Operation:
 
 
 def _from_list(values: list[Any]) -> Expected:
-    if UNTOUCHED not in values:
+    if UNTOUCHED not in values and ANY not in values:
         return Expected(np.array(values, dtype=np.int64), np.zeros(len(values), dtype=np.uint8))
-    state = np.array([KEEP if value is UNTOUCHED else VALUE for value in values], dtype=np.uint8)
-    return Expected(np.array([0 if v is UNTOUCHED else v for v in values], dtype=np.int64), state)
+    states = {UNTOUCHED: KEEP, ANY: FREE}
+    state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
+    return Expected(np.array([0 if v in states else v for v in values], dtype=np.int64), state)
 
 
 def _from_sources(sources: list[Any], cache: Rows, new_rows: Rows, row_bytes: int) -> Expected:

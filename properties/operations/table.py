@@ -6,6 +6,7 @@ from dataclasses import replace
 from cumae import oracle
 from cumae.oracle import Case
 from cumae.oracle.rules import INT32_MAX
+from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects.cumae import row_dtype
 from cumae.properties.operations.operation import Operation, Output
 
@@ -32,15 +33,6 @@ def _one(case: Case) -> tuple[int, ...]:
     return (1,)
 
 
-def _renamed(case: Case, offset: int) -> Case:
-    """Return the case with every block id raised by ``offset``."""
-    requests = [
-        replace(r, block_ids=tuple(i + offset if i >= 0 else i for i in r.block_ids))
-        for r in case.batch.requests
-    ]
-    return replace(case, batch=replace(case.batch, requests=tuple(requests)))
-
-
 def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
@@ -49,7 +41,7 @@ def _large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and table rows that do."""
     parts = case.batch.block_size // case.kernel_block_size
     room = INT32_MAX // parts - _largest_id(case) - 1
-    yield _renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    yield renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
     layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
     rows = layout.row_index or range(len(case.batch.requests))
     if max(rows, default=0) > 0:
@@ -61,7 +53,7 @@ def _large_rows(case: Case) -> Iterator[Case]:
     _, width = row_dtype(case)
     gap = max(case.layout.cache_row_gap, 4096 - width)
     stride = case.batch.block_size * (width + gap)
-    moved = _renamed(case, _SPAN // stride + 1)
+    moved = renamed(case, _SPAN // stride + 1)
     yield replace(moved, layout=replace(case.layout, cache_row_gap=gap))
     layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
     num_rows = max(case.num_keys, case.batch.num_tokens)

