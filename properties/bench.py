@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from cumae.oracle import Batch, Case, Inputs, Request
+from cumae.oracle import Batch, Case, Request
 from cumae.oracle.rules import require
 from cumae.properties.batches.seeded import large_case
-from cumae.properties.dialects import CUMAE, Ints, Rows
+from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.binding import bind
 from cumae.properties.running.device import Device
-from cumae.properties.running.memory import hold, poisoned
+from cumae.properties.running.observe import Bench, Call
 from cumae.properties.targets import load_function
 
 LAUNCHES = 20
@@ -54,17 +54,7 @@ def _steps() -> dict[str, Case]:
 
 def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
-    inputs = Inputs(case)
-    arguments: dict[str, Any] = {}
-    for name in binding.inputs:
-        held = binding.dialect.inputs[name].hold(inputs)
-        arguments[name] = hold(name, held, "cuda").tensor if isinstance(held, (Ints, Rows)) else held
-    for name in binding.outputs:
-        packed = binding.dialect.outputs_of(operation).get(name)
-        output = next((o for o in binding.operation.outputs if o.name == name), None)
-        shape = (packed.length(inputs),) if packed else output.shape(case) if output else ()
-        dtype = packed.dtype if packed else output.dtype(case) if output else ""
-        arguments[name] = poisoned(name, shape, dtype, (1,), "cuda", 0).tensor
+    arguments = Call(Bench(binding, case, "cuda"), poison=0).arguments
     median, spread = _graph_time(lambda: binding.function(**arguments))
     return Timing(binding.function.__name__, size, median, spread)
 

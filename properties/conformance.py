@@ -2,108 +2,228 @@
 
 import inspect
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from cumae.oracle import Case
 from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
-from cumae.properties.checks import checks_for
-from cumae.properties.dialects import DIALECTS
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.checks import CHECKS, checks_for
+from cumae.properties.dialects import DIALECTS, Dialect
+from cumae.properties.failure_file import saved_cases
+from cumae.properties.operations import OPERATIONS, Operation
+from cumae.properties.profiles import EXAMPLES, FAILURES, settings_of
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
-from cumae.properties.running.device import prepare
+from cumae.properties.running.device import Device, has_gpu, interpreting, prepare
 from cumae.properties.search import Budget, search
 from cumae.properties.verdict import Verdict
 
-FAILURES = Path(".cumae/failures")
-EXAMPLES = 40
 UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
+NO_GPU = "device='cuda': no GPU to run on"
+FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
+Function = Callable[..., Any]
 
 
 def binding_of(
-    function: Callable[..., Any], operation: str, dialect: str = "cumae", domain: Domain | None = None
+    function: Function,
+    operation: str | Operation,
+    dialect: str | Dialect = "cumae",
+    domain: Domain | None = None,
 ) -> Binding:
-    """Return a function bound by name. Raises ``ValueError`` for unknown names, listing the known ones."""
-    if operation not in OPERATIONS:
-        raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
-    if dialect not in DIALECTS:
-        raise ValueError(f"dialect = {dialect!r}, must be one of {', '.join(DIALECTS)}")
-    return bind(function, OPERATIONS[operation], DIALECTS[dialect], domain)
+    """Return a function bound by name; of a test made by ``conforms_to``, the binding it has.
+
+    Raises ``ValueError`` for unknown names, listing the known ones, and for a test that only pytest
+    can fill.
+    """
+    made = getattr(function, "cumae_binding", None)
+    if isinstance(made, Binding):
+        given: tuple[str, ...] = getattr(function, "cumae_given", ())
+        if given:
+            raise ValueError(f"target = {made.name!r}, must be run by pytest, which fills {', '.join(given)}")
+        return made
+    if isinstance(operation, str):
+        if operation not in OPERATIONS:
+            raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+        operation = OPERATIONS[operation]
+    if isinstance(dialect, str):
+        if dialect not in DIALECTS:
+            raise ValueError(f"dialect = {dialect!r}, must be one of {', '.join(DIALECTS)}")
+        dialect = DIALECTS[dialect]
+    return bind(function, operation, dialect, domain)
 
 
 def fixture_cases(binding: Binding) -> list[Case]:
     """Return the valid fixture cases of an operation that the function promises and can see."""
     from cumae.fixtures.format import load
 
+    if binding.operation.name not in OPERATIONS:
+        return []
     reserved = binding.domain.reserved_blocks
     cases = [renamed(fixture.case, reserved) for fixture in load(binding.operation.name) if fixture.case]
     return [case for case in cases if binding.why_not(case) is None]
 
 
+def first_cases(
+    binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
+) -> list[Case]:
+    """Return what is tried before any case is drawn: those the target has failed before, then fixtures."""
+    saved = [] if failures is None else saved_cases(failures, binding.operation.name, target, checks)
+    return [*saved, *fixture_cases(binding)]
+
+
 def check(
-    function: Callable[..., Any],
-    operation: str,
+    function: Function,
+    operation: str | Operation,
     *,
-    dialect: str = "cumae",
+    dialect: str | Dialect = "cumae",
     domain: Domain | None = None,
+    checks: Sequence[str] | None = None,
     examples: int = 200,
     seconds: float | None = None,
     seed: int = 0,
     device: str = "auto",
     save_to: Path | None = FAILURES,
 ) -> Verdict:
-    """Return the verdict on a function after fixtures, drawn and seeded cases.
+    """Return the verdict on a function after saved failures, fixtures, drawn and seeded cases.
 
     The function's parameters are filled by name. Raises ``ValueError`` for names that do not exist.
     """
     chosen = prepare(device)
     binding = binding_of(function, operation, dialect, domain)
     budget = Budget(examples=examples, seconds=seconds, seed=seed)
-    return search(binding, chosen, budget, first=fixture_cases(binding), save_to=save_to)
+    first = first_cases(binding, binding.name, save_to, checks or CHECKS)
+    return search(binding, chosen, budget, checks=checks, first=first, save_to=save_to)
 
 
 def conforms_to(
-    operation: str, *, dialect: str = "cumae", domain: Domain | None = None, examples: int = EXAMPLES
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    operation: str | Operation,
+    *,
+    dialect: str | Dialect = "cumae",
+    domain: Domain | None = None,
+    fixtures: Sequence[str] = (),
+    device: Literal["any", "cuda"] = "any",
+    checks: Sequence[str] | None = None,
+    examples: int = EXAMPLES["quick"],
+) -> Callable[[Function], Function]:
     """Turn a function with arguments by name into a pytest test: one item for each check.
 
-    Raises ``ValueError`` at collection for a name that is neither an input nor an output.
+    ``fixtures``: parameters that pytest fills. ``device="cuda"``: needs a GPU and is skipped without
+    one. ``checks``: only these. ``examples``: cases an item under the quick profile; the others
+    take more in proportion. Raises ``ValueError`` at collection for a name that is neither an input
+    nor an output.
     """
+    if device not in ("any", "cuda"):
+        raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    for name in checks or ():
+        if name not in CHECKS:
+            raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        binding = binding_of(function, operation, dialect, domain)
+    def decorate(function: Function) -> Function:
+        given = (*_owner(function), *fixtures)
+        binding = binding_of(_filled(function, {}, given), operation, dialect, domain)
 
         @wraps(function)
-        def test(cumae_check: str, request: pytest.FixtureRequest) -> None:
-            config = request.config
-            wanted = str(config.getoption("cumae_device") or config.getini("cumae_device") or "")
-            if not wanted:
-                pytest.fail(UNASKED, pytrace=False)
-            device = prepare(wanted)
-            seed = zlib.crc32(request.node.nodeid.encode())
-            verdict = search(
-                binding,
-                device,
-                Budget(examples=examples, seed=seed % 2**20),
-                checks=[cumae_check],
-                first=fixture_cases(binding),
-                save_to=FAILURES,
-            )
-            if not verdict.ok:
-                pytest.fail(explain(verdict), pytrace=False)
+        def test(*owner: Any, **arguments: Any) -> None:
+            request = arguments["request"]
+            values = dict(zip(given, owner, strict=False)) | {name: arguments[name] for name in fixtures}
+            item = replace(binding, function=_filled(function, values, given))
+            _run_item(item, arguments["cumae_check"], request, device, examples, by_pytest=bool(given))
 
-        parameters = [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-            for name in ("cumae_check", "request")
-        ]
-        test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        marked: Callable[..., Any] = pytest.mark.parametrize("cumae_check", checks_for(binding))(test)
+        names = dict.fromkeys((*_owner(function), *FILLED_BY_CUMAE, *fixtures))
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+        for name, value in (
+            ("__signature__", signature),
+            ("cumae_binding", binding),
+            ("cumae_given", given),
+        ):
+            setattr(test, name, value)
+        marked: Function = pytest.mark.parametrize("cumae_check", checks or checks_for(binding))(test)
         return marked
 
     return decorate
+
+
+def _owner(function: Function) -> tuple[str, ...]:
+    """Return the first parameter of a method of a test class."""
+    names = tuple(inspect.signature(function).parameters)
+    return names[:1] if names[:1] == ("self",) else ()
+
+
+def _filled(function: Function, values: Mapping[str, Any], given: Sequence[str]) -> Function:
+    """Return the function with the given parameters filled and gone from its signature."""
+    signature = inspect.signature(function)
+    for name in given:
+        if name not in signature.parameters:
+            raise ValueError(f"fixtures = {name!r}, must be a parameter of {function.__qualname__}")
+
+    @wraps(function)
+    def filled(**arguments: Any) -> Any:
+        return function(**values, **arguments)
+
+    left = [parameter for name, parameter in signature.parameters.items() if name not in given]
+    filled.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    return filled
+
+
+def _run_item(
+    binding: Binding, name: str, request: pytest.FixtureRequest, needs: str, examples: int, *, by_pytest: bool
+) -> None:
+    """Run one check as one item: its cases depend on its node id and on the seed."""
+    settings = settings_of(request.config)
+    device = _device_of(settings.device, needs)
+    target = _target(binding, request)
+    cases, seconds = settings.budget(examples)
+    seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20
+    try:
+        verdict = search(
+            binding,
+            device,
+            Budget(examples=cases, seconds=seconds, seed=seed),
+            checks=[name],
+            first=first_cases(binding, target, settings.failures, [name]),
+            save_to=settings.failures,
+            target=target,
+        )
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
+    request.node.user_properties.append(("cumae", counts))
+    if verdict.ok:
+        return
+    again = ""
+    if by_pytest and verdict.failure is not None:
+        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: pytest '{request.node.nodeid}'"
+        verdict.failure = replace(verdict.failure, file=None)
+    pytest.fail(explain(verdict) + again, pytrace=False)
+
+
+def _device_of(wanted: str, needs: str) -> Device:
+    """Return the device of an item. Unasked it is what this process has; nothing is changed for it."""
+    if needs == "cuda" and not has_gpu():
+        pytest.skip(NO_GPU)
+    if not wanted and not interpreting() and not has_gpu():
+        pytest.fail(UNASKED, pytrace=False)
+    try:
+        device = prepare(wanted or ("cpu" if interpreting() else "cuda"))
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    if needs == "cuda" and device != "cuda":
+        pytest.skip("device='cuda': this run is on the CPU")
+    return device
+
+
+def _target(binding: Binding, request: pytest.FixtureRequest) -> str:
+    """Return what ``cumae replay`` finds the function by: the file, where a test file holds it."""
+    file = inspect.getsourcefile(inspect.unwrap(binding.function))
+    if file is None or Path(file).resolve() != request.path.resolve():
+        return binding.name
+    here = request.config.invocation_params.dir
+    shown = request.path.relative_to(here) if request.path.is_relative_to(here) else request.path
+    return f"{shown}:{binding.function.__qualname__}"

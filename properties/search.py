@@ -15,19 +15,24 @@ from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
 from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.failure_file import save_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
-from cumae.properties.running.observe import KernelRaised
 from cumae.properties.verdict import Failure, Finding, Verdict
 
 ROUND = 50
+SHRINK_SECONDS = 60.0
 EVERY = {"keeps_facts": 4, "survives_large_ids": 10}
 """Where several checks run together, the costly ones look at every fourth or tenth drawn case."""
 
 
 class Disagreement(Exception):
     """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
+
+
+class _Stop(BaseException):
+    """Raised inside a search to leave Hypothesis at once: the time is up, or the device is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,12 @@ class _Search:
     checks: tuple[str, ...]
     save_to: Path | None
     progress: Callable[[Verdict], None] | None
+    before: Callable[[str, Case], None] | None
     verdict: Verdict
     started: float = field(default_factory=time.monotonic)
     shapes: Counter[str] = field(default_factory=Counter)
     num_first: int = 0
+    stop_at: float = float("inf")
 
     def examine(self, case: Case, *, thorough: bool = False) -> None:
         """Run the checks that are due on a case; record, save and raise on the first finding."""
@@ -63,6 +70,8 @@ class _Search:
         if self.verdict.failure is None:
             self.verdict.cases += 1
             self.shapes.update(shapes_of(case))
+        elif time.monotonic() > self.stop_at:
+            raise _Stop
         finding = self.first_finding(case, self.checks if thorough else self.due())
         if finding is not None:
             self.record(finding, case)
@@ -81,10 +90,9 @@ class _Search:
         """Return what the first failing check found."""
         trial = Trial(self.binding, case, self.device)
         for name in checks:
-            try:
-                finding = CHECKS[name](trial)
-            except KernelRaised as error:
-                finding = Finding(name, f"the kernel raised {error}", "a valid case is no error")
+            if self.before is not None:
+                self.before(name, case)
+            finding = finding_of(name, trial)
             if self.verdict.failure is None:
                 self.verdict.comparisons += 1
             if finding is not None:
@@ -94,6 +102,8 @@ class _Search:
     def record(self, finding: Finding, case: Case) -> None:
         """Keep and save the smallest failing case so far."""
         known = self.verdict.failure
+        if known is None:
+            self.stop_at = time.monotonic() + SHRINK_SECONDS
         if known is not None and size_of(case) >= size_of(known.case):
             return
         found_after = known.found_after if known else self.verdict.cases
@@ -102,6 +112,8 @@ class _Search:
             file = save_failure(self.save_to, self.verdict, failure)
             failure = Failure(finding, case, found_after, file)
         self.verdict.failure = failure
+        if device_lost(self.device):
+            raise _Stop
 
     def reduce(self) -> None:
         """Bring the failing case down, keeping the check that failed."""
@@ -113,6 +125,8 @@ class _Search:
         def still_fails(case: Case) -> bool:
             if self.binding.why_not(case) is not None:
                 return False
+            if time.monotonic() > self.stop_at:
+                raise _Stop
             finding = self.first_finding(case, self.checks)
             if finding is None or finding.check != check:
                 return False
@@ -125,7 +139,11 @@ class _Search:
         """Whether the budget allows more cases."""
         if budget.examples is not None and self.verdict.cases - self.num_first >= budget.examples:
             return False
-        return budget.seconds is None or time.monotonic() - self.started < budget.seconds
+        return not self.late(budget)
+
+    def late(self, budget: Budget) -> bool:
+        """Whether the time for new cases is up."""
+        return budget.seconds is not None and time.monotonic() - self.started >= budget.seconds
 
 
 def search(
@@ -137,14 +155,18 @@ def search(
     first: Sequence[Case] = (),
     save_to: Path | None = None,
     progress: Callable[[Verdict], None] | None = None,
+    before: Callable[[str, Case], None] | None = None,
     reduce: bool = True,
+    target: str | None = None,
 ) -> Verdict:
     """Return the verdict on a bound function.
 
     ``first``: cases tried before any is drawn, the fixtures, whatever the budget. A failing case is
     saved under ``save_to`` the moment it is found and replaced as it shrinks, so that an
-    interrupted search keeps it. Without ``reduce`` it stays as it was. Raises ``ValueError`` for an
-    unknown check and when neither budget is given.
+    interrupted search keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the
+    verdict, which grows, at once and after each case; ``before`` each check and its case before they
+    run. ``target``: how the function is called again, if not by module and name. Raises
+    ``ValueError`` for an unknown check and when neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding)
     for name in names:
@@ -152,20 +174,29 @@ def search(
             raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
-    verdict = Verdict(binding.name, binding.operation.name, binding.dialect.name, names)
-    state = _Search(binding, device, names, save_to, progress, verdict)
+    verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
+    state = _Search(binding, device, names, save_to, progress, before, verdict)
+    if progress is not None:
+        progress(verdict)
     try:
-        for case in first:
-            state.examine(case, thorough=True)
-        state.num_first = verdict.cases
-        _draw(state, budget)
-    except Disagreement:
-        if reduce:
-            state.reduce()
+        _search(state, first, budget, reduce)
+    except _Stop:
+        pass
     finally:
         verdict.seconds = time.monotonic() - state.started
         verdict.shapes = dict(state.shapes)
     return verdict
+
+
+def _search(state: _Search, first: Sequence[Case], budget: Budget, reduce: bool) -> None:
+    try:
+        for case in first:
+            state.examine(case, thorough=True)
+        state.num_first = state.verdict.cases
+        _draw(state, budget)
+    except Disagreement:
+        if reduce:
+            state.reduce()
 
 
 def _draw(state: _Search, budget: Budget) -> None:
@@ -180,7 +211,7 @@ def _draw(state: _Search, budget: Budget) -> None:
         for case in _while_left(volume, num_seeded, state, budget):
             state.examine(case)
         if left > num_seeded:
-            _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number)
+            _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
         number += 1
 
 
@@ -191,7 +222,7 @@ def _while_left(volume: Iterator[Case], count: int, state: _Search, budget: Budg
         yield next(volume)
 
 
-def _drawn_round(state: _Search, examples: int, round_seed: int) -> None:
+def _drawn_round(state: _Search, examples: int, round_seed: int, budget: Budget) -> None:
     """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
 
     @seed(round_seed)
@@ -208,6 +239,8 @@ def _drawn_round(state: _Search, examples: int, round_seed: int) -> None:
     )
     @given(case=cases(domain=state.binding.domain, features=state.binding.features))
     def examine(case: Case) -> None:
+        if state.verdict.failure is None and state.late(budget):
+            raise _Stop
         state.examine(case)
 
     try:

@@ -15,7 +15,8 @@ class Finding:
 
     ``index`` counts elements of ``output``; ``expected`` and ``actual`` are their contents as
     text; ``count`` of ``total`` elements differ. ``rule``: the sentence that is broken.
-    ``axis``: what the index counts.
+    ``axis``: what the index counts. ``wrong``: the first places that differ, on that axis.
+    ``cause``: a guess at the fault, empty where none can be told.
     """
 
     check: str
@@ -29,6 +30,7 @@ class Finding:
     total: int = 0
     axis: str = ""
     wrong: tuple[int, ...] = ()
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)

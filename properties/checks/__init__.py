@@ -1,17 +1,25 @@
 """What a kernel is held to, one check a file."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from cumae.oracle import Batch, Case, Inputs, Layout, Request
+from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
+from cumae.properties.checks.forgets_history import forgets_history
 from cumae.properties.checks.ignores_garbage import ignores_garbage
 from cumae.properties.checks.is_deterministic import is_deterministic
 from cumae.properties.checks.keeps_facts import keeps_facts
+from cumae.properties.checks.never_synchronises import never_synchronises
+from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import survives_large_ids
 from cumae.properties.checks.trial import Trial
 from cumae.properties.checks.writes_everything import writes_everything
+from cumae.properties.dialects import Ints
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device
 from cumae.properties.verdict import Finding
 
 Check = Callable[[Trial], Finding | None]
@@ -21,24 +29,46 @@ CHECKS: dict[str, Check] = {
     "stays_in_bounds": stays_in_bounds,
     "ignores_garbage": ignores_garbage,
     "is_deterministic": is_deterministic,
+    "forgets_history": forgets_history,
     "accepts_strides": accepts_strides,
+    "accepts_index_types": accepts_index_types,
     "keeps_facts": keeps_facts,
     "survives_large_ids": survives_large_ids,
+    "replays_in_graph": replays_in_graph,
+    "never_synchronises": never_synchronises,
 }
-_STRIDED = {"block_table", "cache", "new_rows", "keys"}
+ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
+_STRIDED = {"block_table", "cache", "new_rows", "keys", "req_to_token"}
+_PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 
-def checks_for(binding: Binding) -> tuple[str, ...]:
-    """Return the checks that can say something about a function: all but those it has nothing for."""
+def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
+    """Return the checks that can say something about a function on a device."""
     named = {*binding.inputs, *binding.outputs}
-    dropped = set()
+    dropped = set() if device == "cuda" else set(ON_GPU_ONLY)
     if not binding.outputs:
-        dropped.add("writes_everything")
+        dropped |= {"forgets_history", "replays_in_graph"}
     if binding.operation.enlarge is None:
         dropped.add("survives_large_ids")
     if not (named & _STRIDED and binding.domain.strided):
         dropped.add("accepts_strides")
+    if len(binding.domain.index_dtypes) < 2 or not _shows_index_dtype(binding):
+        dropped.add("accepts_index_types")
     return tuple(name for name in CHECKS if name not in dropped)
 
 
-__all__ = ["CHECKS", "Check", "Trial", "checks_for"]
+def _shows_index_dtype(binding: Binding) -> bool:
+    """Whether an input of the function is held in the width that the layout names."""
+    wide = replace(_PROBE, layout=Layout(index_dtype="int64"))
+    for name in binding.inputs:
+        narrow_held, wide_held = (binding.dialect.inputs[name].hold(Inputs(case)) for case in (_PROBE, wide))
+        if (
+            isinstance(narrow_held, Ints)
+            and isinstance(wide_held, Ints)
+            and narrow_held.dtype != wide_held.dtype
+        ):
+            return True
+    return False
+
+
+__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "Trial", "checks_for"]

@@ -1,18 +1,23 @@
 """Comparing whole buffers, element by element, exactly."""
 
+import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cumae.oracle import Case, Inputs
+from cumae.properties.checks.cause import Ask, Extent, Guess, guesses_for, likely_cause, padding_cause
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.memory import Words, poison_words
+from cumae.properties.running.memory import GUARD_PATTERN, Words, poison_words
 from cumae.properties.running.observe import Observation
 from cumae.properties.verdict import Finding
 
 Mask = npt.NDArray[np.bool_]
+MOST_MARKED = 4096
 
 
 def held_poison(observation: Observation, name: str) -> Mask:
@@ -22,9 +27,16 @@ def held_poison(observation: Observation, name: str) -> Mask:
 
 
 def wrong_values(
-    check: str, binding: Binding, seen: Observation, expected: dict[str, Expected]
+    check: str,
+    binding: Binding,
+    seen: Observation,
+    expected: dict[str, Expected],
+    case: Case | None = None,
 ) -> Finding | None:
-    """Return the first element that was written and differs from the oracle's value."""
+    """Return the first element that was written and differs from the oracle's value.
+
+    With the ``case`` that was run, causes that need more than the values can be told.
+    """
     for name, words in seen.outputs.items():
         want = expected[name]
         if words.shape != want.words.shape:
@@ -34,29 +46,40 @@ def wrong_values(
                 rule_of(binding, name),
                 output=name,
             )
-        written = np.ones(words.shape, dtype=bool) if name in binding.returned else ~held_poison(seen, name)
+        written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~held_poison(seen, name)
         differs = _elements(written & (words != want.words)) & (want.state == VALUE)
         if differs.any():
-            return difference(check, binding, name, differs, want.words, words, "differs from the oracle")
+            cause = _wrong_value(binding, name, differs, want.words, words, case, seen.poison)
+            what = "differs from the oracle"
+            return difference(check, binding, name, differs, want.words, words, what, cause)
     return None
 
 
 def wrong_extent(
-    check: str, binding: Binding, first: Observation, second: Observation, expected: dict[str, Expected]
+    check: str,
+    binding: Binding,
+    first: Observation,
+    second: Observation,
+    expected: dict[str, Expected],
+    case: Case | None = None,
 ) -> Finding | None:
     """Return the first element that was not written but should be, or was and should not."""
-    for name in binding.outputs:
+    for name in first.outputs:
+        if name in first.opaque:
+            continue
         want, words = expected[name], first.outputs[name]
         kept = held_poison(first, name) & held_poison(second, name)
         missing = _elements(kept) & (want.state == VALUE)
         if missing.any():
-            found = difference(check, binding, name, missing, want.words, words, "was never written")
+            cause = _wrong_extent(binding, name, missing, case, "is left as it was")
+            what = "was never written"
+            found = difference(check, binding, name, missing, want.words, words, what, cause)
             return replace(found, actual="what was there before the call")
         excess = _elements(~held_poison(first, name) | ~held_poison(second, name)) & (want.state == KEEP)
-        if excess.any():
-            return difference(
-                check, binding, name, excess, want.words, words, "was written and must keep what it held"
-            )
+        if excess.any() and name not in binding.returned:
+            cause = _wrong_extent(binding, name, excess, case, "is written")
+            what = "was written and must keep what it held"
+            return difference(check, binding, name, excess, want.words, words, what, cause)
     return None
 
 
@@ -77,13 +100,19 @@ def changed(
 
 
 def difference(
-    check: str, binding: Binding, name: str, where: Mask, expected: Words, actual: Words, what: str
+    check: str,
+    binding: Binding,
+    name: str,
+    where: Mask,
+    expected: Words,
+    actual: Words,
+    what: str,
+    cause: str = "",
 ) -> Finding:
     """Return the finding for the first element of ``where``."""
     wrong = np.flatnonzero(where)
     index = int(wrong[0])
-    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
-    per_item = theirs.per_item if theirs else 1
+    per_item = _per_item(binding, name)
     return Finding(
         check,
         f"`{name}[{index}]` {what}",
@@ -95,13 +124,91 @@ def difference(
         count=len(wrong),
         total=len(where),
         axis=axis_of(binding, name),
-        wrong=tuple(int(i) // per_item for i in wrong[:64]),
+        wrong=tuple(int(i) // per_item for i in wrong[:MOST_MARKED]),
+        cause=cause,
     )
+
+
+def _wrong_value(
+    binding: Binding, name: str, where: Mask, expected: Words, actual: Words, case: Case | None, poison: int
+) -> str:
+    """Return the likely cause of values that differ."""
+    wrong = [int(i) for i in np.flatnonzero(where)]
+    unwritten = (bytes([byte] * width) for byte in (poison, GUARD_PATTERN) for width in (4, 8))
+    stale = [int.from_bytes(held, "little", signed=True) for held in unwritten]
+    if actual.ndim > 1:
+        expected, actual = _row_numbers(expected, actual)
+        stale = []
+    want, found = expected.tolist(), actual.tolist()
+    if case is None:
+        return likely_cause(want, found, wrong, stale=stale)
+    guesses: list[Guess] = []
+    if binding.operation.name != "prefix_interleave":
+        axis, per_item = axis_of(binding, name), _per_item(binding, name)
+        inputs = Inputs(case)
+        ask = _asking(binding, name, inputs)
+        per_token = per_item if axis in ("token", "slot") else 0
+        guesses = guesses_for(case, want, ask, inputs, per_token)
+    extent = _extent(binding, name, case)
+    return likely_cause(want, found, wrong, extent=extent, guesses=guesses, stale=stale)
+
+
+def _wrong_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:
+    """Return the likely cause of elements that were not written, or should not have been."""
+    extent = None if case is None else _extent(binding, name, case)
+    if extent is None:
+        return ""
+    return padding_cause([int(i) for i in np.flatnonzero(where)], extent, len(where), held)
+
+
+def _extent(binding: Binding, name: str, case: Case) -> Extent | None:
+    """Return how many elements of an output are live, and how many are there up to the padded count."""
+    per_item, num_requests = _per_item(binding, name), len(case.batch.requests)
+    extents = {
+        "token": Extent(case.batch.num_tokens, case.num_tokens_padded),
+        "slot": Extent(case.batch.num_tokens, case.num_tokens_padded),
+        "key_row": Extent(case.num_keys, case.num_keys),
+        "request_start": Extent(num_requests + 1, case.num_requests_padded + 1),
+        "step": Extent(1, 1),
+    }
+    extent = extents.get(axis_of(binding, name))
+    return extent and Extent(extent.num_live * per_item, extent.num_padded * per_item)
+
+
+def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:
+    """Return what asks the oracle for one output with some inputs replaced."""
+    operation = binding.operation
+    theirs = binding.dialect.outputs_of(operation.name).get(name)
+    names = inspect.signature(operation.oracle).parameters
+
+    def ask(replaced: dict[str, Any]) -> Sequence[Any] | None:
+        if not replaced.keys() <= names.keys():
+            return None
+        try:
+            answer = operation.oracle(**{n: replaced.get(n, inputs[n]) for n in names})
+        except (LookupError, TypeError, ValueError):  # TypeError: it would have to read garbage
+            return None
+        values: Sequence[Any] = theirs.expect(answer, inputs) if theirs else getattr(answer, name)
+        return values
+
+    return ask
+
+
+def _row_numbers(expected: Words, actual: Words) -> tuple[Words, Words]:
+    """Return rows as the number of the expected row they equal, -2 for one that is none of them."""
+    number = {row.tobytes(): i for i, row in reversed(list(enumerate(expected)))}
+    wanted = np.array([number[row.tobytes()] for row in expected], dtype=np.int64)
+    return wanted, np.array([number.get(row.tobytes(), -2) for row in actual], dtype=np.int64)
 
 
 def rule_of(binding: Binding, name: str) -> str:
     """Return the sentence that an output must obey."""
     return next((o.rule for o in binding.operation.outputs if o.name == name), binding.operation.rule)
+
+
+def _per_item(binding: Binding, name: str) -> int:
+    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
+    return theirs.per_item if theirs else 1
 
 
 def axis_of(binding: Binding, name: str) -> str:

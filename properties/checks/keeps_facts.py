@@ -1,8 +1,9 @@
 """The metamorphic facts hold between a kernel's own answers."""
 
-from cumae.properties.checks.facts import FACTS
+from cumae.properties.checks.facts import FACTS, Answer
 from cumae.properties.checks.trial import Trial, quiet_case
-from cumae.properties.running.observe import Bench
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.observe import Bench, Observation
 from cumae.properties.verdict import Finding
 
 
@@ -17,7 +18,15 @@ def keeps_facts(trial: Trial) -> Finding | None:
             Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
             for case in cases
         ]
-        broken = fact.broken(base, trial.first.outputs, [answer.outputs for answer in answers])
+        first, *others = [_by_own_name(trial.binding, seen) for seen in (trial.first, *answers)]
+        broken = fact.broken(base, first, others)
         if broken is not None:
             return Finding("keeps_facts", broken, fact.rule)
     return None
+
+
+def _by_own_name(binding: Binding, seen: Observation) -> Answer:
+    """Return outputs by the names that facts know; what says nothing of the operation's own is left out."""
+    theirs = binding.dialect.outputs_of(binding.operation.name)
+    named = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
+    return {named[name]: words for name, words in seen.outputs.items() if named[name]}

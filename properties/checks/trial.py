@@ -19,12 +19,15 @@ class Trial:
         self.binding = binding
         self.case = case
         self.device = device
-        self.quiet = self._bench(quiet_case(case, binding.dialect.quiet_garbage))
+        quiet = quiet_case(case, binding.dialect.quiet_garbage)
+        narrow = replace(quiet.layout, index_dtype=binding.domain.index_dtypes[0])
+        self.quiet = self.bench(replace(quiet, layout=narrow))
         self._expected: dict[str, Expected] | None = None
         self._first: Observation | None = None
         self._second: Observation | None = None
 
-    def _bench(self, case: Case) -> Bench:
+    def bench(self, case: Case) -> Bench:
+        """Return a bench for a variant of the case."""
         return Bench(self.binding, case, self.device)
 
     @property
@@ -56,7 +59,7 @@ class Trial:
     def with_garbage(self, kind: GarbageKind) -> Observation:
         """Call on the quiet case with other garbage."""
         case = self.quiet.case
-        return self._bench(replace(case, layout=replace(case.layout, garbage=kind))).observe(POISON)
+        return self.bench(replace(case, layout=replace(case.layout, garbage=kind))).observe(POISON)
 
     def strided(self) -> Observation:
         """Call on the case's own strides, or on gaps everywhere where it has none."""
@@ -67,12 +70,12 @@ class Trial:
             "cache_row_gap": drawn.cache_row_gap or 8,
             "key_row_gap": drawn.key_row_gap or 8,
         }
-        return self._bench(replace(self.quiet.case, layout=replace(layout, **gaps))).observe(POISON)
+        return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps))).observe(POISON)
 
     def enlarged(self) -> list[Bench]:
         """Return benches for the case at addresses beyond 2^31 elements."""
         enlarge = self.binding.operation.enlarge
-        return [] if enlarge is None else [self._bench(case) for case in enlarge(self.quiet.case)]
+        return [] if enlarge is None else [self.bench(case) for case in enlarge(self.quiet.case)]
 
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are specified; of a returned one, those with a value."""

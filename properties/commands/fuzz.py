@@ -1,29 +1,28 @@
 """``cumae fuzz``: kernels against oracles until the time is up."""
 
-import json
 import re
-import sys
-from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
-from rich.text import Text
 
+from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
-from cumae.properties.batches.shapes import SHAPES
-from cumae.properties.conformance import FAILURES, binding_of, fixture_cases
+from cumae.properties.commands.results import print_failures, print_verdicts, write_figures
+from cumae.properties.conformance import FAILURES, binding_of, first_cases
+from cumae.properties.examine import device_lost
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.reports.explain import explain
-from cumae.properties.running.binding import Binding
-from cumae.properties.running.device import DEVICES, Device, prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import Budget, search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
 
+LARGE_CHECKS = ("agrees", "writes_everything")
+Show = Callable[[Verdict], None]
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -59,6 +58,10 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
+@click.option("--isolate/--no-isolate", default=None, help="In processes of their own; TARGET is by default.")
+@click.option(
+    "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
+)
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -71,72 +74,98 @@ def fuzz(
     large: bool,
     file: Path | None,
     failures: Path,
+    isolate: bool | None,
+    limit: float,
 ) -> int:
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
+    parse_limit(limit)
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
     if target is None and operation is not None and operation not in OPERATIONS:
         raise ValueError(f"--op = {operation!r}, must be one of {', '.join(OPERATIONS)}")
     chosen = prepare(device)
-    if target is not None and operation is not None:
-        bindings = [binding_of(load_function(target), operation, dialect)]
-    else:
-        chosen_operations = [operation] if operation else list(OPERATIONS)
-        bindings = [
-            binding_of(load_function(kernel), name, dialect)
-            for name in chosen_operations
-            for kernel in OPERATIONS[name].kernels
-        ]
-    share = None if seconds is None else seconds / len(bindings)
+    names = [operation] if operation else list(OPERATIONS)
+    shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
+    targets = [(target, operation)] if target and operation else shipped
+    share = None if seconds is None else seconds / len(targets)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
+    apart = target is not None if isolate is None else isolate
+    jobs = [
+        Job(
+            target=kernel,
+            operation=name,
+            dialect=dialect,
+            device=chosen,
+            limit=limit,
+            budget=budget,
+            failures=failures,
+        )
+        for kernel, name in targets
+    ]
+    run = search_apart if apart else search_here
+    verdicts: list[Verdict] = []
     console = Console()
-    verdicts = _run_large(bindings, chosen, failures, console) if large else []
-    verdicts += _run(bindings, chosen, budget, failures, console)
-    _report(verdicts, console)
+    try:
+        if large:
+            _run_large(jobs, run, verdicts, console)
+        _run(jobs, run, verdicts, console)
+    except KeyboardInterrupt:
+        found = [verdict for verdict in verdicts if verdict.failure is not None]
+        print_failures(found, console)
+        for verdict in found:
+            if verdict.failure is not None:
+                console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
+        console.print(f"interrupted: {len(found)} of {len(verdicts)} kernels tried disagree")
+        return 130
+    print_verdicts(verdicts, console)
     if file is not None:
-        _write_figures(verdicts, file)
+        write_figures(verdicts, file)
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def _run_large(bindings: list[Binding], device: Device, failures: Path, console: Console) -> list[Verdict]:
-    """Return a verdict on one very large case for each kernel: values and extent, not every check."""
-    verdicts = []
-    for binding in bindings:
-        console.print(f"{binding.function.__name__}: one case of 65,536 requests and 1,000,000 tokens …")
-        case = large_case(0, binding.domain, binding.features)
-        checks = ["agrees", "writes_everything"]
-        verdicts.append(
-            search(binding, device, Budget(examples=0), checks=checks, first=[case], save_to=failures)
-        )
-    return verdicts
+def parse_limit(limit: float) -> None:
+    """Raise ``ValueError`` unless the limit is a time."""
+    if not 0 < limit < float("inf"):
+        raise ValueError(f"--limit = {limit!r}, must be a number of seconds > 0")
 
 
-def _write_figures(verdicts: list[Verdict], file: Path) -> None:
-    """Write what was run on what, one record a verdict."""
-    records = [
-        {
-            "kernel": verdict.target,
-            "operation": verdict.operation,
-            "status": verdict.status,
-            "checks": list(verdict.checks),
-            "cases": verdict.cases,
-            "comparisons": verdict.comparisons,
-            "seconds": round(verdict.seconds, 2),
-        }
-        for verdict in verdicts
-    ]
-    command = " ".join(["cumae", *sys.argv[1:]])
-    file.write_text(json.dumps({**machine(), "command": command, "verdicts": records}, indent=1) + "\n")
+def search_here(job: Job, progress: Show | None = None) -> Verdict:
+    """Return the verdict of a job done in this process."""
+    binding = binding_of(load_function(job.target), job.operation, job.dialect)
+    if job.large:
+        first = [large_case(0, binding.domain, binding.features)]
+    else:
+        first = first_cases(binding, job.target, job.failures)
+    return search(
+        binding,
+        job.device,
+        job.budget,
+        checks=job.checks,
+        first=first,
+        save_to=job.failures,
+        progress=progress,
+        target=job.target,
+    )
+
+
+def _run_large(
+    jobs: list[Job], run: Callable[[Job, Show | None], Verdict], verdicts: list[Verdict], console: Console
+) -> None:
+    """Add a verdict on one very large case for each kernel: values and extent, not every check."""
+    for job in jobs:
+        console.print(f"{_short(job)}: one case of 65,536 requests and 1,000,000 tokens …")
+        large = replace(job, large=True, checks=LARGE_CHECKS, budget=Budget(examples=0))
+        verdicts.append(run(large, None))
 
 
 def _run(
-    bindings: list[Binding], device: Device, budget: Budget, failures: Path, console: Console
-) -> list[Verdict]:
-    where = "Triton's interpreter" if device == "cpu" else "the GPU"
-    console.print(f"{len(bindings)} kernels against their oracles, on {where}")
-    verdicts = []
+    jobs: list[Job], run: Callable[[Job, Show | None], Verdict], verdicts: list[Verdict], console: Console
+) -> None:
+    """Add a verdict for each kernel; an interrupted one is there as far as it went."""
+    where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
+    console.print(f"{len(jobs)} kernels against their oracles, on {where}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -144,66 +173,25 @@ def _run(
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        for binding in bindings:
-            total = budget.seconds if budget.examples is None else budget.examples
-            task = progress.add_task(binding.function.__name__, total=total, status="")
+        for job in jobs:
+            examples = job.budget.examples
+            total = job.budget.seconds if examples is None else examples
+            task = progress.add_task(_short(job), total=total, status="")
 
-            def show(verdict: Verdict, task: TaskID = task) -> None:
-                done = verdict.seconds if budget.examples is None else verdict.cases
+            def show(verdict: Verdict, task: TaskID = task, examples: int | None = examples) -> None:
+                if not verdicts or verdicts[-1] is not verdict:
+                    verdicts.append(verdict)
+                done = verdict.seconds if examples is None else verdict.cases
                 rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-                progress.update(
-                    task,
-                    completed=done,
-                    status=f"{verdict.cases} cases, {rate:.0f}/s",
-                )
+                progress.update(task, completed=done, status=f"{verdict.cases} cases, {rate:.0f}/s")
 
-            verdict = search(
-                binding, device, budget, first=fixture_cases(binding), save_to=failures, progress=show
-            )
-            verdicts.append(verdict)
+            verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
             progress.update(task, status=f"{verdict.cases} cases  {mark}", completed=total)
-    return verdicts
+            if run is search_here and verdict.failure is not None and device_lost(job.device):
+                console.print("the CUDA context is lost, no further kernel can run: add --isolate")
+                return
 
 
-def _report(verdicts: list[Verdict], console: Console) -> None:
-    shown: Counter[str] = Counter()
-    for verdict in verdicts:
-        shown.update(verdict.shapes)
-    cases = sum(verdict.cases for verdict in verdicts)
-    _print_shapes(shown, cases, console)
-    table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
-    for verdict in verdicts:
-        rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-        table.add_row(
-            verdict.target.split(":")[-1],
-            verdict.status,
-            str(verdict.cases),
-            str(verdict.comparisons),
-            f"{verdict.seconds:.1f}",
-            f"{rate:.0f}",
-        )
-    console.print(table)
-    wrong = [verdict for verdict in verdicts if not verdict.ok]
-    for verdict in wrong:
-        console.print()
-        console.print(explain(verdict), markup=False, highlight=False, soft_wrap=True)
-    comparisons = sum(verdict.comparisons for verdict in verdicts)
-    result = f"{len(wrong)} of {len(verdicts)} kernels disagree" if wrong else "all agree"
-    console.print(f"{result}: {cases} cases, {comparisons} comparisons")
-
-
-def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
-    """Print the share of cases that show each shape, and name the shapes that none showed."""
-    cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
-    if cells:
-        console.print("shapes of cases, share of all:")
-        columns = max(1, console.width // (max(map(len, cells)) + 2))
-        grid = Table.grid(padding=(0, 2))
-        rows = -(-len(cells) // columns)
-        for i in range(rows):
-            grid.add_row(*(Text(cell, no_wrap=True) for cell in cells[i::rows]))
-        console.print(grid)
-    missing = [name for name in SHAPES if not shown[name]]
-    if missing:
-        console.print(f"shown by no case: {', '.join(missing)}", markup=False)
+def _short(job: Job) -> str:
+    return job.target.rpartition(":")[2]

@@ -1,6 +1,8 @@
 """``cumae list``: operations, their inputs and outputs, rules."""
 
 import inspect
+import json
+from typing import Any
 
 import click
 
@@ -9,13 +11,42 @@ from cumae.properties.operations import OPERATIONS
 
 
 @click.command("list")
-def list_operations() -> None:
+@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+def list_operations(as_json: bool) -> None:
     """List the operations: outputs, rules, the oracle's inputs and the kernels shipped here."""
-    for operation in OPERATIONS.values():
-        click.echo(f"{operation.name}: {operation.rule}")
-        for output in operation.outputs:
-            click.echo(f"    {output.name}: {output.rule}")
-        click.echo(f"    oracle inputs: {', '.join(inspect.signature(operation.oracle).parameters)}")
-        click.echo(f"    kernels: {', '.join(operation.kernels)}")
-    for dialect in DIALECTS.values():
-        click.echo(f"dialect {dialect.name}: {', '.join(sorted(dialect.inputs))}")
+    listed = _listed()
+    if as_json:
+        click.echo(json.dumps(listed, indent=1, ensure_ascii=False))
+        return
+    for operation in listed["operations"]:
+        click.echo(f"{operation['name']}: {operation['rule']}")
+        for output in operation["outputs"]:
+            click.echo(f"    {output['name']}: {output['rule']}")
+        click.echo(f"    oracle inputs: {', '.join(operation['inputs'])}")
+        click.echo(f"    kernels: {', '.join(operation['kernels'])}")
+    for dialect in listed["dialects"]:
+        click.echo(f"dialect {dialect['name']}: {', '.join(dialect['inputs'])}")
+
+
+def _listed() -> dict[str, Any]:
+    """Return operations and dialects as plain values."""
+    return {
+        "operations": [
+            {
+                "name": operation.name,
+                "rule": operation.rule,
+                "outputs": [{"name": output.name, "rule": output.rule} for output in operation.outputs],
+                "inputs": list(inspect.signature(operation.oracle).parameters),
+                "kernels": list(operation.kernels),
+            }
+            for operation in OPERATIONS.values()
+        ],
+        "dialects": [
+            {
+                "name": dialect.name,
+                "inputs": sorted(dialect.inputs),
+                "outputs": {name: sorted(dialect.outputs_of(name)) for name in OPERATIONS},
+            }
+            for dialect in DIALECTS.values()
+        ],
+    }

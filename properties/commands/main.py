@@ -1,25 +1,43 @@
 """The command ``cumae``."""
 
 import sys
+from importlib import import_module
 
 import click
 
-from cumae.properties.commands.bench import bench
-from cumae.properties.commands.fuzz import fuzz
-from cumae.properties.commands.list import list_operations
-from cumae.properties.commands.replay import replay
+COMMANDS = {
+    "bench": "bench",
+    "compare": "compare",
+    "doctor": "doctor",
+    "draw": "draw",
+    "fuzz": "fuzz",
+    "list": "list_operations",
+    "reduce": "reduce",
+    "replay": "replay",
+}
+"""Each command's function, in the module of the command's name."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Commands imported when they are asked for: ``cumae doctor`` runs where torch is missing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"cumae.properties.commands.{cmd_name}")
+        command: click.Command = getattr(module, COMMANDS[cmd_name])
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
     """An oracle for the metadata that LLM serving engines hand to their attention kernels.
 
     Exit status: 0 all agree, 1 a disagreement, 2 the call or the machine is at fault.
     """
-
-
-for command in (bench, fuzz, list_operations, replay):
-    cli.add_command(command)
 
 
 def main() -> None:
@@ -28,6 +46,11 @@ def main() -> None:
         status = cli(standalone_mode=False)
     except ValueError as error:
         click.echo(f"cumae: {error}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "triton"):
+            raise
+        click.echo(f"cumae: {error.name} is missing: `cumae doctor` says what to install", err=True)
         sys.exit(2)
     except click.ClickException as error:
         error.show()

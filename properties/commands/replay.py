@@ -4,10 +4,13 @@ from pathlib import Path
 
 import click
 
+from cumae.properties.apart import Job, ended, search_apart
+from cumae.properties.commands.fuzz import parse_limit
 from cumae.properties.conformance import binding_of
-from cumae.properties.failure_file import load_failure
+from cumae.properties.failure_file import Saved, load_case
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import Budget, search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
@@ -16,17 +19,33 @@ from cumae.properties.verdict import Verdict
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--target", help="module:function to try instead of the one in the file.")
+@click.option("--op", "operation", help="The operation, for a file that holds only a case.")
+@click.option("--dialect", help="How the target names its arguments, instead of what the file says.")
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-def replay(files: tuple[Path, ...], target: str | None, device: str) -> int:
+@click.option("--isolate/--no-isolate", default=None, help="In a process of its own; --target is by default.")
+@click.option("--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds it may take.")
+def replay(
+    files: tuple[Path, ...],
+    target: str | None,
+    operation: str | None,
+    dialect: str | None,
+    device: str,
+    isolate: bool | None,
+    limit: float,
+) -> int:
     """Run each saved case again: FIXED when it agrees now, FAILED with the report when it does not.
 
     A file that cannot be run is an ERROR; the others run all the same.
     """
+    parse_limit(limit)
     chosen = prepare(device)
     status = 0
     for file in files:
         try:
-            verdict = replayed(file, target, chosen)
+            saved = load_case(file, target, operation, dialect)
+            # A case that ended its process once is not run in this one.
+            apart = target is not None or ended(saved.message) if isolate is None else isolate
+            verdict = replayed_apart(saved, chosen, limit) if apart else replayed(file, saved, chosen)
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
             status = 2
@@ -40,11 +59,27 @@ def replay(files: tuple[Path, ...], target: str | None, device: str) -> int:
     return status
 
 
-def replayed(file: Path, target: str | None, device: Device) -> Verdict:
-    """Return the verdict of a target, or of the one in the file, on the file's case and every check."""
-    saved = load_failure(file)
-    binding = binding_of(load_function(target or saved.target), saved.operation, saved.dialect)
+def replayed(file: Path, saved: Saved, device: Device) -> Verdict:
+    """Return the verdict of the target on the saved case and every check."""
+    binding = binding_of(load_function(saved.target), saved.operation, saved.dialect)
     reason = binding.why_not(saved.case)
     if reason is not None:
         raise ValueError(f"{file}: case, must be within what {binding.name} promises: it varies {reason}")
-    return search(binding, device, Budget(examples=0), first=[saved.case], reduce=False)
+    budget = Budget(examples=0)
+    return search(binding, device, budget, first=[saved.case], reduce=False, target=saved.target)
+
+
+def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
+    """Return the verdict of the target on the saved case, run in a process of its own."""
+    return search_apart(
+        Job(
+            target=saved.target,
+            operation=saved.operation,
+            dialect=saved.dialect,
+            device=device,
+            limit=limit,
+            budget=Budget(examples=0),
+            cases=(saved.case,),
+            reduce=False,
+        )
+    )

@@ -2,8 +2,25 @@
 
 from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.fastdeploy import FASTDEPLOY
+from cumae.properties.dialects.flashinfer import FLASHINFER
 from cumae.properties.dialects.held import Held, Ints, Rows
+from cumae.properties.dialects.sglang import SGLANG
+from cumae.properties.dialects.vllm import VLLM
 
-DIALECTS = {dialect.name: dialect for dialect in (CUMAE,)}
+DIALECTS = {dialect.name: dialect for dialect in (CUMAE, FASTDEPLOY, FLASHINFER, SGLANG, VLLM)}
 
-__all__ = ["CUMAE", "DIALECTS", "Dialect", "Held", "Input", "Ints", "NamedOutput", "Rows"]
+__all__ = [
+    "CUMAE",
+    "DIALECTS",
+    "FASTDEPLOY",
+    "FLASHINFER",
+    "SGLANG",
+    "VLLM",
+    "Dialect",
+    "Held",
+    "Input",
+    "Ints",
+    "NamedOutput",
+    "Rows",
+]

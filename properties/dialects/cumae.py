@@ -98,6 +98,7 @@ CUMAE = Dialect(
             _pack_windows,
             axis="token",
             per_item=2,
+            says="windows",
         )
     },
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cumae.oracle import GarbageKind, Inputs
+from cumae.oracle import Case, GarbageKind, Inputs
 from cumae.properties.dialects.held import Held
 
 
@@ -22,6 +22,7 @@ class NamedOutput:
 
     ``expect`` returns its expected elements from the oracle's answer and the inputs: integers,
     UNTOUCHED or ANY. ``axis``: what an index counts; ``per_item``: elements for each of these.
+    ``says``: the operation's own output of which the same facts hold, "" if there is none.
     """
 
     dtype: str
@@ -29,6 +30,7 @@ class NamedOutput:
     expect: Callable[[Any, Inputs], list[Any]]
     axis: str
     per_item: int = 1
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Dialect:
 
     ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``:
     what this engine leaves where nobody looks, used by the checks that are not about garbage.
-    ``reserved_blocks``: lowest block ids that belong to no request.
+    ``reserved_blocks``: lowest block ids that belong to no request. ``capture``: the way back, the
+    case that says what tensors dumped from this engine say; it takes them by name and may raise
+    ValueError.
     """
 
     name: str
@@ -46,6 +50,7 @@ class Dialect:
     own_outputs: bool = True
     quiet_garbage: GarbageKind = "minus_one"
     reserved_blocks: int = 0
+    capture: Callable[..., Case] | None = None
 
     def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
         """Return the outputs this dialect names or holds in its own way for an operation."""

@@ -1,10 +1,9 @@
 """A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
 
-from itertools import accumulate
-
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Case
 from cumae.properties.reports.drawing import draw
-from cumae.properties.verdict import Failure, Finding, Verdict
+from cumae.properties.reports.places import place_text
+from cumae.properties.verdict import Failure, Verdict
 
 
 def explain(verdict: Verdict) -> str:
@@ -19,14 +18,20 @@ def explain(verdict: Verdict) -> str:
     ]
     if finding.expected:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
-    place = _place(finding, failure.case)
+    place = place_text(failure.case, finding)
     if place:
         lines.append(f"    at {place}")
     if finding.total:
-        lines.append(f"    {finding.count} of {finding.total} elements differ")
-    lines += [f"  rule: {finding.rule}", ""]
-    lines += [f"  smallest case found ({_count(failure)}):", draw(failure.case, _wrong_tokens(finding)), ""]
-    lines += _held(failure.case)
+        marked = len(finding.wrong)
+        rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
+        lines.append(f"    {finding.count} of {finding.total} elements differ{rest}")
+    lines.append(f"  rule: {finding.rule}")
+    if finding.cause:
+        lines.append(f"  likely: {finding.cause}")
+    lines.append("")
+    lines += [f"  smallest case found ({_count(failure)}):", draw(failure.case, finding)]
+    held = _held(failure.case)
+    lines += ["", *held] if held else []
     if failure.file is not None:
         lines += ["", f"  reproduce: cumae replay {failure.file}"]
     return "\n".join(lines)
@@ -44,41 +49,6 @@ def summary(verdict: Verdict) -> str:
 def _count(failure: Failure) -> str:
     requests = len(failure.case.batch.requests)
     return f"{requests} request{'' if requests == 1 else 's'}, found after {failure.found_after} cases"
-
-
-def _place(finding: Finding, case: Case) -> str:
-    """Return the request, token and block an index belongs to."""
-    if finding.index < 0:
-        return ""
-    requests = case.batch.requests
-    if finding.axis in ("token", "slot"):
-        starts = [0, *accumulate(request.query_len for request in requests)]
-        for b, request in enumerate(requests):
-            if starts[b] <= finding.index < starts[b + 1]:
-                position = request.context_len + finding.index - starts[b]
-                column = position // case.batch.tokens_per_block
-                block = f", block {request.block_ids[column]}"
-                return f"token {finding.index}: request {b}, position {position}{block}"
-        return f"token {finding.index}: padding, the step has {case.batch.num_tokens} tokens"
-    if finding.axis == "key_row":
-        return _key_place(finding.index, case)
-    if finding.axis == "request_start":
-        return f"entry {finding.index} of {len(requests)} requests ({case.num_requests_padded} padded)"
-    return ""
-
-
-def _key_place(row: int, case: Case) -> str:
-    starts = Inputs(case)["cu_seqlens_k"]
-    for b, request in enumerate(case.batch.requests):
-        if starts[b] <= row < starts[b + 1]:
-            position = row - starts[b]
-            kind = "cached" if position < request.context_len else "new"
-            return f"key row {row}: request {b}, position {position}, {kind}"
-    return f"key row {row}: behind the last key, {starts[-1]}"
-
-
-def _wrong_tokens(finding: Finding) -> tuple[int, ...]:
-    return finding.wrong if finding.axis in ("token", "slot") else ()
 
 
 def _held(case: Case) -> list[str]:

@@ -26,71 +26,87 @@ _TORCH = {
     "fp32": torch.float32,
 }
 Words = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True)
 class Buffer:
     """One argument tensor and the memory it lies in.
 
-    ``storage``: all its bytes, guards included; ``before``: their content before the launch, None
-    where the span is too large to keep and only elements are looked at.
+    ``before``: all its bytes before the launch, guards included; None where the span is too large
+    to keep and only elements are looked at. ``tensor`` exists once the buffer is placed, ``after``
+    once it is collected. ``is_rows``: the last dimension is a row of opaque bytes.
     """
 
     name: str
-    tensor: torch.Tensor
-    storage: torch.Tensor
-    before: npt.NDArray[np.uint8] | None
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    before: Bytes | None
+    is_rows: bool
+    large: torch.Tensor | None = None
+    tensor: torch.Tensor | None = None
+    after: Bytes | None = None
 
     def words(self) -> Words:
-        """Return the elements now: integers, or uint8 rows for tensors of rows."""
-        return _words(self.tensor)
+        """Return the elements after the call: integers, or uint8 rows for tensors of rows."""
+        if self.after is None:
+            assert self.tensor is not None
+            return words_of(self.tensor, is_rows=self.is_rows)
+        elements = self._elements(self.after)
+        if self.is_rows:
+            row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
+            return np.ascontiguousarray(elements).reshape(*self.shape[:-1], row_bytes)
+        kind = {"int32": np.int32, "int64": np.int64}.get(self.dtype, np.uint8)
+        return np.ascontiguousarray(elements).view(kind).reshape(self.shape)
 
-    def damage(self, *, elements_too: bool) -> tuple[int, str] | None:
-        """Return the first byte changed outside the elements (or anywhere), as (offset in bytes, where)."""
-        if self.before is None:
+    def damage(self, *, elements_too: bool) -> str | None:
+        """Return where the first byte changed outside the elements, or anywhere; None where none did."""
+        if self.before is None or self.after is None or np.array_equal(self.after, self.before):
             return None
-        after = self.storage.cpu().numpy()
-        if np.array_equal(after, self.before):
-            return None
-        changed = after != self.before
+        changed = self.after != self.before
         if not elements_too:
-            _element_bytes(changed, self.tensor)[...] = False
-        where = np.flatnonzero(changed)
+            self._elements(changed)[...] = False
+        where = np.flatnonzero(changed) - GUARD_BYTES
         if not len(where):
             return None
         size = len(changed) - 2 * GUARD_BYTES
-        outside = [int(i) for i in where if not 0 <= i - GUARD_BYTES < size]
-        first = (outside[0] if outside else int(where[0])) - GUARD_BYTES
+        outside = where[(where < 0) | (where >= size)]
+        first = int(outside[0] if len(outside) else where[0])
         if first < 0:
-            return first, f"{-first} bytes before its start"
-        return first, f"{first - size} bytes behind its end" if first >= size else f"at byte {first}"
+            return f"{-first} bytes before its start"
+        return f"{first - size} bytes behind its end" if first >= size else f"at byte {first}"
+
+    def _elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the bytes of the elements as a view of bytes laid out like the buffer."""
+        item = ITEM_BYTES[self.dtype]
+        strides = (*(stride * item for stride in self.strides), 1)
+        return np.lib.stride_tricks.as_strided(content[GUARD_BYTES:], (*self.shape, item), strides)
 
 
 def hold(name: str, held: Ints | Rows, device: Device) -> Buffer:
-    """Return an input as a tensor on the device, guard words around it and in the gaps of its strides."""
+    """Return an input's buffer, guard words around it and in the gaps of its strides."""
+    fill = GUARD_PATTERN if isinstance(held, Ints) else held.fill
+    rows = isinstance(held, Rows)
+    buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
     if isinstance(held, Ints):
-        buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, device, GUARD_PATTERN)
-        values = torch.from_numpy(held.values).to(elements.dtype)
-        elements.copy_(values)
-        return _uploaded(buffer, elements, device)
-    buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, device, held.fill)
-    if len(held.live):
+        elements.copy_(torch.from_numpy(held.values))
+    elif len(held.live):
         content = torch.from_numpy(held.content).view(elements.dtype).to(elements.device)
-        places = tuple(
-            torch.from_numpy(held.live[:, d].copy()).to(elements.device) for d in range(held.live.shape[1])
-        )
-        elements[places] = content
-    return _uploaded(buffer, elements, device)
+        columns = (torch.from_numpy(held.live[:, d].copy()) for d in range(held.live.shape[1]))
+        elements[tuple(column.to(elements.device) for column in columns)] = content
+    return buffer
 
 
 def poisoned(
     name: str, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...], device: Device, poison: int
 ) -> Buffer:
-    """Return an output buffer in which every byte, guards included, is ``poison``."""
-    buffer, elements = _allocate(name, shape, dtype, strides, device, poison)
+    """Return an output's buffer in which every byte, guards included, is ``poison``."""
+    buffer, elements = _allocate(name, shape, dtype, strides, len(shape) > 1, device, poison)
     if buffer.before is None:
-        elements.copy_(torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype))
-    return _uploaded(buffer, elements, device)
+        pattern = torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype)
+        elements.copy_(pattern.to(elements.device))
+    return buffer
 
 
 def poison_words(poison: int, like: Words) -> Words:
@@ -98,21 +114,43 @@ def poison_words(poison: int, like: Words) -> Words:
     return np.full(like.nbytes, poison, dtype=np.uint8).view(like.dtype).reshape(like.shape)
 
 
+def words_of(tensor: torch.Tensor, *, is_rows: bool) -> Words:
+    """Return the elements of any tensor: integers, or uint8 rows."""
+    if not is_rows:
+        ints: Words = tensor.cpu().numpy().copy()
+        return ints
+    dense = tensor.contiguous().cpu()
+    row_bytes = tensor.shape[-1] * tensor.element_size()
+    found: Words = dense.view(torch.uint8).numpy().reshape(*tensor.shape[:-1], row_bytes).copy()
+    return found
+
+
 def _allocate(
-    name: str, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...], device: Device, fill: int
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    strides: tuple[int, ...],
+    is_rows: bool,
+    device: Device,
+    fill: int,
 ) -> tuple[Buffer, torch.Tensor]:
-    """Return the buffer on the host (a large one where it stays) and its elements."""
-    item = ITEM_BYTES[dtype]
+    """Return the buffer and its elements: on the host, a large one's where it stays."""
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    size = 2 * GUARD_BYTES + span * item
+    size = 2 * GUARD_BYTES + span * ITEM_BYTES[dtype]
     if size > SPARSE_BYTES:
-        storage = _large(size, device)
-        before = None
-    else:
-        before = np.full(size, fill, dtype=np.uint8)
-        storage = torch.from_numpy(before)
-    elements = storage.view(_TORCH[dtype]).as_strided(shape, strides, GUARD_BYTES // item)
-    return Buffer(name, elements, storage, before), elements
+        buffer = Buffer(name, dtype, shape, strides, None, is_rows, large=_large(size, device))
+        assert buffer.large is not None
+        return buffer, view_of(buffer.large, 0, buffer)
+    before = np.full(size, fill, dtype=np.uint8)
+    buffer = Buffer(name, dtype, shape, strides, before, is_rows)
+    return buffer, view_of(torch.from_numpy(before), 0, buffer)
+
+
+def view_of(storage: torch.Tensor, start: int, buffer: Buffer) -> torch.Tensor:
+    """Return the buffer's elements in bytes that hold it, guards included, from ``start`` on."""
+    item = ITEM_BYTES[buffer.dtype]
+    whole = storage[: len(storage) // item * item].view(_TORCH[buffer.dtype])
+    return whole.as_strided(buffer.shape, buffer.strides, (start + GUARD_BYTES) // item)
 
 
 def _large(size: int, device: Device) -> torch.Tensor:
@@ -122,33 +160,3 @@ def _large(size: int, device: Device) -> torch.Tensor:
         return torch.empty(size, dtype=torch.uint8, device=device)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
     return torch.frombuffer(mmap.mmap(-1, size, flags), dtype=torch.uint8)
-
-
-def _uploaded(buffer: Buffer, elements: torch.Tensor, device: Device) -> Buffer:
-    """Move a small buffer to the device; the host bytes stay as what was there before."""
-    if buffer.before is None:
-        return buffer
-    storage = buffer.storage.to(device, copy=True)
-    tensor = storage.view(elements.dtype).as_strided(
-        elements.shape, elements.stride(), elements.storage_offset()
-    )
-    return Buffer(buffer.name, tensor, storage, buffer.before)
-
-
-def _words(tensor: torch.Tensor) -> Words:
-    if tensor.dtype in (torch.int32, torch.int64, torch.bool):
-        ints: Words = tensor.cpu().numpy().copy()
-        return ints
-    dense = tensor.contiguous().cpu()
-    row_bytes = tensor.shape[-1] * tensor.element_size()
-    found: Words = dense.view(torch.uint8).numpy().reshape(*tensor.shape[:-1], row_bytes).copy()
-    return found
-
-
-def _element_bytes(storage: npt.NDArray[Any], tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """Return the bytes of the tensor's elements as a view of a byte array laid out like its storage."""
-    item = tensor.element_size()
-    start = tensor.storage_offset() * item
-    shape = (*tensor.shape, item)
-    strides = (*(s * item for s in tensor.stride()), 1)
-    return np.lib.stride_tricks.as_strided(storage[start:], shape, strides)

@@ -9,10 +9,12 @@ import torch
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import Held, Ints, Rows
 from cumae.properties.operations import Expected
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.arena import Arena
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import Watch, watching
-from cumae.properties.running.memory import Buffer, Words, hold, poisoned
+from cumae.properties.running.memory import Buffer, Words, hold, poisoned, words_of
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -24,12 +26,63 @@ class KernelRaised(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside."""
+    """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside.
+
+    ``opaque``: returned outputs whose memory was not allocated where it could be poisoned.
+    """
 
     outputs: dict[str, Words]
     damage: tuple[str, ...]
     watch: Watch | None
     poison: int
+    opaque: frozenset[str] = frozenset()
+
+
+class Call:
+    """The arguments of one call in memory of their own, or in that of an earlier call.
+
+    Over an ``earlier`` call of the same function, buffers that fit stand at the same addresses and
+    outputs start with what that call left in them.
+    """
+
+    def __init__(self, bench: "Bench", poison: int, earlier: "Call | None" = None) -> None:
+        self._function = bench.binding.function
+        self._device = bench.device
+        self.numbers, self.inputs, self.outputs = bench.buffers(poison)
+        there = [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
+        here = [buffer for buffer in self.inputs if _is_host(buffer)]
+        self._parts = (there, here)
+        self.reuses = earlier is not None and all(
+            arena.holds(part) for arena, part in zip(earlier.arenas, self._parts, strict=True)
+        )
+        self.arenas: tuple[Arena, Arena]
+        if earlier is not None and self.reuses:
+            self.arenas = earlier.arenas
+        else:
+            self.arenas = (Arena(there, bench.device), Arena(here, "cpu"))
+        stale = [buffer.name for buffer in self.outputs] if self.reuses else []
+        for arena, part in zip(self.arenas, self._parts, strict=True):
+            arena.fill(part, stale=stale)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the function is called with."""
+        return self.numbers | {buffer.name: buffer.tensor for buffer in (*self.inputs, *self.outputs)}
+
+    def run(self) -> Any:
+        """Call the function and wait for it. Raises ``KernelRaised`` with its error inside."""
+        try:
+            answer = self._function(**self.arguments)
+            if self._device == "cuda":
+                torch.cuda.synchronize()
+        except Exception as error:
+            raise KernelRaised(f"{type(error).__name__}: {error}") from error
+        return answer
+
+    def collect(self) -> None:
+        """Read back what memory holds now."""
+        for arena, part in zip(self.arenas, self._parts, strict=True):
+            arena.collect(part)
 
 
 class Bench:
@@ -56,38 +109,39 @@ class Bench:
 
     def observe(self, poison: int = POISON, order_seed: int | None = None) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
-        inputs: dict[str, Buffer] = {}
-        arguments: dict[str, Any] = {}
+        allocated = FencedAllocations(poison)
+        with watching(order_seed) if interpreting() else nullcontext() as watch:
+            call = Call(self, poison)
+            with allocated:
+                answer = call.run()
+        call.collect()
+        words = {buffer.name: buffer.words() for buffer in call.outputs}
+        returned = self._returned(answer)
+        words |= {name: words_of(t, is_rows=self._is_rows(name)) for name, t in returned.items()}
+        opaque = frozenset(name for name, tensor in returned.items() if not allocated.made(tensor))
+        written = [(b, b.damage(elements_too=False)) for b in call.outputs]
+        changed = [(b, b.damage(elements_too=True)) for b in call.inputs]
+        damage = (
+            *(f"`{buffer.name}` was written {at}" for buffer, at in written if at),
+            *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
+            *allocated.damage(),
+        )
+        return Observation(words, damage, watch, poison, opaque)
+
+    def buffers(self, poison: int) -> tuple[dict[str, Any], list[Buffer], list[Buffer]]:
+        """Return host numbers by name, and the buffers of inputs and outputs, not yet placed."""
+        numbers: dict[str, Any] = {}
+        inputs = []
         for name in self.binding.inputs:
             held = self.held(name)
             if isinstance(held, (Ints, Rows)):
-                inputs[name] = hold(name, held, self.device)
-                arguments[name] = inputs[name].tensor
+                inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device))
             else:
-                arguments[name] = held
-        outputs = {name: self._output(name, poison) for name in self.binding.outputs}
-        arguments |= {name: buffer.tensor for name, buffer in outputs.items()}
-        interpreted = interpreting()
-        with watching(order_seed) if interpreted else nullcontext() as watch:
-            try:
-                answer = self.binding.function(**arguments)
-                if self.device == "cuda":
-                    torch.cuda.synchronize()
-            except Exception as error:
-                raise KernelRaised(f"{type(error).__name__}: {error}") from error
-        words = {name: buffer.words() for name, buffer in outputs.items()}
-        words |= self._returned(answer)
-        damage = [
-            f"`{b.name}` was written {hurt[1]}"
-            for b in outputs.values()
-            if (hurt := b.damage(elements_too=False))
-        ]
-        damage += [
-            f"input `{b.name}` was changed {hurt[1]}"
-            for b in inputs.values()
-            if (hurt := b.damage(elements_too=True))
-        ]
-        return Observation(words, tuple(damage), watch, poison)
+                numbers[name] = held
+        return numbers, inputs, [self._output(name, poison) for name in self.binding.outputs]
+
+    def _is_rows(self, name: str) -> bool:
+        return any(o.name == name and o.axis == "key_row" for o in self.binding.operation.outputs)
 
     def _output(self, name: str, poison: int) -> Buffer:
         theirs = self.binding.dialect.outputs_of(self.binding.operation.name).get(name)
@@ -99,7 +153,7 @@ class Bench:
         strides = output.strides(self.case) if output.strides else (1,)
         return poisoned(name, shape, output.dtype(self.case), strides, self.device, poison)
 
-    def _returned(self, answer: Any) -> dict[str, Words]:
+    def _returned(self, answer: Any) -> dict[str, torch.Tensor]:
         names = self.binding.returned
         if not names or (answer is None and self.binding.outputs):
             return {}
@@ -109,4 +163,8 @@ class Bench:
             values = [answer] if isinstance(answer, torch.Tensor) else list(answer or ())
         if len(values) != len(names) or not all(isinstance(value, torch.Tensor) for value in values):
             raise KernelRaised(f"returned {type(answer).__name__}, must be the tensors {', '.join(names)}")
-        return {n: Buffer(n, value, value, None).words() for n, value in zip(names, values, strict=True)}
+        return dict(zip(names, values, strict=True))
+
+
+def _is_host(buffer: Buffer) -> bool:
+    return buffer.name.endswith("_cpu")

@@ -23,7 +23,17 @@ ONLY = [
     ("is_deterministic", wrong.last_program_wins, "position_ids"),
     ("accepts_strides", wrong.rows_without_gaps, "slot_mapping"),
     ("survives_large_ids", wrong.products_in_32_bits, "slot_mapping"),
+    ("writes_everything", wrong.returns_with_a_hole, "position_ids"),
+    ("stays_in_bounds", wrong.writes_behind_what_it_allocates, "position_ids"),
+    ("accepts_index_types", wrong.rows_read_as_32_bits, "slot_mapping"),
+    ("forgets_history", wrong.answers_by_address, "position_ids"),
 ]
+ONLY_ON_GPU = [
+    ("never_synchronises", wrong.synchronises, "position_ids"),
+    ("replays_in_graph", wrong.counts_on_the_host, "position_ids"),
+]
+if DEVICE == "cuda":
+    ONLY += ONLY_ON_GPU
 MIXED = Case(
     Batch((Request(3, 2, (4, 1), "prefill"), Request(5, 1, (7, 2), "decode")), 4),
     Layout(num_padding_tokens=2, num_padding_requests=1),
@@ -32,13 +42,13 @@ MIXED = Case(
 
 def failing(function: Callable[..., Any], operation: str, cases: list[Case]) -> set[str]:
     binding = binding_of(function, operation)
-    names = checks_for(binding)
+    names = checks_for(binding, DEVICE)
     return {
         name for case in cases for name in names if CHECKS[name](Trial(binding, case, DEVICE)) is not None
     }
 
 
-def cases_for(function: Callable[..., Any], operation: str, count: int = 40) -> list[Case]:
+def cases_for(function: Callable[..., Any], operation: str, count: int = 25) -> list[Case]:
     binding = binding_of(function, operation)
     drawn = seeded_cases(3, binding.domain, binding.features)
     small = (case for case in drawn if case.num_tokens_padded < 40 and len(case.batch.requests) < 40)

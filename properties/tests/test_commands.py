@@ -1,7 +1,10 @@
 """The command line: same verdicts as pytest, exit status 0, 1 or 2, one line for bad input."""
 
+import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,7 @@ def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
         (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time such as 60s, 5m or 1h"),
         (["fuzz", "--shard", "3/2"], "cumae: --shard = '3/2', must be i/n with 1 <= i <= n"),
         (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of sequence_layout, "),
+        (["fuzz", "--limit", "0"], "cumae: --limit = 0.0, must be a number of seconds > 0"),
         (["fuzz", BROKEN], "cumae: --op = None, must name the operation that TARGET computes"),
         (["fuzz", "nowhere:f", "--op", "position_ids"], "cumae: target = 'nowhere:f', must be importable"),
         (["replay", "missing.json"], "ERROR  missing.json: file, must be readable"),
@@ -73,3 +77,95 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     refused = cumae("replay", str(file), cwd=tmp_path)
     assert refused.returncode == 2
     assert "cut.json: content, must be JSON" in refused.stderr
+
+
+def test_a_saved_case_is_reduced(tmp_path: Path) -> None:
+    found = cumae("fuzz", BROKEN, "--op", "causal_windows", "--cases", "5", cwd=tmp_path)
+    assert found.returncode == 1
+    (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
+    content = json.loads(file.read_text())
+    requests = [
+        {"context_len": 3, "query_len": 2 + b, "block_ids": list(range(4 * b, 4 * b + 4)), "phase": "prefill"}
+        for b in range(3)
+    ]
+    content["case"]["batch"] = {"requests": requests, "block_size": 4}
+    big = tmp_path / "big.json"
+    big.write_text(json.dumps(content))
+    reduced = cumae("reduce", str(big), cwd=tmp_path)
+    assert reduced.returncode == 1, reduced.stderr
+    assert "cases tried in" in reduced.stdout
+    smaller = json.loads((tmp_path / "big.reduced.json").read_text())["case"]["batch"]["requests"]
+    assert [(r["context_len"], r["query_len"]) for r in smaller] == [(1, 1)]
+    fixed = cumae("reduce", str(big), "cumae.gpu_impl:write_causal_windows", cwd=tmp_path)
+    assert (fixed.returncode, fixed.stdout.split()[0]) == (0, "FIXED")
+
+
+def test_equal_functions_compare_equal_with_the_ratio_of_their_times(tmp_path: Path) -> None:
+    names = ("cumae.gpu_impl:write_position_ids", "cumae.gpu_impl:position_ids")
+    same = cumae("compare", names[0], names[0], "--op", "position_ids", "--cases", "10", cwd=tmp_path)
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.startswith("equal: 31 cases, every output bit for bit")
+    assert "time of candidate / base: " in same.stdout
+
+
+def test_a_difference_between_two_functions_is_saved_and_shown_again(tmp_path: Path) -> None:
+    base, op = "cumae.gpu_impl:write_position_ids", ("--op", "position_ids")
+    candidate = "cumae.properties.tests.wrong_on_purpose:padding_left_alone"
+    found = cumae("compare", base, candidate, *op, "--cases", "10", cwd=tmp_path)
+    assert found.returncode == 1, found.stderr
+    assert "`position_ids[0]` differs between the two" in found.stdout
+    (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
+    again = cumae("compare", base, candidate, *op, "--case", str(file), cwd=tmp_path)
+    assert again.returncode == 1
+    assert "`position_ids[0]` differs between the two" in again.stdout
+
+
+def test_the_doctor_says_what_runs(tmp_path: Path) -> None:
+    told = cumae("doctor", cwd=tmp_path)
+    assert told.returncode == 0, told.stdout
+    for word in (
+        "Python ",
+        "torch ",
+        "interpreter ",
+        "bounds guard ",
+        "GPU ",
+        "compiler ",
+        "kernels run on ",
+    ):
+        assert word in told.stdout
+
+
+def test_the_list_is_there_for_programs(tmp_path: Path) -> None:
+    listed = json.loads(cumae("list", "--json", cwd=tmp_path).stdout)
+    assert "slot_mapping" in [operation["name"] for operation in listed["operations"]]
+    assert listed["dialects"][0]["name"] == "cumae"
+
+
+def test_a_plain_case_is_replayed_on_a_target(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    requests = [{"context_len": 1, "query_len": 1, "block_ids": [0], "phase": "prefill"}]
+    file.write_text(json.dumps({"version": 1, "batch": {"requests": requests, "block_size": 2}}))
+    options = ("--op", "causal_windows", "--target", BROKEN, "--no-isolate")
+    assert cumae("replay", str(file), *options, cwd=tmp_path).returncode == 1
+
+
+def test_an_interrupted_fuzz_prints_what_it_had_found(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "def kernel(context_lens, position_ids):\n"
+        "    position_ids.fill_(-7)\n"
+        "    time.sleep(0.3)\n"
+    )
+    options = ["fuzz", "slow:kernel", "--op", "position_ids", "--time", "1h"]
+    command = [sys.executable, "-m", "cumae.properties.commands", *options]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".cumae/failures/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "slow:kernel disagrees with position_ids" in told
+    assert "saved: .cumae/failures/position_ids-slow-kernel-agrees.json" in told
+    assert "interrupted: 1 of 1 kernels tried disagree" in told

@@ -35,6 +35,7 @@ def test_uninvited_it_imports_nothing_and_sets_nothing(tmp_path: Path) -> None:
     )
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout
+    assert "cumae" not in done.stdout
 
 
 KERNEL_TEST = """
@@ -59,7 +60,10 @@ def test_a_kernel_is_tested_from_another_folder(tmp_path: Path) -> None:
         assert f"test_positions[{check}] PASSED" in done.stdout
 
 
-def test_unasked_a_kernel_test_errors_with_the_line_to_add(tmp_path: Path) -> None:
+def test_unasked_and_without_a_gpu_a_kernel_test_fails_with_the_line_to_add(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     write_test(tmp_path, KERNEL_TEST)
     done = run_pytest(tmp_path)
     assert done.returncode == 1
@@ -82,3 +86,64 @@ def test_an_unknown_device_is_a_usage_error(device: str, tmp_path: Path) -> None
     done = run_pytest(tmp_path, "--cumae-device", device)
     assert done.returncode == 4
     assert f"device = '{device}', must be one of 'auto', 'cpu', 'cuda'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "line"),
+    [
+        ("--cumae-profile=fast", "--cumae-profile = 'fast', must be one of quick, ci, nightly, soak"),
+        ("--cumae-seed=-1", "--cumae-seed = '-1', must be a whole number >= 0"),
+        ("--cumae-shards=0", "--cumae-shards = '0', must be a whole number >= 1"),
+        ("--override-ini=cumae_shards=two", "--cumae-shards = 'two', must be a whole number >= 1"),
+    ],
+)
+def test_a_value_that_cannot_be_parsed_is_a_usage_error(option: str, line: str, tmp_path: Path) -> None:
+    write_test(tmp_path, "def test_nothing(): pass\n")
+    done = run_pytest(tmp_path, option)
+    assert done.returncode == 4
+    assert line in done.stderr
+
+
+def test_shards_make_items_with_seeds_of_their_own_and_runs_repeat(tmp_path: Path) -> None:
+    note = "    with open('seen.txt', 'a') as file: file.write(f'{context_lens.tolist()}{query_lens.tolist()};')\n"
+    write_test(
+        tmp_path, KERNEL_TEST.replace("    position_ids.zero_()\n", note + "    position_ids.zero_()\n")
+    )
+    seen = []
+    for shard in ("1of2", "1of2", "2of2"):
+        options = ("--cumae-device", "cpu", "--cumae-shards", "2", "-vv", "-k", f"agrees-{shard}")
+        done = run_pytest(tmp_path, *options)
+        assert done.returncode == 0, done.stdout
+        assert f"test_positions[agrees-{shard}] PASSED" in done.stdout
+        seen.append((tmp_path / "seen.txt").read_text())
+        (tmp_path / "seen.txt").unlink()
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_the_summary_counts_under_a_profile_and_in_workers(tmp_path: Path) -> None:
+    write_test(tmp_path, KERNEL_TEST.replace("examples=5", "checks=('agrees', 'keeps_facts')"))
+    (tmp_path / "pytest.ini").write_text("[pytest]\ncumae_profile = ci\ncumae_device = cpu\n")
+    serial = run_pytest(tmp_path)
+    assert serial.returncode == 0, serial.stdout
+    (line,) = [line for line in serial.stdout.splitlines() if line.startswith("cumae: ")]
+    assert int(line.split()[1]) > 200
+    assert line in run_pytest(tmp_path, "-p", "xdist", "-n", "2").stdout
+
+
+def test_a_run_that_compared_nothing_fails(tmp_path: Path) -> None:
+    domain = "domain=Domain(block_sizes=(2**19,)), examples=0"
+    body = KERNEL_TEST.replace("examples=5", domain).replace("import conf", "import Domain, conf")
+    body = body.replace("@conforms_to", "@__import__('pytest').mark.xfail\n@conforms_to")
+    write_test(tmp_path, body)
+    done = run_pytest(tmp_path, "--cumae-device", "cpu", "-k", "agrees")
+    assert done.returncode == 1, done.stdout
+    assert "0 comparisons" in done.stdout
+    assert "nothing was compared, which is a failure" in done.stdout
+
+
+def test_failures_are_saved_where_it_is_said(tmp_path: Path) -> None:
+    wrong = KERNEL_TEST.replace("arange(context_len, context_len + query_len)", "arange(query_len)")
+    write_test(tmp_path, wrong)
+    run_pytest(tmp_path, "--cumae-device", "cpu", "--cumae-failures", "kept", "-k", "agrees")
+    assert len(list((tmp_path / "kept").glob("*.json"))) == 1
+    assert not (tmp_path / ".cumae").exists()

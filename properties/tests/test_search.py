@@ -1,6 +1,7 @@
 """The one loop: what it counts, what it keeps, what it refuses."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,10 @@ import pytest
 import torch
 
 from cumae.fixtures.bugs import BUGS
-from cumae.oracle import Batch, Case, Layout, Request
+from cumae.oracle import Batch, Case, Layout, Request, to_json
 from cumae.properties.batches.domain import Domain
-from cumae.properties.conformance import binding_of
-from cumae.properties.failure_file import load_failure
+from cumae.properties.conformance import binding_of, fixture_cases
+from cumae.properties.failure_file import load_case, load_failure
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search import Budget, search
@@ -164,3 +165,43 @@ def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
     assert verdict.failure.case.layout == Layout()
     assert [(r.context_len, r.query_len) for r in verdict.failure.case.batch.requests] == [(1, 1)]
     assert isinstance(verdict.failure.case.batch.requests[0], Request)
+
+
+def test_the_time_is_kept_within_a_case_and_the_first_cases_run_whatever_it_is() -> None:
+    def slow(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        time.sleep(0.1)
+        wrong.padding_left_alone(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    binding = binding_of(slow, "position_ids")
+    budget = Budget(seconds=0.5, volume=0)
+    verdict = search(binding, DEVICE, budget, checks=["agrees"])
+    assert verdict.status == "agrees"
+    assert 0.5 <= verdict.seconds < 1.5
+    first = fixture_cases(binding)[:3]
+    verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
+    assert verdict.cases == 3
+
+
+def test_what_is_about_to_run_is_told_first() -> None:
+    told: list[tuple[str, Case]] = []
+    binding = binding_of(wrong.padding_left_alone, "position_ids")
+    first = fixture_cases(binding)[:2]
+    checks = ["agrees", "is_deterministic"]
+    search(
+        binding,
+        DEVICE,
+        Budget(examples=0),
+        checks=checks,
+        first=first,
+        before=lambda *now: told.append(now),
+    )
+    assert told == [(name, case) for case in first for name in checks]
+
+
+def test_a_plain_case_needs_a_target_and_an_operation(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(to_json(Case(Batch((), 1)))))
+    with pytest.raises(ValueError, match=r"case.json.operation = None, must be given"):
+        load_case(file, "a:b", None, None)
+    saved = load_case(file, "a:b", "position_ids", None)
+    assert (saved.case, saved.dialect, saved.check) == (Case(Batch((), 1)), "cumae", "")

@@ -4,6 +4,8 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae import gpu_impl
+
 
 def _positions(
     token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
@@ -176,3 +178,78 @@ def dislikes_empty_requests(
     """Fails ``keeps_facts`` on a case without empty requests: with one, positions are wrong."""
     right = _positions(token_to_request, cu_seqlens_q, context_lens)
     position_ids.copy_(right + int((cu_seqlens_q.diff() == 0).any()))
+
+
+_ANSWERS: dict[tuple[int, ...], torch.Tensor] = {}
+
+
+def answers_by_address(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``forgets_history``: what stood at these addresses in these shapes before is answered again."""
+    key = (token_to_request.data_ptr(), position_ids.data_ptr(), position_ids.numel(), context_lens.numel())
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    stale = position_ids.numel() > 0 and 0 <= int(position_ids[0]) < 2**20
+    position_ids.copy_(_ANSWERS[key] if stale and key in _ANSWERS else right)
+    _ANSWERS[key] = right
+
+
+def rows_read_as_32_bits(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Fails ``accepts_index_types``: flashinfer#2255, ids of 64 bits are read as if they had 32."""
+    narrow = block_table.view(torch.int32).as_strided(block_table.shape, block_table.stride())
+    slot_mapping.copy_(_slots(narrow, token_to_request, position_ids, block_size, slot_mapping.numel()))
+
+
+def returns_with_a_hole(
+    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
+) -> torch.Tensor:
+    """Fails ``writes_everything``: the buffer it allocates is left as it was on padding."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    answer = torch.empty(right.shape, dtype=torch.int64, device=right.device)
+    live = token_to_request >= 0
+    answer[live] = right[live]
+    return answer
+
+
+def writes_behind_what_it_allocates(
+    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
+) -> torch.Tensor:
+    """Fails ``stays_in_bounds``: one element behind the buffer it allocates is written."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    answer = torch.empty(right.shape, dtype=torch.int64, device=right.device)
+    answer.copy_(right)
+    if answer.numel():
+        answer.as_strided((1,), (1,), answer.storage_offset() + answer.numel()).fill_(0)
+    return answer
+
+
+def synchronises(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``never_synchronises``: FastDeploy#7253, a number is read back from the device."""
+    int(cu_seqlens_q[-1])
+    gpu_impl.write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+
+def counts_on_the_host(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``replays_in_graph``: the first call of a shape decides what a replay writes."""
+    gpu_impl.write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)
+    if torch.cuda.is_current_stream_capturing():
+        position_ids[:1].zero_()

@@ -1,0 +1,186 @@
+"""A search of a suspicious kernel in a process of its own: a crash or a hang is a failure with its case."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from cumae.oracle import Case, from_json, to_json
+from cumae.properties.batches.reducer import size_of
+from cumae.properties.failure_file import load_failure, save_failure
+from cumae.properties.running.device import Device
+from cumae.properties.running.isolation import Json, Outcome, run_apart
+from cumae.properties.search import Budget
+from cumae.properties.verdict import Failure, Finding, Verdict
+
+MOST_TRIES = 30
+MOST_SKIPPED = 6
+RETURNS = "a valid case neither ends the process nor takes for ever"
+_MODULE = "cumae.properties.child"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a process is to do, as plain data.
+
+    ``cases``: what is tried first, or None for saved failures and fixtures. ``reducing``: whether
+    the one case is brought down; ``deaths``: whether only a candidate that ends the process counts;
+    ``skipped``: candidates left out.
+    """
+
+    target: str
+    operation: str
+    dialect: str = "cumae"
+    device: Device
+    limit: float
+    budget: Budget
+    failures: Path | None = None
+    checks: tuple[str, ...] | None = None
+    cases: tuple[Case, ...] | None = None
+    large: bool = False
+    reduce: bool = True
+    reducing: bool = False
+    deaths: bool = False
+    skipped: tuple[Case, ...] = ()
+
+
+def ended(message: str) -> bool:
+    """Whether a finding's message says that the case ended or lost its process."""
+    return message.startswith(("the process ", "did not return")) or message.endswith("context is lost")
+
+
+def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:
+    """Return the verdict of a search in a process of its own.
+
+    Where the process dies or a case takes longer than the limit, that case is the failure; it is
+    saved, then reduced in at most 30 further processes. ``progress`` gets the verdict at once and
+    as it grows. Raises ``ValueError`` where the target cannot be tried at all.
+    """
+    verdict = Verdict(job.target, job.operation, job.dialect, job.checks or ())
+    if progress is not None:
+        progress(verdict)
+
+    def seen(state: Json) -> None:
+        _count(verdict, state)
+        if progress is not None:
+            progress(verdict)
+
+    outcome = _run(job, seen)
+    lost = False
+    if outcome.result is not None:
+        found, lost = _verdict_from(outcome.result), bool(outcome.result["lost"])
+        for field in fields(Verdict):
+            setattr(verdict, field.name, getattr(found, field.name))
+    else:
+        _count(verdict, outcome.state)
+        verdict.failure = Failure(_death(outcome), _case_of(outcome, job), verdict.cases)
+        _save(job, verdict)
+        lost = True
+    if lost and job.reduce and verdict.failure is not None:
+        finding, case, _ = reduce_apart(job, verdict.failure.finding, verdict.failure.case, deaths=True)
+        verdict.failure = replace(verdict.failure, finding=finding, case=case)
+        _save(job, verdict)
+    if progress is not None:
+        progress(verdict)
+    return verdict
+
+
+def reduce_apart(
+    job: Job,
+    finding: Finding,
+    case: Case,
+    *,
+    deaths: bool,
+    progress: Callable[[int, Case], None] | None = None,
+) -> tuple[Finding, Case, int]:
+    """Return the smallest case that still fails the check of ``finding``, what it shows, and the steps.
+
+    ``deaths``: the case ends its process, and so must a smaller one, in at most 30 processes;
+    else one that does is left out, at most 6 times.
+    """
+    job = replace(job, reducing=True, deaths=deaths, checks=(finding.check,), large=False)
+    steps = 0
+
+    def seen(state: Json) -> None:
+        if progress is not None:
+            progress(steps + int(state.get("steps", 0)), case)
+
+    for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
+        outcome = _run(replace(job, cases=(case,)), seen)
+        steps += int((outcome.result or outcome.state).get("steps", 0))
+        if outcome.result is not None and not outcome.result["lost"]:
+            if outcome.result["best"] is not None:
+                finding, case = _best(outcome.result["best"])
+            break
+        if outcome.state.get("best"):
+            finding, case = _best(outcome.state["best"])
+        if outcome.case is None or size_of(outcome.case) >= size_of(case):
+            break
+        if deaths:
+            case, finding = outcome.case, _death(outcome)
+        else:
+            job = replace(job, skipped=(*job.skipped, outcome.case))
+    return finding, case, steps
+
+
+def _run(job: Job, seen: Callable[[Json], None]) -> Outcome:
+    plain: Json = {
+        **asdict(replace(job, cases=None, skipped=(), budget=Budget())),
+        "failures": None if job.failures is None else str(job.failures),
+        "budget": asdict(job.budget),
+        "cases": None if job.cases is None else [to_json(case) for case in job.cases],
+        "skipped": [to_json(case) for case in job.skipped],
+    }
+    outcome = run_apart(_MODULE, plain, job.limit, seen)
+    if outcome.result is not None and "refused" in outcome.result:
+        raise ValueError(outcome.result["refused"])
+    if outcome.result is not None and "error" in outcome.result:
+        raise RuntimeError(outcome.result["error"])
+    return outcome
+
+
+def _death(outcome: Outcome) -> Finding:
+    if outcome.result is not None:
+        return _finding_from(outcome.result["finding"])
+    return Finding(str(outcome.state.get("check", "")), outcome.reason, RETURNS)
+
+
+def _case_of(outcome: Outcome, job: Job) -> Case:
+    """Return the case that was running. Raises ``ValueError`` where the process died before the first."""
+    if outcome.case is None:
+        raise ValueError(f"target = {job.target!r}, must be importable: {outcome.reason}")
+    return outcome.case
+
+
+def _count(verdict: Verdict, state: Json) -> None:
+    for name in ("cases", "comparisons", "not_promised", "seconds", "shapes"):
+        setattr(verdict, name, state.get(name, getattr(verdict, name)))
+    verdict.checks = tuple(state.get("checks", verdict.checks))
+    if state.get("file") and verdict.failure is None:
+        file = Path(state["file"])
+        saved = load_failure(file)
+        finding = Finding(saved.check, saved.message, "the search was interrupted while it reduced the case")
+        verdict.failure = Failure(finding, saved.case, verdict.cases, file)
+
+
+def _save(job: Job, verdict: Verdict) -> None:
+    if job.failures is not None and verdict.failure is not None:
+        file = save_failure(job.failures, verdict, verdict.failure)
+        verdict.failure = replace(verdict.failure, file=file)
+
+
+def _verdict_from(result: Json) -> Verdict:
+    failure = result["failure"]
+    values = {field.name: result[field.name] for field in fields(Verdict)}
+    if failure is not None:
+        file = None if failure["file"] is None else Path(failure["file"])
+        finding = _finding_from(failure["finding"])
+        values["failure"] = Failure(finding, from_json(failure["case"]), failure["found_after"], file)
+    return Verdict(**{**values, "checks": tuple(result["checks"])})
+
+
+def _best(values: Json) -> tuple[Finding, Case]:
+    return _finding_from(values["finding"]), from_json(values["case"])
+
+
+def _finding_from(values: Json) -> Finding:
+    return Finding(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})

@@ -1,0 +1,57 @@
+"""In persistent buffers, a call after another case equals a fresh call."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from cumae.oracle import Case
+from cumae.properties.batches.cases import edited, permuted, renamed
+from cumae.properties.checks.compare import Mask, changed, held_poison
+from cumae.properties.checks.trial import Trial
+from cumae.properties.operations import VALUE
+from cumae.properties.running.observe import POISON, Bench, Call
+from cumae.properties.verdict import Finding
+
+
+def forgets_history(trial: Trial) -> Finding | None:
+    """Call on a larger case and on one of the same shapes, then on this one in the same buffers."""
+    base = trial.first
+    live = {
+        name: (trial.expected[name].state == VALUE) & _written(trial, name) for name in trial.binding.outputs
+    }
+    if not live:
+        return None
+    for case, what in _earlier(trial.quiet.case):
+        if trial.binding.why_not(case) is not None:
+            continue
+        before = Call(Bench(trial.binding, case, trial.device), POISON)
+        before.run()
+        call = Call(trial.quiet, POISON, earlier=before)
+        call.run()
+        call.collect()
+        words = {buffer.name: buffer.words() for buffer in call.outputs}
+        seen = replace(base, outputs=words)
+        told = replace(base, outputs={name: base.outputs[name] for name in words})
+        found = changed("forgets_history", trial.binding, told, seen, live, f"after a call on {what}")
+        if found is not None:
+            return found
+    return None
+
+
+def _written(trial: Trial, name: str) -> Mask:
+    """Return which elements a fresh call writes; those it never writes are another check's."""
+    kept = held_poison(trial.first, name) & held_poison(trial.second, name)
+    return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
+
+
+def _earlier(case: Case) -> list[tuple[Case, str]]:
+    """Return the case with every request twice, and with its requests reversed and their blocks renamed."""
+    requests, rows = case.batch.requests, case.layout.row_index
+    offset = 1 + max((max(r.block_ids, default=0) for r in requests), default=0)
+    twice = [*requests, *renamed(case, offset).batch.requests]
+    rows_twice = None if rows is None else (*rows, *(r + max(rows) + 1 if r >= 0 else r for r in rows))
+    same_shapes = permuted(case, list(range(len(requests)))[::-1])
+    return [
+        (edited(case, twice, rows_twice), "a case twice as large in the same buffers"),
+        (same_shapes, "another case of the same shapes in the same buffers"),
+    ]

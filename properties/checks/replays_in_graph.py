@@ -1,0 +1,85 @@
+"""GPU: captured on one case, replayed on others with the same padded sizes and host numbers."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.batches.cases import edited, permuted
+from cumae.properties.checks.compare import changed
+from cumae.properties.checks.never_synchronises import never_synchronises
+from cumae.properties.checks.trial import Trial
+from cumae.properties.operations import VALUE
+from cumae.properties.running.observe import POISON, Bench, Call
+from cumae.properties.verdict import Finding
+
+
+def replays_in_graph(trial: Trial) -> Finding | None:
+    """Capture the call, replay it over other inputs at the same addresses, compare with fresh calls.
+
+    A call that cannot be captured because it synchronises is left to the check for that.
+    """
+    captured = Call(trial.quiet, POISON)
+    captured.run()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
+            with torch.cuda.graph(graph):
+                trial.binding.function(**captured.arguments)
+    except Exception as error:
+        torch.cuda.synchronize()
+        if never_synchronises(trial) is not None:
+            return None
+        message = f"the call cannot be captured: {type(error).__name__}: {error}"
+        return Finding("replays_in_graph", message.splitlines()[0], "a call can be captured in a CUDA graph")
+    for case in (trial.quiet.case, *_others(trial.quiet.case)):
+        if trial.binding.why_not(case) is not None:
+            continue
+        bench = Bench(trial.binding, case, trial.device)
+        call = Call(bench, POISON, earlier=captured)
+        if not _same_launch(captured, call):
+            continue
+        graph.replay()
+        torch.cuda.synchronize()
+        call.collect()
+        fresh = bench.observe()
+        expected = bench.expected()
+        live = {name: np.asarray(expected[name].state == VALUE) for name in trial.binding.outputs}
+        told = replace(fresh, outputs={name: fresh.outputs[name] for name in live})
+        seen = replace(fresh, outputs={buffer.name: buffer.words() for buffer in call.outputs})
+        found = changed("replays_in_graph", trial.binding, told, seen, live, "when replayed from a graph")
+        if found is not None:
+            return found
+    return None
+
+
+def _same_launch(captured: Call, call: Call) -> bool:
+    """Whether a replay of the captured call is a call with these arguments: addresses, shapes, numbers."""
+    pairs = zip((*captured.inputs, *captured.outputs), (*call.inputs, *call.outputs), strict=True)
+    same = all(
+        a.shape == b.shape
+        and a.strides == b.strides
+        and a.tensor is not None
+        and b.tensor is not None
+        and a.tensor.data_ptr() == b.tensor.data_ptr()
+        for a, b in pairs
+    )
+    return same and call.reuses and call.numbers == captured.numbers
+
+
+def _others(case: Case) -> list[Case]:
+    """Return cases of the same padded sizes: requests reversed, and one token less, made padding."""
+    requests = list(case.batch.requests)
+    others = [permuted(case, list(range(len(requests)))[::-1])]
+    for b, request in reversed(list(enumerate(requests))):
+        if request.query_len > 0:
+            requests[b] = replace(request, query_len=request.query_len - 1)
+            fewer = edited(case, requests, case.layout.row_index)
+            padding = case.layout.num_padding_tokens + 1
+            if not case.options.dummy_request:
+                others.append(replace(fewer, layout=replace(fewer.layout, num_padding_tokens=padding)))
+            break
+    return others

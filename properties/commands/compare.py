@@ -1,0 +1,81 @@
+"""``cumae compare``: a candidate against its base, bit for bit, and the ratio of their speeds."""
+
+from itertools import chain, islice
+from pathlib import Path
+
+import click
+
+from cumae.oracle import Case
+from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.comparison import CHECK, first_difference, speed_ratio
+from cumae.properties.conformance import FAILURES, binding_of, fixture_cases
+from cumae.properties.failure_file import load_case, save_failure
+from cumae.properties.reports.explain import explain
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.targets import load_function
+from cumae.properties.verdict import Failure, Verdict
+
+
+@click.command()
+@click.argument("base")
+@click.argument("candidate")
+@click.option("--op", "operation", required=True, help="The operation both compute.")
+@click.option("--dialect", default="cumae", show_default=True, help="How both name their arguments.")
+@click.option("--cases", type=click.IntRange(1), default=200, show_default=True, help="Beyond the fixtures.")
+@click.option(
+    "--case", "file", type=click.Path(path_type=Path), help="Compare on the case in this file only."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
+def compare(
+    base: str,
+    candidate: str,
+    operation: str,
+    dialect: str,
+    cases: int,
+    file: Path | None,
+    seed: int,
+    device: str,
+    failures: Path,
+) -> int:
+    """Compare CANDIDATE with BASE (module:function each): the same bits in whole output buffers.
+
+    Prints the first difference and saves its case; else the ratio of their times, calls alternating.
+    """
+    chosen = prepare(device)
+    old, new = (binding_of(load_function(target), operation, dialect) for target in (base, candidate))
+    if {*old.outputs, *old.returned} != {*new.outputs, *new.returned}:
+        names = ", ".join((*old.outputs, *old.returned))
+        raise ValueError(f"candidate = {candidate!r}, must have the outputs of {base} ({names})")
+    if file is None:
+        drawn = islice(seeded_cases(seed, old.domain, old.features & new.features), cases)
+        tried = chain[Case](fixture_cases(old), drawn)
+    else:
+        tried = chain[Case]([load_case(file, candidate, operation, dialect).case])
+    finding, case, compared = first_difference(old, new, tried, chosen)
+    if finding is None or case is None:
+        if not compared:
+            raise ValueError(f"cases = {cases}, must hold one that both functions promise: nothing compared")
+        click.echo(f"equal: {compared} cases, every output bit for bit")
+        _print_speed(old, new, chosen)
+        return 0
+    verdict = Verdict(candidate, operation, dialect, (CHECK,), compared, compared)
+    verdict.failure = Failure(finding, case, compared)
+    saved = save_failure(failures, verdict, verdict.failure)
+    click.echo(f"{candidate} differs from {base} (expected: {base}, actual: {candidate})")
+    click.echo(explain(verdict))
+    click.echo(f"  reproduce: cumae compare {base} {candidate} --op {operation} --case {saved}")
+    return 1
+
+
+def _print_speed(old: Binding, new: Binding, device: Device) -> None:
+    ratio = speed_ratio(old, new, device)
+    where = (
+        "in Triton's interpreter, which says little of a GPU" if device == "cpu" else "launched from Python"
+    )
+    click.echo(
+        f"time of candidate / base: {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f}, 10 % to 90 %), "
+        f"{ratio.candidate:.1f} and {ratio.base:.1f} µs {where}"
+    )

@@ -1,0 +1,92 @@
+"""``cumae doctor``: what this machine can run, and why not."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+
+from cumae.properties.running.device import has_gpu
+
+PROBE_SECONDS = 120
+NEEDED = {
+    "torch": "pip install torch (with --index-url https://download.pytorch.org/whl/cpu without a GPU)",
+    "triton": "pip install 'triton>=3.6'",
+    "numpy": "pip install numpy",
+    "hypothesis": "pip install 'hypothesis>=6.150'",
+}
+INTERPRETER_CURE = "the interpreter needs Triton >= 3.7, or NumPy < 2.4 with Triton 3.6"
+
+
+@click.command()
+def doctor() -> int:
+    """Say what this machine can run, trying it with a tiny kernel; exit status 2 when nothing can run."""
+    _line("Python", platform.python_version(), sys.version_info < (3, 10) and "install Python >= 3.10")
+    missing = [name for name in NEEDED if not _version(name)]
+    for name, cure in NEEDED.items():
+        _line(name, _version(name) or "missing", name in missing and cure)
+    if missing:
+        click.echo(f"nothing can run: {', '.join(missing)} missing")
+        return 2
+    interpreter = _probe("interpreter")
+    _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
+    hooks = _probe("hooks") if not interpreter else "needs the interpreter"
+    _line("bounds guard", hooks or "the interpreter's hooks are there", hooks and "use Triton 3.6 to 3.9")
+    gpu = _probe("gpu") if has_gpu() else "none can be seen"
+    cure = "run on the CPU, or install a driver and a torch build for it"
+    if _hidden():
+        cure = f"{_hidden()} hides it"
+    _line("GPU", gpu or _gpu_name(), gpu and cure)
+    compiles = _probe("compiles")
+    _line("compiler", compiles or "compiles ahead of time for sm_90", compiles and "reinstall triton")
+    able = [
+        name
+        for name, fault in (("the CPU (Triton's interpreter)", interpreter), ("the GPU", gpu))
+        if not fault
+    ]
+    click.echo(f"kernels run on {' and '.join(able)}" if able else "nothing can run: neither CPU nor GPU")
+    return 0 if able else 2
+
+
+def _line(name: str, found: str, cure: str | bool) -> None:
+    """Print one line: ok, or what to do."""
+    mark = f"{found}: {cure}" if cure else f"ok, {found}"
+    click.echo(f"{name:13} {mark}")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _hidden() -> str:
+    names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    return next((f"{n}={os.environ[n]!r}" for n in names if os.environ.get(n) in ("", "-1")), "")
+
+
+def _probe(name: str) -> str:
+    """Return what went wrong in a probe's own process, in one line; empty when it went well."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    if name in ("interpreter", "hooks"):
+        environment |= {"TRITON_INTERPRET": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
+    command = [sys.executable, "-m", "cumae.properties.running.probes", name]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {PROBE_SECONDS} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"ended with exit status {done.returncode}"
+
+
+def _gpu_name() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "a tiny kernel ran"

@@ -1,0 +1,86 @@
+"""``cumae reduce``: the smallest case that still fails the check of a saved one."""
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from cumae.oracle import Case
+from cumae.oracle.rules import require_choice
+from cumae.properties.apart import Job, ended, reduce_apart, search_apart
+from cumae.properties.checks import CHECKS
+from cumae.properties.commands.fuzz import parse_limit
+from cumae.properties.failure_file import load_case, write_failure
+from cumae.properties.reports.explain import explain
+from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.isolation import LIMIT_SECONDS
+from cumae.properties.search import Budget
+from cumae.properties.verdict import Failure
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("target", required=False)
+@click.option("--op", "operation", help="The operation, for a file that holds only a case.")
+@click.option("--dialect", help="How the target names its arguments, instead of what the file says.")
+@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option(
+    "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write it, instead of FILE.reduced.json."
+)
+def reduce(
+    file: Path,
+    target: str | None,
+    operation: str | None,
+    dialect: str | None,
+    device: str,
+    limit: float,
+    out: Path | None,
+) -> int:
+    """Write the smallest case that fails as FILE does, on TARGET or on the function the file names.
+
+    Kernels run in processes of their own. A case that agrees now is left alone: exit status 0.
+    """
+    parse_limit(limit)
+    chosen = prepare(device)
+    saved = load_case(file, target, operation, dialect)
+    if saved.check:
+        require_choice(f"{file.name}.check", saved.check, tuple(CHECKS))
+    started = time.monotonic()
+    job = Job(
+        target=saved.target,
+        operation=saved.operation,
+        dialect=saved.dialect,
+        device=chosen,
+        limit=limit,
+        budget=Budget(examples=0),
+        cases=(saved.case,),
+        checks=(saved.check,) if saved.check else None,
+        reduce=False,
+    )
+    verdict = search_apart(job)
+    if verdict.failure is None:
+        click.echo(
+            f"FIXED  {file}: {verdict.operation}, {verdict.comparisons} comparisons; nothing to reduce"
+        )
+        return 0
+    console = Console(stderr=True)
+    finding = verdict.failure.finding
+    with console.status("reducing …") as line:
+
+        def show(steps: int, case: Case) -> None:
+            line.update(f"{steps} cases tried")
+
+        finding, case, steps = reduce_apart(
+            job, finding, saved.case, deaths=ended(finding.message), progress=show
+        )
+    place = out or file.with_name(f"{file.stem}.reduced.json")
+    verdict.failure = Failure(finding, case, 1)
+    write_failure(place, verdict, verdict.failure)
+    verdict.failure = Failure(finding, case, 1, place)
+    click.echo(explain(verdict))
+    click.echo(f"{steps} cases tried in {time.monotonic() - started:.1f} s: {place}")
+    return 1

@@ -1,0 +1,82 @@
+"""The verdicts of a run, printed and written."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from cumae.properties.batches.shapes import SHAPES
+from cumae.properties.reports.explain import explain
+from cumae.properties.running.machine import machine
+from cumae.properties.verdict import Verdict
+
+
+def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
+    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line."""
+    shown: Counter[str] = Counter()
+    for verdict in verdicts:
+        shown.update(verdict.shapes)
+    cases = sum(verdict.cases for verdict in verdicts)
+    _print_shapes(shown, cases, console)
+    table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
+    for verdict in verdicts:
+        rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
+        table.add_row(
+            verdict.target.split(":")[-1],
+            verdict.status,
+            str(verdict.cases),
+            str(verdict.comparisons),
+            f"{verdict.seconds:.1f}",
+            f"{rate:.0f}",
+        )
+    console.print(table)
+    wrong = [verdict for verdict in verdicts if not verdict.ok]
+    print_failures(wrong, console)
+    comparisons = sum(verdict.comparisons for verdict in verdicts)
+    result = f"{len(wrong)} of {len(verdicts)} kernels disagree" if wrong else "all agree"
+    console.print(f"{result}: {cases} cases, {comparisons} comparisons")
+
+
+def print_failures(verdicts: list[Verdict], console: Console) -> None:
+    """Print the report of each verdict."""
+    for verdict in verdicts:
+        console.print()
+        console.print(explain(verdict), markup=False, highlight=False, soft_wrap=True)
+
+
+def write_figures(verdicts: list[Verdict], file: Path) -> None:
+    """Write what was run on what, one record a verdict."""
+    records = [
+        {
+            "kernel": verdict.target,
+            "operation": verdict.operation,
+            "status": verdict.status,
+            "checks": list(verdict.checks),
+            "cases": verdict.cases,
+            "comparisons": verdict.comparisons,
+            "seconds": round(verdict.seconds, 2),
+        }
+        for verdict in verdicts
+    ]
+    command = " ".join(["cumae", *sys.argv[1:]])
+    file.write_text(json.dumps({**machine(), "command": command, "verdicts": records}, indent=1) + "\n")
+
+
+def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
+    """Print the share of cases that show each shape, and name the shapes that none showed."""
+    cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
+    if cells:
+        console.print("shapes of cases, share of all:")
+        columns = max(1, console.width // (max(map(len, cells)) + 2))
+        grid = Table.grid(padding=(0, 2))
+        rows = -(-len(cells) // columns)
+        for i in range(rows):
+            grid.add_row(*(Text(cell, no_wrap=True) for cell in cells[i::rows]))
+        console.print(grid)
+    missing = [name for name in SHAPES if not shown[name]]
+    if missing:
+        console.print(f"shown by no case: {', '.join(missing)}", markup=False)

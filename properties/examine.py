@@ -1,0 +1,28 @@
+"""One check on one case, whatever the kernel does."""
+
+import torch
+
+from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.running.device import Device
+from cumae.properties.running.observe import KernelRaised
+from cumae.properties.verdict import Finding
+
+
+def finding_of(check: str, trial: Trial) -> Finding | None:
+    """Return what one check found; a kernel that raises on a valid case is a finding."""
+    try:
+        return CHECKS[check](trial)
+    except KernelRaised as error:
+        lost = "; the CUDA context is lost" if device_lost(trial.device) else ""
+        return Finding(check, f"the kernel raised {error}{lost}", "a valid case is no error")
+
+
+def device_lost(device: Device) -> bool:
+    """Whether an illegal access has made the CUDA context of this process useless."""
+    if device != "cuda":
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False

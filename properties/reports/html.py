@@ -1,0 +1,23 @@
+"""A report and its picture as one small HTML page that needs nothing else."""
+
+from html import escape
+
+_STYLE = (
+    ":root{color-scheme:light dark} body{max-width:880px;margin:2em auto;padding:0 1em}"
+    " body{font-family:sans-serif}"
+    " pre{font:13px ui-monospace,Menlo,Consolas,monospace;overflow-x:auto} svg{max-width:100%;height:auto}"
+)
+
+
+def page(title: str, report: str, picture: str) -> str:
+    """Return the page: title, the report as text, the SVG under it.
+
+    >>> "a &lt; b" in page("a < b", "report", "<svg/>")
+    True
+    """
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>{escape(title)}</h1>\n<pre>{escape(report)}</pre>\n{picture}</body></html>\n"
+    )

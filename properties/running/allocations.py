@@ -1,0 +1,69 @@
+"""Tensors that a function under test allocates itself: poisoned and fenced like those it is given."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+GUARD_BYTES = 1024
+_EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
+_FILLED = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
+_FILLED |= {"full", "full_like", "new_full"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    storage: torch.Tensor
+    address: int
+    size_bytes: int
+
+
+class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While it is entered, ``torch.empty`` and its kin return tensors over poison between guard words.
+
+    Allocations inside other operators (a ``cumsum`` of torch) are not seen, and tensors on other
+    devices than CPU and CUDA are left alone.
+    """
+
+    def __init__(self, poison: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._poison = poison
+        self._made: list[_Allocation] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        plain = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[1]
+        if name not in _EMPTY | _FILLED or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
+            return plain
+        return self._fence(plain, keep=name in _FILLED)
+
+    def _fence(self, plain: torch.Tensor, *, keep: bool) -> torch.Tensor:
+        item = plain.element_size()
+        if 0 in plain.shape:
+            return plain
+        span = 1 + sum((n - 1) * s for n, s in zip(plain.shape, plain.stride(), strict=True))
+        size = span * item
+        size += -size % 256 + 2 * GUARD_BYTES
+        storage = torch.full((size,), self._poison, dtype=torch.uint8, device=plain.device)
+        whole = storage.view(plain.dtype)
+        fenced = whole.as_strided(plain.shape, plain.stride(), GUARD_BYTES // item)
+        if keep:
+            fenced.copy_(plain)
+        seen = storage[: 2 * GUARD_BYTES + span * item]
+        self._made.append(_Allocation(seen, fenced.data_ptr(), span * item))
+        return fenced
+
+    def made(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor lies in memory that was poisoned here."""
+        address = tensor.data_ptr()
+        return any(a.address <= address < a.address + a.size_bytes for a in self._made)
+
+    def damage(self) -> Iterator[str]:
+        """Yield what was written outside the tensors allocated here."""
+        for i, allocation in enumerate(self._made):
+            content = allocation.storage.cpu()
+            fences = torch.cat([content[:GUARD_BYTES], content[-GUARD_BYTES:]])
+            if bool((fences != self._poison).any()):
+                yield f"allocated tensor {i} was written outside its elements"

@@ -1,0 +1,56 @@
+"""The memory that all small buffers of a call lie in: to the device and back in one copy each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from cumae.properties.running.device import Device
+from cumae.properties.running.memory import Buffer, view_of
+
+_ALIGNMENT = 256
+
+
+class Arena:
+    """One allocation with a place for each buffer by name; may be filled again with smaller ones."""
+
+    def __init__(self, buffers: Sequence[Buffer], device: Device) -> None:
+        self._places: dict[str, tuple[int, int]] = {}
+        size = 0
+        for buffer in buffers:
+            if buffer.before is not None:
+                room = len(buffer.before) + -len(buffer.before) % _ALIGNMENT
+                self._places[buffer.name] = (size, room)
+                size += room
+        self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
+
+    def holds(self, buffers: Sequence[Buffer]) -> bool:
+        """Whether every buffer has a place of sufficient size here."""
+        return all(
+            b.before is not None and len(b.before) <= self._places.get(b.name, (0, 0))[1] for b in buffers
+        )
+
+    def fill(self, buffers: Sequence[Buffer], *, stale: Sequence[str] = ()) -> None:
+        """Write what the buffers hold and give them their tensors; the ``stale`` keep what memory holds."""
+        old = self._bytes.cpu().numpy() if stale else None
+        host = np.zeros(len(self._bytes), dtype=np.uint8)
+        for buffer in buffers:
+            if buffer.before is None:
+                assert buffer.large is not None
+                buffer.tensor = view_of(buffer.large, 0, buffer)
+                continue
+            start = self._places[buffer.name][0]
+            stop = start + len(buffer.before)
+            if old is not None and buffer.name in stale:
+                buffer.before = old[start:stop].copy()
+            host[start:stop] = buffer.before
+            buffer.tensor = view_of(self._bytes, start, buffer)
+        self._bytes.copy_(torch.from_numpy(host))
+
+    def collect(self, buffers: Sequence[Buffer]) -> None:
+        """Give every small buffer its bytes as they are now."""
+        content = self._bytes.cpu().numpy()
+        for buffer in buffers:
+            if buffer.before is not None:
+                start = self._places[buffer.name][0]
+                buffer.after = content[start : start + len(buffer.before)].copy()

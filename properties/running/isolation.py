@@ -1,0 +1,131 @@
+"""A job in a process of its own: what it was doing is on disk before it does it, so a crash leaves its case."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cumae.oracle import Case, from_json, to_json
+from cumae.oracle.rules import require
+
+LIMIT_SECONDS = 60.0
+START_SECONDS = 300.0
+_POLL_SECONDS = 0.02
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a process ended: ``result`` if it wrote one, else ``reason`` and the case and state it noted.
+
+    ``case`` is None where it died before the first one.
+    """
+
+    result: Json | None
+    reason: str
+    state: Json
+    case: Case | None
+
+
+class Notes:
+    """The child's side: the case and the state are written where they outlive the process."""
+
+    def __init__(self, folder: Path) -> None:
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        self.job: Json = json.loads((folder / "job.json").read_text())
+        self._result = folder / "result.json"
+        self._files = [os.open(folder / name, os.O_CREAT | os.O_WRONLY) for name in ("case", "state")]
+        self._case: Case | None = None
+        self._since = 0.0
+
+    def write(self, case: Case, **state: object) -> None:
+        """Note what is about to run; the clock of the time limit starts with each case."""
+        if case is not self._case:
+            self._case, self._since = case, time.monotonic()
+            _rewrite(self._files[0], to_json(case))
+        _rewrite(self._files[1], {**state, "since": self._since})
+
+    def finish(self, result: Json) -> None:
+        """Write the result."""
+        self._result.write_text(json.dumps(result))
+
+
+def run_apart(
+    module: str, job: Json, limit: float = LIMIT_SECONDS, seen: Callable[[Json], None] | None = None
+) -> Outcome:
+    """Return how ``python -m module FOLDER`` ended, which finds its job there through ``Notes``.
+
+    ``limit``: seconds a case may take. ``seen`` gets the child's state while it runs.
+    """
+    require(limit > 0, "limit", limit, "be > 0")
+    with tempfile.TemporaryDirectory(prefix="cumae-") as name:
+        folder = Path(name)
+        (folder / "job.json").write_text(json.dumps(job))
+        process = subprocess.Popen([sys.executable, "-m", module, name], start_new_session=True)
+        try:
+            reason = _watched(process, folder, limit, seen)
+        finally:
+            _end(process)
+        result = _read(folder / "result.json")
+        case = _read(folder / "case")
+        return Outcome(
+            result or None,
+            "" if result else reason,
+            _read(folder / "state"),
+            from_json(case) if case else None,
+        )
+
+
+def _watched(
+    process: subprocess.Popen[bytes], folder: Path, limit: float, seen: Callable[[Json], None] | None
+) -> str:
+    """Return how the process ended, having ended it where it took too long."""
+    started = time.monotonic()
+    while True:
+        try:
+            status = process.wait(_POLL_SECONDS)
+        except subprocess.TimeoutExpired:
+            state = _read(folder / "state")
+            if state and time.monotonic() - state["since"] > limit:
+                return f"did not return within {limit:g} s"
+            if not state and time.monotonic() - started > START_SECONDS:
+                return f"did not start within {START_SECONDS:g} s"
+            if state and seen is not None:
+                seen(state)
+            continue
+        if status < 0:
+            return f"the process died with signal {-status}"
+        return f"the process ended with exit status {status}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and what it started: the session is its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def _rewrite(file: int, content: object) -> None:
+    text = json.dumps(content).encode()
+    os.pwrite(file, text, 0)
+    os.ftruncate(file, len(text))
+
+
+def _read(file: Path) -> Json:
+    """Return what a file holds; nothing where it is missing or half written."""
+    try:
+        content: Json = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content
