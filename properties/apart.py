@@ -183,4 +183,5 @@ def _best(values: Json) -> tuple[Finding, Case]:
 
 
 def _finding_from(values: Json) -> Finding:
-    return Finding(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    plain: Json = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return Finding(**plain)

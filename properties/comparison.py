@@ -118,7 +118,8 @@ def _first_difference(name: str, before: Words, after: Words) -> Finding | None:
     if before.shape != after.shape or before.dtype != after.dtype:
         message = f"`{name}` is {after.dtype} {list(after.shape)}, was {before.dtype} {list(before.shape)}"
         return Finding(CHECK, message, RULE, output=name)
-    differs = (before != after).reshape(len(before), -1).any(axis=1)
+    unequal = before != after
+    differs = unequal.any(axis=tuple(range(1, unequal.ndim)))
     if not differs.any():
         return None
     index = int(np.flatnonzero(differs)[0])

@@ -1,4 +1,4 @@
-"""The pytest plugin: it chooses a device if asked, before anything imports triton, and counts cumae's items."""
+"""The pytest plugin: it chooses a device if asked, before triton is imported, and counts cumae's items."""
 
 from collections.abc import Iterator
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +33,7 @@ class Disagreement(Exception):
 
 
 class _Stop(BaseException):
-    """Raised inside a search to leave Hypothesis at once: the time is up, or the device is lost."""
+    """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,7 @@ class _Search:
 
     def reduce(self) -> None:
         """Bring the failing case down, keeping the check that failed."""
-        known = self.verdict.failure
-        if known is None:
+        if (known := self.verdict.failure) is None:
             return
         check = known.finding.check
 
@@ -165,8 +165,8 @@ def search(
     saved under ``save_to`` the moment it is found and replaced as it shrinks, so that an
     interrupted search keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the
     verdict, which grows, at once and after each case; ``before`` each check and its case before they
-    run. ``target``: how the function is called again, if not by module and name. Raises
-    ``ValueError`` for an unknown check and when neither budget is given.
+    run. ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
+    an unknown check and when neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding)
     for name in names:
@@ -179,9 +179,8 @@ def search(
     if progress is not None:
         progress(verdict)
     try:
-        _search(state, first, budget, reduce)
-    except _Stop:
-        pass
+        with suppress(_Stop):
+            _search(state, first, budget, reduce)
     finally:
         verdict.seconds = time.monotonic() - state.started
         verdict.shapes = dict(state.shapes)

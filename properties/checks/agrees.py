@@ -8,4 +8,4 @@ from cumae.properties.verdict import Finding
 def agrees(trial: Trial) -> Finding | None:
     """Compare the elements that were written with the oracle's values."""
     seen = trial.first
-    return wrong_values("agrees", trial.binding, seen, trial.expected)
+    return wrong_values("agrees", trial.binding, seen, trial.expected, trial.quiet.case)

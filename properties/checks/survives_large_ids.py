@@ -20,8 +20,9 @@ def survives_large_ids(trial: Trial) -> Finding | None:
             continue
         seen, second = bench.observe(), bench.observe(COMPLEMENT)
         expected = bench.expected()
-        found = wrong_values("survives_large_ids", trial.binding, seen, expected)
-        found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected)
+        found = wrong_values("survives_large_ids", trial.binding, seen, expected, bench.case)
+        case = bench.case
+        found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected, case)
         if found is not None:
             where = "at ids or offsets past 2^31"
             if seen.watch is not None and seen.watch.outside:

@@ -8,4 +8,5 @@ from cumae.properties.verdict import Finding
 def writes_everything(trial: Trial) -> Finding | None:
     """Compare what was written: an element that holds each of two complementary poisons never was."""
     first, second = trial.first, trial.second
-    return wrong_extent("writes_everything", trial.binding, first, second, trial.expected)
+    expected, case = trial.expected, trial.quiet.case
+    return wrong_extent("writes_everything", trial.binding, first, second, expected, case)

@@ -8,8 +8,9 @@ import click
 from cumae.oracle import Case
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.comparison import CHECK, first_difference, speed_ratio
-from cumae.properties.conformance import FAILURES, binding_of, fixture_cases
+from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.failure_file import load_case, save_failure
+from cumae.properties.profiles import FAILURES
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import DEVICES, Device, prepare

@@ -12,9 +12,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.commands.results import print_failures, print_verdicts, write_figures
-from cumae.properties.conformance import FAILURES, binding_of, first_cases
+from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.examine import device_lost
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.profiles import FAILURES
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import Budget, search

@@ -1,4 +1,4 @@
-"""A job in a process of its own: what it was doing is on disk before it does it, so a crash leaves its case."""
+"""A job in a process of its own: a case is on disk before it runs, so a crash leaves it."""
 
 import ctypes
 import json

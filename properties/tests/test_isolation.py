@@ -47,14 +47,14 @@ def test_a_kernel_that_kills_its_process_is_a_failure_with_its_case_reduced(tmp_
     assert all(one is verdict for one in seen)
 
 
-def test_a_kernel_that_never_returns_is_ended_at_the_limit(tmp_path: Path) -> None:
+def test_a_kernel_that_never_returns_is_ended_at_the_limit() -> None:
     started = time.monotonic()
     cases = (steps(1), steps(2, 1))
-    verdict = search_apart(job(HANGS, cases=cases, failures=tmp_path, limit=4, reduce=False))
+    verdict = search_apart(job(HANGS, cases=cases, checks=("agrees",), limit=2, reduce=False))
     assert verdict.failure is not None
-    assert verdict.failure.finding.message == "did not return within 4 s"
+    assert verdict.failure.finding.message == "did not return within 2 s"
     assert verdict.failure.case == cases[1]
-    assert 4 < time.monotonic() - started < 60
+    assert 2 < time.monotonic() - started < 60
 
 
 def test_a_case_that_ends_its_process_is_no_smaller_case_of_another_failure(

@@ -105,7 +105,7 @@ def test_a_value_that_cannot_be_parsed_is_a_usage_error(option: str, line: str, 
 
 
 def test_shards_make_items_with_seeds_of_their_own_and_runs_repeat(tmp_path: Path) -> None:
-    note = "    with open('seen.txt', 'a') as file: file.write(f'{context_lens.tolist()}{query_lens.tolist()};')\n"
+    note = "    with open('seen.txt', 'a') as file: print(context_lens, query_lens, file=file)\n"
     write_test(
         tmp_path, KERNEL_TEST.replace("    position_ids.zero_()\n", note + "    position_ids.zero_()\n")
     )

@@ -1,0 +1,42 @@
+"""Writes the figures of ``ci/results/*.json`` into the README, between its two marks; ``--check`` only compares."""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- figures: made by ci/figures.py -->", "<!-- end of figures -->"
+
+
+def figures() -> str:
+    """Return the tables."""
+    fuzz = json.loads((ROOT / "ci/results/gpu-fuzz.json").read_text())
+    bench = json.loads((ROOT / "ci/results/gpu-bench.json").read_text())
+    machine = f"{fuzz['device']}, torch {fuzz['torch']}, triton {fuzz['triton']}, Python {fuzz['python']}"
+    lines = [f"On one {machine}, by `./ci/gpu`:", "", "| kernel | cases | comparisons | disagreements |"]
+    lines += ["|---|---|---|---|"]
+    for verdict in fuzz["verdicts"]:
+        wrong = 0 if verdict["status"] == "agrees" else verdict["status"]
+        name = verdict["kernel"].partition(":")[2]
+        lines.append(f"| `{name}` | {verdict['cases']:,} | {verdict['comparisons']:,} | {wrong} |")
+    lines += ["", "Device time of one call in a CUDA graph (`cumae bench`):", "", "| kernel | size | time |"]
+    lines += ["|---|---|---|"]
+    for timing in bench["timings"]:
+        rate = timing["gigabytes_per_second"]
+        speed = f", {rate:,.0f} GB/s read and written" if rate else ""
+        lines.append(f"| `{timing['kernel']}` | {timing['size']} | {timing['microseconds']:.1f} µs{speed} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Rewrite or check the README."""
+    readme = ROOT / "README.md"
+    text = readme.read_text()
+    head, _, rest = text.partition(BEGIN)
+    wanted = f"{head}{BEGIN}\n{figures()}\n{END}{rest.partition(END)[2]}"
+    if "--check" not in sys.argv:
+        readme.write_text(wanted)
+    return int("--check" in sys.argv and wanted != text)
+
+
+sys.exit(main())
