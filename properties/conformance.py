@@ -20,7 +20,7 @@ from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.profiles import EXAMPLES, FAILURES, settings_of
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
-from cumae.properties.running.device import Device, has_gpu, interpreting, prepare
+from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search import Budget, search
 from cumae.properties.verdict import Verdict
 
@@ -144,7 +144,9 @@ def conforms_to(
             ("cumae_given", given),
         ):
             setattr(test, name, value)
-        marked: Function = pytest.mark.parametrize("cumae_check", checks or checks_for(binding))(test)
+        marked: Function = pytest.mark.parametrize("cumae_check", checks or checks_for(binding, current()))(
+            test
+        )
         return marked
 
     return decorate

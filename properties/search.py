@@ -24,8 +24,14 @@ from cumae.properties.verdict import Failure, Finding, Verdict
 
 ROUND = 50
 SHRINK_SECONDS = 60.0
-EVERY = {"keeps_facts": 4, "survives_large_ids": 10}
-"""Where several checks run together, the costly ones look at every fourth or tenth drawn case."""
+EVERY = {
+    "forgets_history": 3,
+    "keeps_facts": 4,
+    "survives_large_ids": 20,
+    "replays_in_graph": 10,
+    "never_synchronises": 10,
+}
+"""Where several checks run together, the costly ones look at every so many drawn cases."""
 
 
 class Disagreement(Exception):
@@ -168,7 +174,7 @@ def search(
     run. ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
     an unknown check and when neither budget is given.
     """
-    names = tuple(checks) if checks is not None else checks_for(binding)
+    names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
         if name not in CHECKS:
             raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")

@@ -9,8 +9,10 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
+from cumae.properties.checks import CHECKS
 from cumae.properties.commands.results import print_failures, print_verdicts, write_figures
 from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.examine import device_lost
@@ -48,7 +50,9 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option("--op", "operation", help="The operation TARGET computes.")
 @click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
-@click.option("--cases", type=click.IntRange(1), help="Cases a kernel, instead of --time.")
+@click.option(
+    "--cases", type=click.IntRange(1), help="Cases a kernel beyond the fixtures, instead of --time."
+)
 @click.option(
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
 )
@@ -56,6 +60,7 @@ def parse_shard(text: str) -> tuple[int, int]:
     "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own."
 )
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--check", "checks", multiple=True, help="Only this check; may be repeated.")
 @click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
@@ -72,6 +77,7 @@ def fuzz(
     seed: int,
     shard: str,
     device: str,
+    checks: tuple[str, ...],
     large: bool,
     file: Path | None,
     failures: Path,
@@ -82,6 +88,8 @@ def fuzz(
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     parse_limit(limit)
+    for check in checks:
+        require_choice("--check", check, tuple(CHECKS))
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
     if target is None and operation is not None and operation not in OPERATIONS:
@@ -102,6 +110,7 @@ def fuzz(
             limit=limit,
             budget=budget,
             failures=failures,
+            checks=checks or None,
         )
         for kernel, name in targets
     ]

@@ -44,6 +44,11 @@ def prepare(wanted: str) -> Device:
     return "cpu"
 
 
+def current() -> Device:
+    """Return where a kernel launched now would run."""
+    return "cuda" if has_gpu() and not interpreting() else "cpu"
+
+
 def interpreting() -> bool:
     """Whether Triton interprets kernels in this process."""
     return os.environ.get("TRITON_INTERPRET") == "1"

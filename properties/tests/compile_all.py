@@ -56,7 +56,9 @@ def kernels() -> list[tuple[Any, dict[str, Any]]]:
         found.append((modules["causal_windows"]._write_windows, flags))
     for grain, (word, count) in interleave.WORDS_OF_GRAIN.items():
         flags = {"WORD": word, "WORDS_PER_GRAIN": count, "GRAIN": grain}
-        found.append((interleave._copy_rows, flags | {"ROWS": interleave.ROWS, "COLUMNS": interleave.COLUMNS}))
+        found.append(
+            (interleave._copy_rows, flags | {"ROWS": interleave.ROWS, "COLUMNS": interleave.COLUMNS})
+        )
     return found
 
 
