@@ -1,4 +1,4 @@
-"""Writes the figures of ``ci/results/*.json`` into the README, between its two marks; ``--check`` only compares."""
+"""Writes the figures of ``ci/results/*.json`` into the README; ``--check`` only compares."""
 
 import json
 import sys
@@ -13,12 +13,20 @@ def figures() -> str:
     fuzz = json.loads((ROOT / "ci/results/gpu-fuzz.json").read_text())
     bench = json.loads((ROOT / "ci/results/gpu-bench.json").read_text())
     machine = f"{fuzz['device']}, torch {fuzz['torch']}, triton {fuzz['triton']}, Python {fuzz['python']}"
-    lines = [f"On one {machine}, by `./ci/gpu`:", "", "| kernel | cases | comparisons | disagreements |"]
+    lines = [f"On one {machine}, by `./ci/gpu`, cases and disagreements:", ""]
+    lines += ["| kernel | one very large case | every check | values, extent, bounds, garbage, determinism |"]
     lines += ["|---|---|---|---|"]
+    runs: dict[str, dict[str, str]] = {}
     for verdict in fuzz["verdicts"]:
-        wrong = 0 if verdict["status"] == "agrees" else verdict["status"]
-        name = verdict["kernel"].partition(":")[2]
-        lines.append(f"| `{name}` | {verdict['cases']:,} | {verdict['comparisons']:,} | {wrong} |")
+        column = {1: "large", 5: "volume"}.get(
+            1 if verdict["cases"] == 1 else len(verdict["checks"]), "every"
+        )
+        wrong = "0" if verdict["status"] == "agrees" else verdict["status"]
+        counted = runs.setdefault(verdict["kernel"].partition(":")[2], {})
+        counted[column] = f"{verdict['cases']:,} cases, {wrong}"
+    for name, counted in sorted(runs.items()):
+        cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume"))
+        lines.append(f"| `{name}` | {cells} |")
     lines += ["", "Device time of one call in a CUDA graph (`cumae bench`):", "", "| kernel | size | time |"]
     lines += ["|---|---|---|"]
     for timing in bench["timings"]:

@@ -84,8 +84,16 @@ def write_causal_windows(
     Inputs and meaning as in `causal_windows`. Neither synchronises nor allocates: it can be captured.
     """
     _check_inputs(
-        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
-        compress_ratio, window, world, rank, interleave,
+        token_to_request,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        context_lens,
+        is_prefill,
+        compress_ratio,
+        window,
+        world,
+        rank,
+        interleave,
     )
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()
     for name, output in (("ks", ks), ("ke", ke)):
@@ -96,10 +104,25 @@ def write_causal_windows(
         return
     with torch.cuda.device(token_to_request.get_device()):
         _write_windows[(-(-num_tokens_padded // TOKENS_PER_TILE),)](
-            token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
-            ks, ke, ks.stride(0), ke.stride(0), context_lens.numel(), num_tokens_padded,
-            compress_ratio, window, world, rank, interleave,
-            HAS_WINDOW=window > 0, IS_SHARDED=world > 1, TILE=TOKENS_PER_TILE,
+            token_to_request,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            context_lens,
+            is_prefill,
+            ks,
+            ke,
+            ks.stride(0),
+            ke.stride(0),
+            context_lens.numel(),
+            num_tokens_padded,
+            compress_ratio,
+            window,
+            world,
+            rank,
+            interleave,
+            HAS_WINDOW=window > 0,
+            IS_SHARDED=world > 1,
+            TILE=TOKENS_PER_TILE,
         )
 
 
@@ -123,8 +146,18 @@ def write_packed_causal_windows(
     check_indices("token_to_request", token_to_request, None)
     check_tensor("windows", windows, (torch.int32,), (2 * token_to_request.numel(),), token_to_request.device)
     write_causal_windows(
-        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
-        compress_ratio, window, world, rank, interleave, windows[0::2], windows[1::2],
+        token_to_request,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        context_lens,
+        is_prefill,
+        compress_ratio,
+        window,
+        world,
+        rank,
+        interleave,
+        windows[0::2],
+        windows[1::2],
     )
 
 
@@ -164,8 +197,16 @@ def causal_windows(
     ([0, 0, 9, 9, 9, 0], [4, 5, 10, 11, 12, 0])
     """
     _check_inputs(
-        token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
-        compress_ratio, window, world, rank, interleave,
+        token_to_request,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        context_lens,
+        is_prefill,
+        compress_ratio,
+        window,
+        world,
+        rank,
+        interleave,
     )
     check_int("num_prefill_tokens", num_prefill_tokens, 0, token_to_request.numel())
     length = token_to_request.numel() if num_prefill_tokens else 0
@@ -173,8 +214,17 @@ def causal_windows(
     windows = CausalWindows(ks, torch.empty_like(ks))
     if num_prefill_tokens:
         write_causal_windows(
-            token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill,
-            compress_ratio, window, world, rank, interleave, *windows,
+            token_to_request,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            context_lens,
+            is_prefill,
+            compress_ratio,
+            window,
+            world,
+            rank,
+            interleave,
+            *windows,
         )
     return windows
 

@@ -52,7 +52,12 @@ def write_position_ids(
         return
     with torch.cuda.device(token_to_request.get_device()):
         _write_positions[(-(-num_tokens_padded // TOKENS_PER_TILE),)](
-            token_to_request, cu_seqlens_q, context_lens, position_ids, num_requests, num_tokens_padded,
+            token_to_request,
+            cu_seqlens_q,
+            context_lens,
+            position_ids,
+            num_requests,
+            num_tokens_padded,
             TILE=TOKENS_PER_TILE,
         )
 

@@ -17,7 +17,12 @@ NUM_WARPS = 4
 
 @triton.jit(
     do_not_specialize=[
-        "num_requests", "num_new_rows", "num_blocks", "capacity", "table_width", "table_row_stride",
+        "num_requests",
+        "num_new_rows",
+        "num_blocks",
+        "capacity",
+        "table_width",
+        "table_row_stride",
     ]
 )
 def _copy_rows(
@@ -169,12 +174,27 @@ def write_prefix_interleave(
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
     with torch.cuda.device(cache.get_device()):
         _copy_rows[(-(-capacity // ROWS),)](
-            as_bytes(cache), as_bytes(new_rows), cu_seqlens_k if block_table is None else block_table,
-            cu_seqlens_q, cu_seqlens_k, context_lens, as_bytes(keys), num_requests, new_rows.shape[0],
-            num_blocks, block_size, capacity, grains, table_width,
+            as_bytes(cache),
+            as_bytes(new_rows),
+            cu_seqlens_k if block_table is None else block_table,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            context_lens,
+            as_bytes(keys),
+            num_requests,
+            new_rows.shape[0],
+            num_blocks,
+            block_size,
+            capacity,
+            grains,
+            table_width,
             *((0, 0) if block_table is None else block_table.stride()),
             *(stride * cache.element_size() // grain for stride in strides),
-            WORD=word, WORDS_PER_GRAIN=words_per_grain, GRAIN=grain, ROWS=ROWS, COLUMNS=columns,
+            WORD=word,
+            WORDS_PER_GRAIN=words_per_grain,
+            GRAIN=grain,
+            ROWS=ROWS,
+            COLUMNS=columns,
             num_warps=NUM_WARPS,
         )
 
@@ -217,7 +237,14 @@ def prefix_interleave(
     check_int("capacity", capacity, 0)
     keys = torch.empty((capacity, cache.shape[-1]), dtype=cache.dtype, device=cache.device)
     write_prefix_interleave(
-        cache, new_rows, block_table, cu_seqlens_q, cu_seqlens_k, context_lens, max_context_len, keys,
+        cache,
+        new_rows,
+        block_table,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        context_lens,
+        max_context_len,
+        keys,
         host_seq_lens,
     )
     return keys

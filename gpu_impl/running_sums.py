@@ -124,17 +124,39 @@ def launch_running_sums(
     num_tiles = max(1, -(-num_requests // REQUESTS_PER_TILE))
     has_dummy, last_q = dummy_last_q is not None, dummy_last_q or 0
     _scan_tiles[(num_tiles,)](
-        context_lens, query_lens, is_prefill, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
-        num_requests, last_q, compress_ratio, IS_PREFILL_SCOPE=is_prefill_scope,
-        HAS_DUMMY=has_dummy, IS_ONLY_TILE=num_tiles == 1, TILE=REQUESTS_PER_TILE,
+        context_lens,
+        query_lens,
+        is_prefill,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        num_requests,
+        last_q,
+        compress_ratio,
+        IS_PREFILL_SCOPE=is_prefill_scope,
+        HAS_DUMMY=has_dummy,
+        IS_ONLY_TILE=num_tiles == 1,
+        TILE=REQUESTS_PER_TILE,
     )
     if num_tiles == 1:
         return
     _carry_over_tile_ends[(1,)](
-        cu_seqlens_q, cu_seqlens_k, num_requests, last_q,
-        HAS_DUMMY=has_dummy, TILE=REQUESTS_PER_TILE, CHUNK=TILES_PER_CHUNK,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        num_requests,
+        last_q,
+        HAS_DUMMY=has_dummy,
+        TILE=REQUESTS_PER_TILE,
+        CHUNK=TILES_PER_CHUNK,
     )
     _carry_into_tiles[(num_tiles,)](
-        context_lens, query_lens, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
-        num_requests, TILE=REQUESTS_PER_TILE,
+        context_lens,
+        query_lens,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        num_requests,
+        TILE=REQUESTS_PER_TILE,
     )

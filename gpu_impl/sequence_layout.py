@@ -104,14 +104,27 @@ def write_sequence_layout(
     num_tokens_padded = token_to_request.numel()
     with torch.cuda.device(context_lens.get_device()):
         launch_running_sums(
-            context_lens, query_lens, is_prefill, compress_ratio, key_scope == "prefill",
+            context_lens,
+            query_lens,
+            is_prefill,
+            compress_ratio,
+            key_scope == "prefill",
             num_tokens_padded if dummy_request else None,
-            cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            max_seqlen_q,
+            max_seqlen_k,
         )
         if num_tokens_padded > 0:
             _map_tokens[(-(-num_tokens_padded // TOKENS_PER_TILE),)](
-                query_lens, cu_seqlens_q, token_to_request, num_requests, num_tokens_padded, token_padding,
-                TILE=TOKENS_PER_TILE, CHUNK=STARTS_PER_CHUNK,
+                query_lens,
+                cu_seqlens_q,
+                token_to_request,
+                num_requests,
+                num_tokens_padded,
+                token_padding,
+                TILE=TOKENS_PER_TILE,
+                CHUNK=STARTS_PER_CHUNK,
             )
 
 

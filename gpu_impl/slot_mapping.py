@@ -11,8 +11,13 @@ TOKENS_PER_TILE = 512
 
 @triton.jit(
     do_not_specialize=[
-        "num_requests", "num_rows", "table_width", "table_row_stride",
-        "num_tokens_padded", "num_slots", "rank",
+        "num_requests",
+        "num_rows",
+        "table_width",
+        "table_row_stride",
+        "num_tokens_padded",
+        "num_slots",
+        "rank",
     ]
 )
 def _write_slots(
@@ -97,11 +102,24 @@ def write_slot_mapping(
     num_rows, table_width = block_table.shape
     with torch.cuda.device(token_to_request.get_device()):
         _write_slots[(-(-num_slots // TOKENS_PER_TILE),)](
-            token_to_request, position_ids, block_table, block_table if row_index is None else row_index,
-            slot_mapping, num_rows if row_index is None else row_index.numel(), num_rows, table_width,
+            token_to_request,
+            position_ids,
+            block_table,
+            block_table if row_index is None else row_index,
+            slot_mapping,
+            num_rows if row_index is None else row_index.numel(),
+            num_rows,
+            table_width,
             *block_table.stride(),
-            num_tokens_padded, num_slots, kernel_block_size, world, rank, interleave,
-            HAS_ROW_INDEX=row_index is not None, IS_SHARDED=world > 1, TILE=TOKENS_PER_TILE,
+            num_tokens_padded,
+            num_slots,
+            kernel_block_size,
+            world,
+            rank,
+            interleave,
+            HAS_ROW_INDEX=row_index is not None,
+            IS_SHARDED=world > 1,
+            TILE=TOKENS_PER_TILE,
         )
 
 
@@ -139,7 +157,15 @@ def slot_mapping(
     check_indices("token_to_request", token_to_request, None)
     output = torch.empty(token_to_request.numel(), dtype=torch.int64, device=token_to_request.device)
     write_slot_mapping(
-        token_to_request, position_ids, block_table, row_index, block_size, kernel_block_size, world, rank,
-        interleave, output,
+        token_to_request,
+        position_ids,
+        block_table,
+        row_index,
+        block_size,
+        kernel_block_size,
+        world,
+        rank,
+        interleave,
+        output,
     )
     return output

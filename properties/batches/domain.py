@@ -17,7 +17,8 @@ class Domain:
     ``empty_requests``: whether requests without a token may stand among the others;
     ``max_context_len``, ``max_query_len``: tokens; ``index_dtypes``: widths of lengths, rows and
     ids; ``strided``: whether non-contiguous tables and rows are promised; ``phases``: of requests;
-    ``reserved_blocks``: lowest block ids that belong to no request.
+    ``reserved_blocks``: lowest block ids that belong to no request; ``captured``: whether calls may
+    be captured in CUDA graphs, so that they neither synchronise nor allocate.
     """
 
     block_sizes: tuple[int, ...] = BLOCK_SIZES
@@ -30,6 +31,7 @@ class Domain:
     strided: bool = True
     phases: tuple[Phase, ...] = ("prefill", "decode")
     reserved_blocks: int = 0
+    captured: bool = True
 
     def __post_init__(self) -> None:
         for name in ("block_sizes", "index_dtypes", "phases"):
@@ -46,6 +48,7 @@ class Domain:
         require_int("max_requests", self.max_requests, self.min_requests)
         require_bool("empty_requests", self.empty_requests)
         require_bool("strided", self.strided)
+        require_bool("captured", self.captured)
         require_int("max_context_len", self.max_context_len, 0)
         require_int("max_query_len", self.max_query_len, 0)
         able = self.empty_requests or self.max_query_len >= 1

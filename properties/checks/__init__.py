@@ -45,7 +45,7 @@ _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     """Return the checks that can say something about a function on a device."""
     named = {*binding.inputs, *binding.outputs}
-    dropped = set() if device == "cuda" else set(ON_GPU_ONLY)
+    dropped = set() if device == "cuda" and binding.domain.captured else set(ON_GPU_ONLY)
     if not binding.outputs:
         dropped |= {"forgets_history", "replays_in_graph"}
     if binding.operation.enlarge is None:

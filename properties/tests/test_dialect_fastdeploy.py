@@ -11,6 +11,7 @@ import torch
 import cumae.properties.dialects
 from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Request
 from cumae.properties.batches.seeded import seeded_case
+from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import FASTDEPLOY, Held, Ints
 from cumae.properties.dialects.capture import case_from_tensors
@@ -193,7 +194,9 @@ RIGHT = [
 
 def verdict_on(function: Callable[..., Any], operation: str) -> Verdict:
     binding = binding_of(function, operation, "fastdeploy")
-    return search(binding, DEVICE, Budget(examples=60, seed=3), first=fixture_cases(binding))
+    return search(
+        binding, DEVICE, Budget(examples=60, seed=3), checks=checks_for(binding), first=fixture_cases(binding)
+    )
 
 
 @pytest.mark.parametrize(("function", "operation"), RIGHT, ids=lambda value: getattr(value, "__name__", ""))

@@ -11,6 +11,7 @@ import torch
 from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Request
 from cumae.properties import dialects
 from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import FLASHINFER, Ints
 from cumae.properties.dialects.capture import case_from_tensors
@@ -192,7 +193,9 @@ def slots_of_pages(
 
 def verdict_on(function: Any, operation: str) -> Verdict:
     binding = binding_of(function, operation, "flashinfer")
-    return search(binding, DEVICE, Budget(examples=60), first=fixture_cases(binding))
+    return search(
+        binding, DEVICE, Budget(examples=60), checks=checks_for(binding), first=fixture_cases(binding)
+    )
 
 
 @pytest.mark.parametrize(

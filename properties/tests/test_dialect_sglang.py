@@ -12,6 +12,7 @@ from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Request
 from cumae.properties import dialects
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.dialects.capture import case_from_tensors
@@ -370,7 +371,9 @@ def windows_of_extend(extend_prefix_lens: Any, extend_seq_lens: Any, ks: Any, ke
 
 def verdict_on(function: Any, operation: str, domain: Domain | None = None) -> Verdict:
     binding = binding_of(function, operation, "sglang", domain)
-    return search(binding, DEVICE, Budget(examples=60), first=fixture_cases(binding))
+    return search(
+        binding, DEVICE, Budget(examples=60), checks=checks_for(binding), first=fixture_cases(binding)
+    )
 
 
 @pytest.mark.parametrize(

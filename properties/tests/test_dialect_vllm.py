@@ -13,6 +13,7 @@ import cumae.properties.dialects
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_case
+from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import VLLM, Held, Ints
 from cumae.properties.dialects.capture import case_from_tensors
@@ -237,7 +238,9 @@ RIGHT: dict[str, Callable[..., Any]] = {
 
 def verdict_on(function: Callable[..., Any], operation: str) -> Verdict:
     binding = binding_of(function, operation, "vllm")
-    return search(binding, DEVICE, Budget(examples=60, seed=3), first=fixture_cases(binding))
+    return search(
+        binding, DEVICE, Budget(examples=60, seed=3), checks=checks_for(binding), first=fixture_cases(binding)
+    )
 
 
 @pytest.mark.parametrize("operation", RIGHT)
