@@ -88,8 +88,10 @@ class _Search:
             self.progress(self.verdict)
 
     def due(self) -> tuple[str, ...]:
-        """Return the checks for the next drawn case; once something failed, all of them."""
-        if len(self.checks) == 1 or self.verdict.failure is not None:
+        """Return the checks for the next drawn case; while something shrinks, only the one it failed."""
+        if self.verdict.failure is not None:
+            return (self.verdict.failure.finding.check,)
+        if len(self.checks) == 1:
             return self.checks
         return tuple(name for name in self.checks if self.verdict.cases % EVERY.get(name, 1) == 0)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import torch
+
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.compare import wrong_extent, wrong_values
 from cumae.properties.checks.trial import Trial
@@ -14,6 +16,14 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
     Offsets made large by strides are left out for a kernel that fails small ones: that is another check's.
     """
+    try:
+        return _first_finding(trial)
+    finally:
+        if trial.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _first_finding(trial: Trial) -> Finding | None:
     for bench in trial.enlarged():
         gaps = bench.case.layout.table_row_gap + bench.case.layout.key_row_gap
         if gaps and (not trial.binding.domain.strided or accepts_strides(trial) is not None):

@@ -35,7 +35,7 @@ def job(target: str, **other: Any) -> Job:
 def test_a_kernel_that_kills_its_process_is_a_failure_with_its_case_reduced(tmp_path: Path) -> None:
     seen: list[Verdict] = []
     cases = (steps(1), steps(2, 1, 3, 2, 5))
-    verdict = search_apart(job(CRASHES, cases=cases, failures=tmp_path), seen.append)
+    verdict = search_apart(job(CRASHES, cases=cases, checks=("agrees",), failures=tmp_path), seen.append)
     assert verdict.failure is not None and verdict.failure.file is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.finding.message == "the process died with signal 11"
@@ -99,7 +99,9 @@ def test_a_limit_is_a_time() -> None:
 
 
 def test_fuzz_and_replay_survive_a_kernel_that_crashes(tmp_path: Path) -> None:
-    fuzzed = cumae("fuzz", CRASHES, "--op", "position_ids", "--cases", "20", cwd=tmp_path)
+    fuzzed = cumae(
+        "fuzz", CRASHES, "--op", "position_ids", "--cases", "20", "--check", "agrees", cwd=tmp_path
+    )
     assert fuzzed.returncode == 1, fuzzed.stderr
     assert "the process died with signal 11" in fuzzed.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
