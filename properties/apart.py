@@ -158,8 +158,7 @@ def _count(verdict: Verdict, state: Json) -> None:
     if state.get("file") and verdict.failure is None:
         file = Path(state["file"])
         saved = load_failure(file)
-        finding = Finding(saved.check, saved.message, "the search was interrupted while it reduced the case")
-        verdict.failure = Failure(finding, saved.case, verdict.cases, file)
+        verdict.failure = Failure(saved.finding, saved.case, verdict.cases, file)
 
 
 def _save(job: Job, verdict: Verdict) -> None:

@@ -4,27 +4,28 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from cumae.oracle import Case, from_json, to_json
 from cumae.oracle.case_json import closed, read_file
 from cumae.oracle.rules import require
-from cumae.properties.verdict import Failure, Verdict
+from cumae.properties.verdict import Failure, Finding, Verdict
 
 VERSION = 1
+UNKNOWN = Finding("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a failure file says: the case, and which function and check it failed."""
+    """What a failure file says: the case, and what the function of a target was found to do on it."""
 
     case: Case
     operation: str
     dialect: str
     target: str
-    check: str
-    message: str
+    finding: Finding
 
 
 def failure_file(folder: Path, operation: str, target: str, check: str) -> Path:
@@ -47,8 +48,7 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure) -> None:
         "operation": verdict.operation,
         "dialect": verdict.dialect,
         "target": verdict.target,
-        "check": failure.finding.check,
-        "message": failure.finding.message,
+        "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
         "case": to_json(failure.case),
     }
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
@@ -82,22 +82,32 @@ def load_case(file: Path, target: str | None, operation: str | None, dialect: st
     if target is None or operation is None:
         missing = "target" if target is None else "operation"
         raise ValueError(f"{file.name}.{missing} = None, must be given: the file is a case without one")
-    return Saved(from_json(content, file.name), operation, dialect or "cumae", target, "", "")
+    return Saved(from_json(content, file.name), operation, dialect or "cumae", target, UNKNOWN)
 
 
 def load_failure(file: Path) -> Saved:
     """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
-    items = closed(
-        read_file(file),
-        path,
-        required=("version", "operation", "dialect", "target", "check", "case"),
-        optional=("message",),
-    )
+    required = ("version", "operation", "dialect", "target", "finding", "case")
+    items = closed(read_file(file), path, required=required, optional=())
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
-    for name in ("operation", "dialect", "target", "check", "message"):
-        texts[name] = items.get(name, "")
+    for name in ("operation", "dialect", "target"):
+        texts[name] = items[name]
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
-    return Saved(from_json(items["case"], f"{path}.case"), **texts)
+    finding = _finding(items["finding"], f"{path}.finding")
+    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
+
+
+def _finding(value: object, path: str) -> Finding:
+    known = {field.name: field for field in fields(Finding)}
+    needed = tuple(name for name, field in known.items() if field.default is MISSING)
+    items = dict(closed(value, path, needed, tuple(name for name in known if name not in needed)))
+    for name, given in items.items():
+        kind = {"index": int, "count": int, "total": int, "wrong": list}.get(name, str)
+        require(type(given) is kind, f"{path}.{name}", given, f"be of type {kind.__name__}")
+    for i, index in enumerate(items.get("wrong", [])):
+        require(type(index) is int, f"{path}.wrong[{i}]", index, "be an integer")
+    texts: dict[str, Any] = {**items, "wrong": tuple(items.get("wrong", ()))}
+    return Finding(**texts)

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
-from cumae.oracle import Case, IndexDtype, Phase
+from cumae.oracle import ROW_FORMATS, Case, IndexDtype, Phase, RowFormat
 from cumae.oracle.rules import require, require_bool, require_choice, require_int
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 16, 24, 64)
 MAX_LEN = 2**20
+DEFAULT_DIMS = (512, 64)
+LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), DEFAULT_DIMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +19,9 @@ class Domain:
     ``empty_requests``: whether requests without a token may stand among the others;
     ``max_context_len``, ``max_query_len``: tokens; ``index_dtypes``: widths of lengths, rows and
     ids; ``strided``: whether non-contiguous tables and rows are promised; ``phases``: of requests;
-    ``reserved_blocks``: lowest block ids that belong to no request; ``captured``: whether calls may
+    ``reserved_blocks``: lowest block ids that belong to no request; ``row_formats`` of latent rows,
+    where the operation copies any, and their ``latent_dims``: pairs of kv_lora_rank and
+    qk_rope_head_dim, None for any, which fp8 rows do not have; ``captured``: whether calls may
     be captured in CUDA graphs, so that they neither synchronise nor allocate.
     """
 
@@ -31,16 +35,25 @@ class Domain:
     strided: bool = True
     phases: tuple[Phase, ...] = ("prefill", "decode")
     reserved_blocks: int = 0
+    row_formats: tuple[RowFormat, ...] = ROW_FORMATS
+    latent_dims: tuple[tuple[int, int], ...] | None = None
     captured: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("block_sizes", "index_dtypes", "phases"):
+        for name in ("block_sizes", "index_dtypes", "phases", "row_formats"):
             values = getattr(self, name)
             require(isinstance(values, tuple) and bool(values), name, values, "be a tuple of at least one")
         for size in self.block_sizes:
             require_int("block_sizes", size, 1, 2**20)
         for dtype in self.index_dtypes:
             require_choice("index_dtypes", dtype, ("int32", "int64"))
+        for row_format in self.row_formats:
+            require_choice("row_formats", row_format, ROW_FORMATS)
+        for dims in self.latent_dims or ():
+            pair = isinstance(dims, tuple) and len(dims) == 2
+            require(pair, "latent_dims", dims, "be pairs of kv_lora_rank and qk_rope_head_dim")
+            require_int("latent_dims: kv_lora_rank", dims[0], 1, 2**16)
+            require_int("latent_dims: qk_rope_head_dim", dims[1], 0, 2**16)
         for phase in self.phases:
             require_choice("phases", phase, ("prefill", "decode"))
         require_int("reserved_blocks", self.reserved_blocks, 0, 1024)
@@ -65,6 +78,11 @@ class Domain:
             return f"{len(requests)} requests"
         if layout.index_dtype not in self.index_dtypes:
             return f"{layout.index_dtype} indices"
+        if case.options.row_format not in self.row_formats:
+            return f"{case.options.row_format} rows"
+        dims = (case.options.kv_lora_rank, case.options.qk_rope_head_dim)
+        if self.latent_dims is not None and dims not in (*self.latent_dims, DEFAULT_DIMS):
+            return f"latent rows of {dims[0]} + {dims[1]}"
         gaps = layout.table_row_gap + layout.cache_row_gap + layout.key_row_gap
         if not self.strided and (gaps or layout.table_column_step > 1):
             return "strided tensors"

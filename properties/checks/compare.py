@@ -12,7 +12,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.checks.cause import Ask, Extent, Guess, guesses_for, likely_cause, padding_cause
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.memory import GUARD_PATTERN, Words, poison_words
+from cumae.properties.running.memory import GUARD_PATTERN, Words
 from cumae.properties.running.observe import Observation
 from cumae.properties.verdict import Finding
 
@@ -20,10 +20,9 @@ Mask = npt.NDArray[np.bool_]
 MOST_MARKED = 4096
 
 
-def held_poison(observation: Observation, name: str) -> Mask:
-    """Return which words of an output (bytes, for rows) still hold the poison."""
-    words = observation.outputs[name]
-    return np.asarray(words == poison_words(observation.poison, words))
+def unwritten(observation: Observation, name: str) -> Mask:
+    """Return which words of an output (bytes, for rows) still hold what they held before the call."""
+    return np.asarray(observation.outputs[name] == observation.before[name])
 
 
 def wrong_values(
@@ -46,7 +45,7 @@ def wrong_values(
                 rule_of(binding, name),
                 output=name,
             )
-        written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~held_poison(seen, name)
+        written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
         differs = _elements(written & (words != want.words)) & (want.state == VALUE)
         if differs.any():
             cause = _wrong_value(binding, name, differs, want.words, words, case, seen.poison)
@@ -68,14 +67,15 @@ def wrong_extent(
         if name in first.opaque:
             continue
         want, words = expected[name], first.outputs[name]
-        kept = held_poison(first, name) & held_poison(second, name)
-        missing = _elements(kept) & (want.state == VALUE)
+        kept = unwritten(first, name) & unwritten(second, name)
+        wrong = (words != want.words) | (second.outputs[name] != want.words)
+        missing = _elements(kept & wrong) & (want.state == VALUE)
         if missing.any():
             cause = _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             return replace(found, actual="what was there before the call")
-        excess = _elements(~held_poison(first, name) | ~held_poison(second, name)) & (want.state == KEEP)
+        excess = _elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:
             cause = _wrong_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"

@@ -6,7 +6,7 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.batches.cases import edited, permuted, renamed
-from cumae.properties.checks.compare import Mask, changed, held_poison
+from cumae.properties.checks.compare import Mask, changed, unwritten
 from cumae.properties.checks.trial import Trial
 from cumae.properties.operations import VALUE
 from cumae.properties.running.observe import POISON, Bench, Call
@@ -40,7 +40,7 @@ def forgets_history(trial: Trial) -> Finding | None:
 
 def _written(trial: Trial, name: str) -> Mask:
     """Return which elements a fresh call writes; those it never writes are another check's."""
-    kept = held_poison(trial.first, name) & held_poison(trial.second, name)
+    kept = unwritten(trial.first, name) & unwritten(trial.second, name)
     return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
 
 

@@ -78,9 +78,13 @@ class Trial:
         return [] if enlarge is None else [self.bench(case) for case in enlarge(self.quiet.case)]
 
     def live(self, name: str) -> np.ndarray:
-        """Return which elements of an output are specified; of a returned one, those with a value."""
+        """Return which elements of an output are the same whatever memory held before.
+
+        All that are specified; where the memory is not poisoned here, those with a value.
+        """
         state = self.expected[name].state
-        return np.asarray(state == VALUE if name in self.binding.returned else state != FREE)
+        theirs = name in self.binding.returned or self.binding.is_in_place(name)
+        return np.asarray(state == VALUE if theirs else state != FREE)
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:

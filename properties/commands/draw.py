@@ -1,18 +1,15 @@
 """``cumae draw``: a saved failure, or a plain case, as a picture."""
 
-import re
 from pathlib import Path
 
 import click
 
 from cumae.oracle import Case, from_json
 from cumae.oracle.case_json import read_file
-from cumae.properties.dialects import DIALECTS
-from cumae.properties.failure_file import Saved, load_failure
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.failure_file import load_failure
 from cumae.properties.reports.drawing import draw as drawing
+from cumae.properties.reports.explain import told
 from cumae.properties.reports.html import page
-from cumae.properties.reports.places import place_text
 from cumae.properties.reports.svg import svg
 from cumae.properties.verdict import Finding
 
@@ -29,9 +26,7 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
             raise ValueError(f"{out}: folder = {str(out.parent)!r}, must exist")
     lines = [title]
     if finding is not None:
-        place = place_text(case, finding)
-        lines += [f"  {finding.message}", *([f"    at {place}"] if place else [])]
-        lines += [f"  rule: {finding.rule}"] if finding.rule else []
+        lines += told(case, finding)
     report = "\n".join([*lines, "", drawing(case, finding)])
     click.echo(report)
     picture = svg(case, finding)
@@ -47,20 +42,5 @@ def _read(file: Path) -> tuple[Case, Finding | None, str]:
     value = read_file(file)
     if isinstance(value, dict) and "case" in value:
         saved = load_failure(file)
-        return saved.case, saved_finding(saved), f"{saved.target} failed {saved.operation}: {saved.check}"
+        return saved.case, saved.finding, f"{saved.target} failed {saved.operation}: {saved.finding.check}"
     return from_json(value, file.name), None, file.name
-
-
-def saved_finding(saved: Saved) -> Finding:
-    """Return the finding of a saved failure as far as its message tells: which element was wrong first."""
-    operation, dialect = OPERATIONS.get(saved.operation), DIALECTS.get(saved.dialect)
-    element = re.match(r"`(\w+)\[(\d+)\]`", saved.message)
-    if element is None or operation is None or dialect is None:
-        return Finding(saved.check, saved.message, operation.rule if operation else "")
-    name, index = element[1], int(element[2])
-    theirs = dialect.outputs_of(saved.operation).get(name)
-    own = next((output for output in operation.outputs if output.name == name), None)
-    rule = own.rule if own else operation.rule
-    axis = theirs.axis if theirs else own.axis if own else ""
-    index //= theirs.per_item if theirs else 1
-    return Finding(saved.check, saved.message, rule, name, index, axis=axis, wrong=(index,))

@@ -47,8 +47,9 @@ def reduce(
     parse_limit(limit)
     chosen = prepare(device)
     saved = load_case(file, target, operation, dialect)
-    if saved.check:
-        require_choice(f"{file.name}.check", saved.check, tuple(CHECKS))
+    check = saved.finding.check
+    if check:
+        require_choice(f"{file.name}.finding.check", check, tuple(CHECKS))
     started = time.monotonic()
     job = Job(
         target=saved.target,
@@ -58,7 +59,7 @@ def reduce(
         limit=limit,
         budget=Budget(examples=0),
         cases=(saved.case,),
-        checks=(saved.check,) if saved.check else None,
+        checks=(check,) if check else None,
         reduce=False,
     )
     verdict = search_apart(job)

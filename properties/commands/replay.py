@@ -1,13 +1,15 @@
-"""``cumae replay``: saved cases again, FIXED, FAILED or ERROR for each."""
+"""``cumae replay``: saved cases again, FIXED, FAILED or ERROR for each; dumps of an engine's tensors."""
 
 from pathlib import Path
 
 import click
 
+from cumae.oracle.rules import require
 from cumae.properties.apart import Job, ended, search_apart
 from cumae.properties.commands.fuzz import parse_limit
 from cumae.properties.conformance import binding_of
-from cumae.properties.failure_file import Saved, load_case
+from cumae.properties.dump import case_of, is_dump, judge_dump, read_dump
+from cumae.properties.failure_file import UNKNOWN, Saved, load_case
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
@@ -35,6 +37,8 @@ def replay(
 ) -> int:
     """Run each saved case again: FIXED when it agrees now, FAILED with the report when it does not.
 
+    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt): the outputs
+    in it are judged, AGREES or FAILED, or with --target a function is run on its inputs.
     A file that cannot be run is an ERROR; the others run all the same.
     """
     parse_limit(limit)
@@ -42,9 +46,18 @@ def replay(
     status = 0
     for file in files:
         try:
-            saved = load_case(file, target, operation, dialect)
+            if is_dump(file):
+                require(dialect is not None, "--dialect", dialect, f"be given: {file} holds tensors by name")
+                assert dialect is not None
+                if target is None:
+                    status = max(status, _judge(file, dialect, operation))
+                    continue
+                require(operation is not None, "--op", operation, "be given: a dump does not say")
+                saved = Saved(case_of(read_dump(file), dialect), str(operation), dialect, target, UNKNOWN)
+            else:
+                saved = load_case(file, target, operation, dialect)
             # A case that ended its process once is not run in this one.
-            apart = target is not None or ended(saved.message) if isolate is None else isolate
+            apart = target is not None or ended(saved.finding.message) if isolate is None else isolate
             verdict = replayed_apart(saved, chosen, limit) if apart else replayed(file, saved, chosen)
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
@@ -54,6 +67,19 @@ def replay(
             click.echo(f"FIXED  {file}: {verdict.operation}, {verdict.comparisons} comparisons")
         else:
             status = max(status, 1)
+            click.echo(f"FAILED {file}")
+            click.echo(explain(verdict))
+    return status
+
+
+def _judge(file: Path, dialect: str, operation: str | None) -> int:
+    """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
+    status = 0
+    for verdict in judge_dump(file, dialect, operation):
+        if verdict.failure is None:
+            click.echo(f"AGREES {file}: {verdict.operation}, {verdict.comparisons} elements compared")
+        else:
+            status = 1
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
     return status

@@ -1,7 +1,7 @@
 """How engines name and hold what their kernels get, one engine a file."""
 
 from cumae.properties.dialects.cumae import CUMAE
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
 from cumae.properties.dialects.fastdeploy import FASTDEPLOY
 from cumae.properties.dialects.flashinfer import FLASHINFER
 from cumae.properties.dialects.held import Held, Ints, Rows
@@ -22,5 +22,6 @@ __all__ = [
     "Input",
     "Ints",
     "NamedOutput",
+    "Piece",
     "Rows",
 ]

@@ -11,7 +11,16 @@ from cumae.properties.dialects.held import ITEM_BYTES, Held, Ints, Rows, ints, r
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request")
-_CARRIES = {"cu_seqlens_k": ("key_scope",), "block_table": ("missing_blocks",)}
+_ON_HOST = ("context_lens_cpu", "query_lens_cpu")
+_OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
+_CARRIES = {
+    "block_table": ("missing_blocks",),
+    "context_lens_cpu": ("host_lens",),
+    "cu_seqlens_k": ("key_scope",),
+    "max_num_tokens": ("num_spare_tokens",),
+    "query_lens_cpu": ("host_lens",),
+    "topk_indices": ("topk",),
+}
 
 
 def row_dtype(case: Case) -> tuple[str, int]:
@@ -21,10 +30,28 @@ def row_dtype(case: Case) -> tuple[str, int]:
     return dtype, options.row_bytes // ITEM_BYTES[dtype]
 
 
+def num_blocks(case: Case) -> int:
+    """Return how many blocks the cache has: up to the largest id, and the spare ones."""
+    largest = max((max(r.block_ids, default=-1) for r in case.batch.requests), default=-1)
+    return largest + 1 + case.layout.num_spare_blocks
+
+
+def cached_places(case: Case) -> list[tuple[int, int]]:
+    """Return block and offset of every cached token of the step."""
+    size = case.batch.block_size
+    places = {
+        (request.block_ids[position // size], position % size)
+        for request in case.batch.requests
+        for position in range(request.context_len)
+        if request.block_ids[position // size] >= 0
+    }
+    return sorted(places)
+
+
 def _list(name: str, dtype: str | None) -> Input:
-    def hold(inputs: Inputs) -> Ints:
-        layout = inputs.case.layout
-        return ints(inputs[name], dtype or layout.index_dtype, layout.garbage)
+    def hold(inputs: Inputs) -> Held:
+        layout, values = inputs.case.layout, inputs[name]
+        return None if values is None else ints(values, dtype or layout.index_dtype, layout.garbage)
 
     return Input(hold, _CARRIES.get(name, ()))
 
@@ -38,21 +65,19 @@ def _block_table(inputs: Inputs) -> Ints:
     return replace(held, strides=(width * step + layout.table_row_gap or 1, step))
 
 
+def _topk_indices(inputs: Inputs) -> Ints:
+    case = inputs.case
+    return ints(inputs["topk_indices"], "int32", case.layout.garbage, width=case.options.topk)
+
+
 def _cache(inputs: Inputs) -> Rows:
     """Blocks up to the largest id; the cached rows of the step are live."""
     case = inputs.case
     size = case.batch.block_size
-    places = {
-        (request.block_ids[position // size], position % size)
-        for request in case.batch.requests
-        for position in range(request.context_len)
-        if request.block_ids[position // size] >= 0
-    }
-    largest = max((max(r.block_ids, default=-1) for r in case.batch.requests), default=-1)
     dtype, width = row_dtype(case)
     row = width + case.layout.cache_row_gap
-    shape = (largest + 1 + case.layout.num_spare_blocks, size, width)
-    live = np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
+    shape = (num_blocks(case), size, width)
+    live = np.array(cached_places(case), dtype=np.int64).reshape(-1, 2)
     return rows(shape, dtype, (size * row, row, 1), live, case.layout.garbage, seed=1)
 
 
@@ -69,7 +94,7 @@ def _host(name: str) -> Input:
         value: Held = inputs[name]
         return value
 
-    return Input(hold)
+    return Input(hold, _CARRIES.get(name, ()))
 
 
 def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
@@ -78,11 +103,12 @@ def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
 
 def _inputs() -> dict[str, Input]:
     named = {name: _host(name) for name in INPUTS}
-    named |= {name: _list(name, None) for name in _INDEX}
+    named |= {name: _list(name, None) for name in (*_INDEX, *_ON_HOST, *_OF_THE_STEP_BEFORE)}
     named |= {name: _list(name, "int32") for name in _INT32}
     named["is_prefill"] = _list("is_prefill", "bool")
     named["position_ids"] = _list("position_ids", "int64")
     named["block_table"] = Input(_block_table, _CARRIES["block_table"])
+    named["topk_indices"] = Input(_topk_indices, _CARRIES["topk_indices"])
     named["cache"] = Input(_cache, ("row_format",))
     named["new_rows"] = Input(_new_rows, ("row_format",))
     return named

@@ -1,11 +1,14 @@
 """A dialect: the names by which an engine calls what its kernels get, and how it holds it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cumae.oracle import Case, GarbageKind, Inputs
-from cumae.properties.dialects.held import Held
+import numpy as np
+
+from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
+from cumae.oracle.rules import require
+from cumae.properties.dialects.held import Held, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +20,23 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedOutput:
-    """A one-dimensional output buffer as an engine names and holds it.
+class Piece:
+    """Where the bytes of an output's row come from: an input of rows, and a range of its columns."""
 
-    ``expect`` returns its expected elements from the oracle's answer and the inputs: integers,
-    UNTOUCHED or ANY. ``axis``: what an index counts; ``per_item``: elements for each of these.
-    ``says``: the operation's own output of which the same facts hold, "" if there is none.
+    name: str
+    start: Callable[[Case], int] = lambda case: 0
+
+
+@dataclass(frozen=True, slots=True)
+class NamedOutput:
+    """An output buffer as an engine names and holds it: elements of one dimension, or rows.
+
+    ``length``: elements, or rows. ``expect`` returns what each must hold from the oracle's answer and
+    the inputs: an integer, UNTOUCHED or ANY; for rows a source ``(kind, *index)`` or UNTOUCHED, whose
+    kind ``pieces`` maps to the input that ``index`` points into. ``width``: elements of a row.
+    ``axis``: what an index counts; ``per_item``: elements for each of these. ``says``: the
+    operation's own output of which the same facts hold, "" if there is none. ``before``: what an
+    argument that is input and output holds before the call.
     """
 
     dtype: str
@@ -31,6 +45,9 @@ class NamedOutput:
     axis: str
     per_item: int = 1
     says: str = ""
+    pieces: Mapping[str, Piece] | None = None
+    width: Callable[[Case], int] | None = None
+    before: Callable[[Inputs], Held] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +56,9 @@ class Dialect:
 
     ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``:
     what this engine leaves where nobody looks, used by the checks that are not about garbage.
-    ``reserved_blocks``: lowest block ids that belong to no request. ``capture``: the way back, the
-    case that says what tensors dumped from this engine say; it takes them by name and may raise
-    ValueError.
+    ``reserved_blocks``: lowest block ids that belong to no request. ``row_formats``: of latent rows.
+    ``capture``: the way back, the case that says what tensors dumped from this engine say; it takes
+    them by name and may raise ValueError.
     """
 
     name: str
@@ -50,8 +67,36 @@ class Dialect:
     own_outputs: bool = True
     quiet_garbage: GarbageKind = "minus_one"
     reserved_blocks: int = 0
+    row_formats: tuple[RowFormat, ...] = ROW_FORMATS
     capture: Callable[..., Case] | None = None
 
     def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
         """Return the outputs this dialect names or holds in its own way for an operation."""
         return {name: output for (owner, name), output in self.outputs.items() if owner == operation}
+
+    def extend(self, **inputs: Input | Callable[[Case], Any]) -> "Dialect":
+        """Return the dialect with more inputs, each an ``Input`` or a function of the case.
+
+        The function returns a host number, a string or None, or a NumPy array of bool, int32 or
+        int64, which a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already.
+        """
+        for name in inputs:
+            require(name not in self.inputs, "input", name, f"be new: dialect {self.name} has it")
+        added = {n: i if isinstance(i, Input) else _of_case(n, i) for n, i in inputs.items()}
+        return replace(self, inputs={**self.inputs, **added})
+
+
+def _of_case(name: str, value_of: Callable[[Case], Any]) -> Input:
+    def hold(inputs: Inputs) -> Held:
+        value = value_of(inputs.case)
+        if isinstance(value, np.ndarray):
+            dtype = str(value.dtype)
+            require(dtype in ("bool", "int32", "int64"), f"{name}.dtype", dtype, "be bool, int32 or int64")
+            steps = np.cumprod([1, *map(lambda n: max(n, 1), value.shape[:0:-1])])[::-1]
+            return Ints(value.astype(np.int64), dtype, tuple(int(step) for step in steps[: value.ndim]))
+        plain = value is None or isinstance(value, (bool, int, str))
+        require(plain, name, type(value).__name__, "be a number, a string, None or a NumPy array")
+        held: Held = value
+        return held
+
+    return Input(hold)

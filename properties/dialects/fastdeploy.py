@@ -7,10 +7,13 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.cumae import cached_places, num_blocks
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
 from cumae.properties.dialects.fastdeploy_capture import capture
-from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.held import Ints, Rows, ints, rows
 
 NO_BLOCK = -1
 
@@ -66,6 +69,50 @@ def _live(values: list[Any], inputs: Inputs) -> list[Any]:
     return values[:num_live] + [UNTOUCHED] * (len(values) - num_live)
 
 
+def _latent_dim(case: Case) -> int:
+    return case.options.kv_lora_rank + case.options.qk_rope_head_dim
+
+
+def _kv_lora_rank(case: Case) -> int:
+    return case.options.kv_lora_rank
+
+
+def _qk_rope_head_dim(case: Case) -> int:
+    return case.options.qk_rope_head_dim
+
+
+def _latent_cache(inputs: Inputs) -> Rows:
+    """Blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the cached rows of the step are live."""
+    case = inputs.case
+    size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.row_format
+    live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
+    shape = (num_blocks(case), 1, size, width)
+    return rows(shape, dtype, (size * width, size * width, width, 1), live, case.layout.garbage, seed=1)
+
+
+def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
+    """Return the new tokens' part of a latent row, [tokens, width], without padding."""
+
+    def hold(inputs: Inputs) -> Rows:
+        case = inputs.case
+        shape = (case.batch.num_tokens, width(case))
+        live = np.arange(shape[0], dtype=np.int64).reshape(-1, 1)
+        return rows(shape, case.options.row_format, (shape[1], 1), live, case.layout.garbage, seed)
+
+    return Input(hold, ("row_format",))
+
+
+def _key_sources(answer: Any, _: Inputs) -> list[Any]:
+    """Return the source of each row, as an index into the cache with its dimension of one."""
+    return [("cache", s[1], 0, s[2]) if s[0] == "cache" else s for s in answer.keys]
+
+
+def _full(new_rows: str, start: Callable[[Case], int], width: Callable[[Case], int]) -> NamedOutput:
+    pieces = {"cache": Piece("latent_cache", start), "new": Piece(new_rows)}
+    length = lambda inputs: inputs.case.num_keys  # noqa: E731
+    return NamedOutput("bf16", length, _key_sources, "key_row", pieces=pieces, width=width)
+
+
 _INPUTS = {
     "seq_lens_encoder": _column(_encoder_lens),
     "seq_lens_decoder": _column(lambda inputs: inputs["context_lens"]),
@@ -77,6 +124,12 @@ _INPUTS = {
     "positions": _int32(_positions),
     "position_ids": _int32(_positions),
     "block_tables": Input(_block_tables),
+    "latent_cache": Input(_latent_cache, ("row_format",)),
+    "compressed_kv": _new_rows(_kv_lora_rank, seed=2),
+    "key_pe": _new_rows(_qk_rope_head_dim, seed=3),
+    "kv_lora_rank": _host(_kv_lora_rank),
+    "qk_rope_head_dim": _host(_qk_rope_head_dim),
+    "total_cached_tokens": _host(lambda case: sum(r.context_len for r in case.batch.requests)),
     "block_size": _host(lambda case: case.batch.block_size),
     "token_num": _host(lambda case: case.batch.num_tokens),
     "real_bsz": _host(lambda case: len(case.batch.requests)),
@@ -105,5 +158,9 @@ _OUTPUTS = {
     ),
     ("causal_windows", "ks"): NamedOutput("int32", _num_tokens_padded, lambda answer, _: answer.ks, "token"),
     ("causal_windows", "ke"): NamedOutput("int32", _num_tokens_padded, lambda answer, _: answer.ke, "token"),
+    ("prefix_interleave", "full_compressed_kv"): _full("compressed_kv", lambda case: 0, _kv_lora_rank),
+    ("prefix_interleave", "full_k_pe"): _full("key_pe", _kv_lora_rank, _qk_rope_head_dim),
 }
-FASTDEPLOY = Dialect("fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, capture=capture)
+FASTDEPLOY = Dialect(
+    "fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, row_formats=("bf16",), capture=capture
+)

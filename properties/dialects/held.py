@@ -78,9 +78,12 @@ def rows(
     garbage: GarbageKind,
     seed: int,
 ) -> Rows:
-    """Return a tensor of rows: bytes that depend on the place alone where ``live``, ``garbage`` elsewhere."""
+    """Return a tensor of rows: bytes that depend on the place alone where ``live``, ``garbage`` elsewhere.
+
+    A place is the first and the last index of a row: block and offset, or the row alone.
+    """
     row_bytes = shape[-1] * ITEM_BYTES[dtype]
-    places = live @ np.array([2**24, 1], dtype=np.int64)[-live.shape[1] :]
+    places = live[:, -1] + (live[:, 0] << 24 if live.shape[1] > 1 else 0)
     return Rows(shape, dtype, strides, live, _content(places, row_bytes, seed), _GARBAGE_BYTES[garbage])
 
 

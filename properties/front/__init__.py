@@ -7,21 +7,53 @@ if TYPE_CHECKING:
     from cumae.oracle import Batch, Case, Layout, Options, Request
     from cumae.properties.batches.domain import Domain
     from cumae.properties.conformance import check, conforms_to
+    from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
+    from cumae.properties.dialects.capture import case_from_tensors
+    from cumae.properties.operations import OPERATIONS, Operation, Output
+    from cumae.properties.running.tensors import tensors
     from cumae.properties.verdict import Verdict
 
 _HOMES = {
     "Batch": "cumae.oracle",
     "Case": "cumae.oracle",
+    "DIALECTS": "cumae.properties.dialects",
+    "Dialect": "cumae.properties.dialects",
     "Domain": "cumae.properties.batches.domain",
+    "Input": "cumae.properties.dialects",
     "Layout": "cumae.oracle",
+    "NamedOutput": "cumae.properties.dialects",
+    "OPERATIONS": "cumae.properties.operations",
+    "Operation": "cumae.properties.operations",
     "Options": "cumae.oracle",
+    "Output": "cumae.properties.operations",
     "Request": "cumae.oracle",
     "Verdict": "cumae.properties.verdict",
+    "case_from_tensors": "cumae.properties.dialects.capture",
     "check": "cumae.properties.conformance",
     "conforms_to": "cumae.properties.conformance",
+    "tensors": "cumae.properties.running.tensors",
 }
 
-__all__ = ["Batch", "Case", "Domain", "Layout", "Options", "Request", "Verdict", "check", "conforms_to"]
+__all__ = [
+    "DIALECTS",
+    "OPERATIONS",
+    "Batch",
+    "Case",
+    "Dialect",
+    "Domain",
+    "Input",
+    "Layout",
+    "NamedOutput",
+    "Operation",
+    "Options",
+    "Output",
+    "Request",
+    "Verdict",
+    "case_from_tensors",
+    "check",
+    "conforms_to",
+    "tensors",
+]
 
 
 def __getattr__(name: str) -> Any:

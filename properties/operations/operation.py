@@ -1,16 +1,16 @@
 """An operation: one row of the table that tests, fixtures, command line and figures are derived from."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
-from cumae.properties.dialects import Dialect, Held, Rows
+from cumae.properties.dialects import Dialect, Held, Piece, Rows
+from cumae.properties.dialects.held import ITEM_BYTES
 
-Axis = Literal["token", "request_start", "slot", "key_row", "step"]
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE = 0, 1, 2
 
@@ -28,14 +28,20 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output: dtype, shape and strides as the dialect ``cumae`` holds it, and what an index counts."""
+    """One output: dtype, shape and strides as the dialect ``cumae`` holds it, and what an index counts.
+
+    ``pieces``: for rows, the input that each kind of source points into. ``before``: what an argument
+    that is input and output holds before the call.
+    """
 
     name: str
     dtype: Callable[[Case], str]
     shape: Callable[[Case], tuple[int, ...]]
-    axis: Axis
+    axis: str
     rule: str
     strides: Callable[[Case], tuple[int, ...]] | None = None
+    pieces: Mapping[str, Piece] | None = None
+    before: Callable[[Inputs], Held] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +55,57 @@ class Operation:
     name: str
     oracle: Callable[..., Any]
     outputs: tuple[Output, ...]
-    features: frozenset[str]
-    rule: str
-    kernels: tuple[str, ...]
+    features: frozenset[str] = frozenset()
+    rule: str = ""
+    kernels: tuple[str, ...] = ()
     enlarge: Callable[[Case], Iterator[Case]] | None = None
 
-    def expected(self, inputs: Inputs, held: Mapping[str, Held], dialect: Dialect) -> dict[str, Expected]:
-        """Return what each output of the dialect must hold, from the oracle alone."""
+    def expected(
+        self, inputs: Inputs, held: Callable[[str], Held], dialect: Dialect, names: Collection[str]
+    ) -> dict[str, Expected]:
+        """Return what each of the named outputs must hold, from the oracle alone.
+
+        ``held``: how the dialect holds an input, asked where an output's rows come from one.
+        """
         answer = inputs.call(self.oracle)
-        found = {o.name: self._expect(getattr(answer, o.name), o, inputs, held) for o in self.outputs}
-        for name, output in dialect.outputs_of(self.name).items():
-            found[name] = _from_list(output.expect(answer, inputs))
+        theirs = dialect.outputs_of(self.name)
+        own = {output.name: output for output in self.outputs}
+        found = {}
+        for name in names:
+            if name in theirs:
+                output = theirs[name]
+                values, width = output.expect(answer, inputs), output.width
+                row_bytes = width(inputs.case) * ITEM_BYTES[output.dtype] if width else 0
+                found[name] = _expected(values, output.pieces, held, inputs.case, row_bytes)
+            else:
+                mine = own[name]
+                values, shape = getattr(answer, name), mine.shape(inputs.case)
+                row_bytes = shape[-1] * ITEM_BYTES[mine.dtype(inputs.case)]
+                found[name] = _expected(values, mine.pieces, held, inputs.case, row_bytes)
         return found
 
-    def _expect(
-        self, values: list[Any], output: Output, inputs: Inputs, held: Mapping[str, Held]
-    ) -> Expected:
-        if output.axis == "key_row":
-            cache, new_rows = held["cache"], held["new_rows"]
-            assert isinstance(cache, Rows) and isinstance(new_rows, Rows)
-            return _from_sources(values, cache, new_rows, inputs.case.options.row_bytes)
+
+def _expected(
+    values: list[Any],
+    pieces: Mapping[str, Piece] | None,
+    held: Callable[[str], Held],
+    case: Case,
+    row_bytes: int,
+) -> Expected:
+    if pieces is None:
         return _from_list(values)
+    words = np.zeros((len(values), row_bytes), dtype=np.uint8)
+    state = np.array(
+        [KEEP if v is UNTOUCHED else FREE if v is ANY else VALUE for v in values], dtype=np.uint8
+    )
+    for kind, piece in pieces.items():
+        rows = held(piece.name)
+        assert isinstance(rows, Rows)
+        place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
+        wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        first = piece.start(case) * ITEM_BYTES[rows.dtype]
+        words[wanted] = rows.content[[place[values[j][1:]] for j in wanted], first : first + row_bytes]
+    return Expected(words, state)
 
 
 def _from_list(values: list[Any]) -> Expected:
@@ -78,17 +114,3 @@ def _from_list(values: list[Any]) -> Expected:
     states = {UNTOUCHED: KEEP, ANY: FREE}
     state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
     return Expected(np.array([0 if v in states else v for v in values], dtype=np.int64), state)
-
-
-def _from_sources(sources: list[Any], cache: Rows, new_rows: Rows, row_bytes: int) -> Expected:
-    place = {(int(block), int(offset)): i for i, (block, offset) in enumerate(cache.live)}
-    words = np.zeros((len(sources), row_bytes), dtype=np.uint8)
-    state = np.zeros(len(sources), dtype=np.uint8)
-    for j, source in enumerate(sources):
-        if source is UNTOUCHED:
-            state[j] = KEEP
-        elif source[0] == "cache":
-            words[j] = cache.content[place[source[1:]]]
-        else:
-            words[j] = new_rows.content[source[1]]
-    return Expected(words, state)

@@ -3,7 +3,7 @@
 from cumae.oracle import Case
 from cumae.properties.reports.drawing import draw
 from cumae.properties.reports.places import place_text
-from cumae.properties.verdict import Failure, Verdict
+from cumae.properties.verdict import Failure, Finding, Verdict
 
 
 def explain(verdict: Verdict) -> str:
@@ -11,30 +11,34 @@ def explain(verdict: Verdict) -> str:
     if verdict.failure is None:
         return summary(verdict)
     failure, finding = verdict.failure, verdict.failure.finding
-    lines = [
-        f"{verdict.target} disagrees with {verdict.operation}: {finding.check}",
-        "",
-        f"  {finding.message}",
-    ]
+    lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", ""]
+    lines += [*told(failure.case, finding), ""]
+    heading = "smallest case found" if failure.found_after else "the case"
+    lines += [f"  {heading} ({_count(failure)}):", draw(failure.case, finding)]
+    held = _held(failure.case)
+    lines += ["", *held] if held else []
+    if failure.file is not None:
+        lines += ["", f"  reproduce: cumae replay {failure.file}"]
+    return "\n".join(lines)
+
+
+def told(case: Case, finding: Finding) -> list[str]:
+    """Return what differs and where, by which rule, and the likely cause."""
+    lines = [f"  {finding.message}"]
     if finding.expected:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
-    place = place_text(failure.case, finding)
+    place = place_text(case, finding)
     if place:
         lines.append(f"    at {place}")
     if finding.total:
         marked = len(finding.wrong)
         rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
         lines.append(f"    {finding.count} of {finding.total} elements differ{rest}")
-    lines.append(f"  rule: {finding.rule}")
+    if finding.rule:
+        lines.append(f"  rule: {finding.rule}")
     if finding.cause:
         lines.append(f"  likely: {finding.cause}")
-    lines.append("")
-    lines += [f"  smallest case found ({_count(failure)}):", draw(failure.case, finding)]
-    held = _held(failure.case)
-    lines += ["", *held] if held else []
-    if failure.file is not None:
-        lines += ["", f"  reproduce: cumae replay {failure.file}"]
-    return "\n".join(lines)
+    return lines
 
 
 def summary(verdict: Verdict) -> str:
@@ -48,7 +52,10 @@ def summary(verdict: Verdict) -> str:
 
 def _count(failure: Failure) -> str:
     requests = len(failure.case.batch.requests)
-    return f"{requests} request{'' if requests == 1 else 's'}, found after {failure.found_after} cases"
+    said = f"{requests} request{'' if requests == 1 else 's'}"
+    if failure.found_after:
+        said += f", found after {failure.found_after} case{'' if failure.found_after == 1 else 's'}"
+    return said
 
 
 def _held(case: Case) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from cumae.oracle import Case, Options
 from cumae.properties.batches.domain import Domain
-from cumae.properties.dialects import Dialect
-from cumae.properties.operations import Operation
+from cumae.properties.dialects import Dialect, NamedOutput
+from cumae.properties.operations import Operation, Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,22 @@ class Binding:
     def name(self) -> str:
         """Module and name of the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    def named_output(self, name: str) -> tuple[NamedOutput | None, Output | None]:
+        """Return an output as the dialect names it, or else as the operation does."""
+        theirs = self.dialect.outputs_of(self.operation.name).get(name)
+        own = next((output for output in self.operation.outputs if output.name == name), None)
+        return theirs, own if theirs is None else None
+
+    def is_rows(self, name: str) -> bool:
+        """Whether an output holds rows of bytes."""
+        theirs, own = self.named_output(name)
+        return (theirs.pieces if theirs else own.pieces if own else None) is not None
+
+    def is_in_place(self, name: str) -> bool:
+        """Whether an output is an input too: it holds something before the call."""
+        theirs, own = self.named_output(name)
+        return (theirs.before if theirs else own.before if own else None) is not None
 
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
@@ -86,7 +102,7 @@ def bind(
         function,
         operation,
         dialect,
-        _reserving(domain or Domain(), dialect),
+        _within(domain or Domain(), dialect),
         tuple(inputs),
         tuple(outputs),
         returned,
@@ -94,8 +110,15 @@ def bind(
     )
 
 
-def _reserving(domain: Domain, dialect: Dialect) -> Domain:
-    return replace(domain, reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks))
+def _within(domain: Domain, dialect: Dialect) -> Domain:
+    formats = tuple(name for name in domain.row_formats if name in dialect.row_formats)
+    if not formats:
+        held = ", ".join(dialect.row_formats)
+        raise ValueError(
+            f"row_formats = {domain.row_formats}, must hold one of dialect {dialect.name}: {held}"
+        )
+    reserved = max(domain.reserved_blocks, dialect.reserved_blocks)
+    return replace(domain, reserved_blocks=reserved, row_formats=formats)
 
 
 def _features(operation: Operation, dialect: Dialect, named: set[str]) -> frozenset[str]:

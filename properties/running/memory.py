@@ -53,7 +53,16 @@ class Buffer:
         if self.after is None:
             assert self.tensor is not None
             return words_of(self.tensor, is_rows=self.is_rows)
-        elements = self._elements(self.after)
+        return self._words(self.after)
+
+    def words_before(self, poison: int) -> Words:
+        """Return the elements before the call; those of a span too large to keep were all ``poison``."""
+        if self.before is None:
+            return poison_words(poison, self.words())
+        return self._words(self.before)
+
+    def _words(self, content: Bytes) -> Words:
+        elements = self._elements(content)
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
             return np.ascontiguousarray(elements).reshape(*self.shape[:-1], row_bytes)
@@ -91,7 +100,7 @@ def hold(name: str, held: Ints | Rows, device: Device) -> Buffer:
     buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
     if isinstance(held, Ints):
         elements.copy_(torch.from_numpy(held.values))
-    elif len(held.live):
+    elif held.content.size:
         content = torch.from_numpy(held.content).view(elements.dtype).to(elements.device)
         columns = (torch.from_numpy(held.live[:, d].copy()) for d in range(held.live.shape[1]))
         elements[tuple(column.to(elements.device) for column in columns)] = content

@@ -14,7 +14,7 @@ from cumae.properties.running.arena import Arena
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import Watch, watching
-from cumae.properties.running.memory import Buffer, Words, hold, poisoned, words_of
+from cumae.properties.running.memory import Buffer, Words, hold, poison_words, poisoned, words_of
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -28,10 +28,12 @@ class KernelRaised(Exception):
 class Observation:
     """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside.
 
-    ``opaque``: returned outputs whose memory was not allocated where it could be poisoned.
+    ``before``: what the memory of the outputs held before the call: poison, but for arguments that are
+    input and output. ``opaque``: returned outputs whose memory could not be poisoned.
     """
 
     outputs: dict[str, Words]
+    before: dict[str, Words]
     damage: tuple[str, ...]
     watch: Watch | None
     poison: int
@@ -103,9 +105,8 @@ class Bench:
 
     def expected(self) -> dict[str, Expected]:
         """Return what the oracle says of each output."""
-        if any(output.axis == "key_row" for output in self.binding.operation.outputs):
-            self.held("cache"), self.held("new_rows")
-        return self.binding.operation.expected(self._inputs, self._held, self.binding.dialect)
+        names = (*self.binding.outputs, *self.binding.returned)
+        return self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
 
     def observe(self, poison: int = POISON, order_seed: int | None = None) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
@@ -116,8 +117,11 @@ class Bench:
                 answer = call.run()
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}
+        before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
         returned = self._returned(answer)
-        words |= {name: words_of(t, is_rows=self._is_rows(name)) for name, t in returned.items()}
+        for name, tensor in returned.items():
+            words[name] = words_of(tensor, is_rows=self.binding.is_rows(name))
+            before[name] = poison_words(poison, words[name])
         opaque = frozenset(name for name, tensor in returned.items() if not allocated.made(tensor))
         written = [(b, b.damage(elements_too=False)) for b in call.outputs]
         changed = [(b, b.damage(elements_too=True)) for b in call.inputs]
@@ -126,7 +130,7 @@ class Bench:
             *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
             *allocated.damage(),
         )
-        return Observation(words, damage, watch, poison, opaque)
+        return Observation(words, before, damage, watch, poison, opaque)
 
     def buffers(self, poison: int) -> tuple[dict[str, Any], list[Buffer], list[Buffer]]:
         """Return host numbers by name, and the buffers of inputs and outputs, not yet placed."""
@@ -140,18 +144,21 @@ class Bench:
                 numbers[name] = held
         return numbers, inputs, [self._output(name, poison) for name in self.binding.outputs]
 
-    def _is_rows(self, name: str) -> bool:
-        return any(o.name == name and o.axis == "key_row" for o in self.binding.operation.outputs)
-
     def _output(self, name: str, poison: int) -> Buffer:
-        theirs = self.binding.dialect.outputs_of(self.binding.operation.name).get(name)
+        theirs, own = self.binding.named_output(name)
+        before = theirs.before if theirs else own.before if own else None
+        if before is not None:
+            held = before(self._inputs)
+            assert isinstance(held, (Ints, Rows))
+            return hold(name, held, self.device)
         if theirs is not None:
-            length = (theirs.length(self._inputs),)
-            return poisoned(name, length, theirs.dtype, (1,), self.device, poison)
-        output = next(o for o in self.binding.operation.outputs if o.name == name)
-        shape = output.shape(self.case)
-        strides = output.strides(self.case) if output.strides else (1,)
-        return poisoned(name, shape, output.dtype(self.case), strides, self.device, poison)
+            width = (theirs.width(self.case),) if theirs.width else ()
+            shape = (theirs.length(self._inputs), *width)
+            return poisoned(name, shape, theirs.dtype, (*width, 1), self.device, poison)
+        assert own is not None
+        shape = own.shape(self.case)
+        strides = own.strides(self.case) if own.strides else (1,)
+        return poisoned(name, shape, own.dtype(self.case), strides, self.device, poison)
 
     def _returned(self, answer: Any) -> dict[str, torch.Tensor]:
         names = self.binding.returned

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 import torch
 
 import cumae.properties.dialects
-from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Request
+from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.batches.seeded import seeded_case
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
-from cumae.properties.dialects import FASTDEPLOY, Held, Ints
+from cumae.properties.dialects import FASTDEPLOY, Held, Ints, Rows
 from cumae.properties.dialects.capture import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
@@ -93,6 +94,28 @@ def test_outputs_are_as_worked_by_hand(operation: str, name: str, dtype: str, va
     answer = inputs.call(OPERATIONS[operation].oracle)
     assert (output.dtype, output.length(inputs)) == (dtype, len(values))
     assert output.expect(answer, inputs) == values
+
+
+def test_latent_rows_are_as_worked_by_hand() -> None:
+    """The fused read of FastDeploy#7727: cached rows of each request, then its new ones."""
+    dims = replace(STEP, options=Options(kv_lora_rank=2, qk_rope_head_dim=1))
+    inputs = Inputs(dims)
+    held = {
+        name: FASTDEPLOY.inputs[name].hold(inputs) for name in ("latent_cache", "compressed_kv", "key_pe")
+    }
+    cache, new, rope = (rows for rows in held.values() if isinstance(rows, Rows))
+    assert (cache.shape, new.shape, rope.shape) == ((10, 1, 4, 3), (6, 2), (6, 1))
+    names = ("full_compressed_kv", "full_k_pe")
+    wanted = OPERATIONS["prefix_interleave"].expected(inputs, held.__getitem__, FASTDEPLOY, names)
+    cached = [(5, 0), (5, 1), (5, 2), (7, 0), (7, 1), (7, 2), (7, 3), (3, 0), (3, 1)]
+    row_of = {(int(b), int(o)): content for (b, _, o), content in zip(cache.live, cache.content, strict=True)}
+    by_hand = [row_of[place] for place in cached]
+    latents = [*by_hand[:3], 0, 1, *by_hand[3:], 2, 3, 4, 5]
+    for name, columns, tokens in (("full_compressed_kv", slice(0, 4), new), ("full_k_pe", slice(4, 6), rope)):
+        rows = [tokens.content[row] if isinstance(row, int) else row[columns] for row in latents]
+        assert FASTDEPLOY.outputs["prefix_interleave", name].length(inputs) == len(rows)
+        assert wanted[name].words.tolist() == [row.tolist() for row in rows]
+        assert not wanted[name].state.any()
 
 
 def layout_of_requests(
@@ -183,12 +206,40 @@ def windows_of_tokens(
             ke[t] = cu_seqlens_k[b] + seq_lens_decoder[b, 0] + t - cu_seqlens_q[b] + 1
 
 
+def keys_of_cache_and_tokens(
+    latent_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    compressed_kv: torch.Tensor,
+    key_pe: torch.Tensor,
+    cu_seqlens_cached_kv: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    kv_lora_rank: int,
+    block_size: int,
+    full_compressed_kv: torch.Tensor,
+    full_k_pe: torch.Tensor,
+) -> None:
+    row = 0
+    cached, new = cu_seqlens_cached_kv.tolist(), cu_seqlens_q.tolist()
+    for b in range(len(cached) - 1):
+        for position in range(cached[b + 1] - cached[b]):
+            block = int(block_tables[b, position // block_size])
+            latent = latent_cache[block, 0, position % block_size]
+            full_compressed_kv[row] = latent[:kv_lora_rank]
+            full_k_pe[row] = latent[kv_lora_rank:]
+            row += 1
+        num_new = new[b + 1] - new[b]
+        full_compressed_kv[row : row + num_new] = compressed_kv[new[b] : new[b + 1]]
+        full_k_pe[row : row + num_new] = key_pe[new[b] : new[b + 1]]
+        row += num_new
+
+
 RIGHT = [
     (layout_of_requests, "sequence_layout"),
     (positions_of_tokens, "position_ids"),
     (positions_and_slots, "slot_mapping"),
     (slots_of_positions, "slot_mapping"),
     (windows_of_tokens, "causal_windows"),
+    (keys_of_cache_and_tokens, "prefix_interleave"),
 ]
 
 
@@ -239,6 +290,32 @@ def keys_of_new_tokens_only(
     """FastDeploy#7727: cached tokens are missing from cu_seqlens_k."""
     nothing = torch.zeros_like(seq_lens_decoder)
     layout_of_requests(seq_lens_this_time, nothing, cu_seqlens_q, cu_seqlens_k, batch_id_per_token)
+
+
+def blocks_of_64(
+    latent_cache: torch.Tensor,
+    block_tables: torch.Tensor,
+    compressed_kv: torch.Tensor,
+    key_pe: torch.Tensor,
+    cu_seqlens_cached_kv: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    kv_lora_rank: int,
+    full_compressed_kv: torch.Tensor,
+    full_k_pe: torch.Tensor,
+) -> None:
+    """FastDeploy#7727 review: the block size is looked up on the wrong object and falls back to 64."""
+    flat = latent_cache.flatten(0, 2)
+    row = 0
+    cached, new = cu_seqlens_cached_kv.tolist(), cu_seqlens_q.tolist()
+    for b in range(len(cached) - 1):
+        for position in range(cached[b + 1] - cached[b]):
+            latent = flat[(int(block_tables[b, position // 64]) * 64 + position % 64) % len(flat)]
+            full_compressed_kv[row], full_k_pe[row] = latent[:kv_lora_rank], latent[kv_lora_rank:]
+            row += 1
+        num_new = new[b + 1] - new[b]
+        full_compressed_kv[row : row + num_new] = compressed_kv[new[b] : new[b + 1]]
+        full_k_pe[row : row + num_new] = key_pe[new[b] : new[b + 1]]
+        row += num_new
 
 
 def key_offsets_as_rows(
@@ -309,8 +386,9 @@ def padding_gets_minus_one(
         (one_token_means_decode, "causal_windows", "agrees"),
         (product_in_32_bits, "slot_mapping", "survives_large_ids"),
         (padding_gets_minus_one, "slot_mapping", "writes_everything"),
+        (blocks_of_64, "prefix_interleave", "agrees"),
     ],
-    ids=["7727 positions", "7727 keys", "7598", "8065", "7367", "padding written"],
+    ids=["7727 positions", "7727 keys", "7598", "8065", "7367", "padding written", "7727 block size"],
 )
 def test_a_bug_that_shipped_is_found(function: Callable[..., Any], operation: str, check: str) -> None:
     failure = verdict_on(function, operation).failure

@@ -345,7 +345,7 @@ def test_the_page_shows_a_report_as_the_code_prints_it(tmp_path: Path) -> None:
     verdict.failure = replace(verdict.failure, finding=replace(verdict.failure.finding, cause=found.cause))
 
     def without_run(report: str) -> str:
-        report = re.sub(r"found after \d+ cases", "found after N cases", report)
+        report = re.sub(r"found after \d+ cases?", "found after N cases", report)
         return re.sub(r"replay \S*/", "replay ", report)
 
     shown = re.search(r"```console\n\$ cumae fuzz [^\n]*\n…\n(.*?)\n…\n```", PAGE.read_text(), re.S)

@@ -70,7 +70,7 @@ def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         search(binding_of(interrupted, "position_ids"), DEVICE, Budget(examples=50), save_to=tmp_path)
     (file,) = tmp_path.glob("*.json")
-    assert load_failure(file).check == "agrees"
+    assert load_failure(file).finding.check == "agrees"
 
 
 def test_a_flaky_kernel_is_still_reported() -> None:
@@ -120,7 +120,12 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) ->
         ({"operation": 3}, r"operation = 3, must be a string"),
         ({"colour": "red"}, r"colour = 'red', must not be there"),
         ({"case": []}, r"case = \[\], must be an object"),
-        ({"check": None}, r"check = None, must be a string"),
+        ({"finding": None}, r"finding = None, must be an object"),
+        (
+            {"finding": {"check": "agrees", "message": "", "rule": 3}},
+            r"finding.rule = 3, must be of type str",
+        ),
+        ({"finding": {"check": "agrees", "message": ""}}, r"finding.rule = None, must be there"),
     ],
 )
 def test_a_malformed_failure_file_is_refused(tmp_path: Path, edit: dict[str, Any], rule: str) -> None:
@@ -204,4 +209,4 @@ def test_a_plain_case_needs_a_target_and_an_operation(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"case.json.operation = None, must be given"):
         load_case(file, "a:b", None, None)
     saved = load_case(file, "a:b", "position_ids", None)
-    assert (saved.case, saved.dialect, saved.check) == (Case(Batch((), 1)), "cumae", "")
+    assert (saved.case, saved.dialect, saved.finding.check) == (Case(Batch((), 1)), "cumae", "")

@@ -1,0 +1,122 @@
+"""Tensors dumped from an engine: the case they are, and which of them are wrong."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import Case, Inputs
+from cumae.oracle.case_json import parse
+from cumae.oracle.rules import require
+from cumae.properties.checks.compare import wrong_values
+from cumae.properties.dialects import DIALECTS, Dialect
+from cumae.properties.dialects.capture import case_from_tensors
+from cumae.properties.dialects.captured import read_ints
+from cumae.properties.operations import OPERATIONS, VALUE, Operation
+from cumae.properties.running.binding import Binding, bind
+from cumae.properties.running.observe import POISON, Observation
+from cumae.properties.verdict import Failure, Verdict
+
+SUFFIXES = (".json", ".npz", ".pt")
+Dump = Mapping[str, Any]
+
+
+def read_dump(file: Path) -> Dump:
+    """Return the tensors and numbers of a file by name: JSON lists, NumPy's npz, or what torch saved.
+
+    Raises ``ValueError`` for another suffix and for a file that is none of these.
+    """
+    require(file.suffix in SUFFIXES, f"{file}: suffix", file.suffix, f"be one of {', '.join(SUFFIXES)}")
+    try:
+        if file.suffix == ".json":
+            content: Any = parse(file.read_bytes(), str(file))
+        elif file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as arrays:
+                content = dict(arrays)
+        else:
+            import torch
+
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{file}: content, must be tensors by name: {why}") from error
+    require(isinstance(content, dict), f"{file}: content", type(content).__name__, "be tensors by name")
+    dump: Dump = content
+    return dump
+
+
+def is_dump(file: Path) -> bool:
+    """Whether a file is named like a dump and is not a case or failure of our own."""
+    if file.suffix in (".npz", ".pt"):
+        return True
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and not {"batch", "case", "trace"} & content.keys()
+
+
+def case_of(dump: Dump, dialect: str) -> Case:
+    """Return the case that a dump describes, its slot buffer as long as the dumped one.
+
+    Raises ``ValueError`` where the tensors are no step of that engine.
+    """
+    require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
+    capture = DIALECTS[dialect].capture
+    parameters = inspect.signature(capture).parameters if capture else {}
+    named = {name for _, name in DIALECTS[dialect].outputs} | DIALECTS[dialect].inputs.keys()
+    for name in dump:
+        known = ", ".join(sorted({*parameters, *named}))
+        require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")
+    case = case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
+    for (_, name), output in DIALECTS[dialect].outputs.items():
+        if name in dump and output.axis == "slot":
+            extra = len(read_ints(name, dump[name])) - case.num_tokens_padded
+            if extra > 0:
+                case = replace(case, layout=replace(case.layout, num_padding_slots=extra))
+    return case
+
+
+def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:
+    """Return a verdict on each operation of which a dump holds outputs, or on the one that is named.
+
+    Integers are compared exactly, elements without a specified value not at all. Raises
+    ``ValueError`` where the tensors are no step, and where none of them is an output.
+    """
+    dump = read_dump(file)
+    case = case_of(dump, dialect)
+    verdicts = []
+    for name, known in OPERATIONS.items():
+        given = [output for output in DIALECTS[dialect].outputs_of(name) if output in dump]
+        if given and operation in (None, name):
+            verdicts.append(_judged(file, case, known, DIALECTS[dialect], {n: dump[n] for n in given}))
+    if not verdicts:
+        outputs = ", ".join(sorted({name for _, name in DIALECTS[dialect].outputs}))
+        what = f"hold an output of {operation or 'an operation'} to judge ({outputs}), or a target be given"
+        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}")
+    return verdicts
+
+
+def _judged(file: Path, case: Case, operation: Operation, dialect: Dialect, dump: Dump) -> Verdict:
+    binding = _binding(operation, dialect, tuple(dump))
+    words = {name: np.array(read_ints(name, dump[name]), dtype=np.int64) for name in dump}
+    inputs = Inputs(case)
+    expected = operation.expected(inputs, lambda name: dialect.inputs[name].hold(inputs), dialect, list(dump))
+    seen = Observation(words, {}, (), None, POISON, frozenset(dump))
+    verdict = Verdict(str(file), operation.name, dialect.name, ("agrees",), cases=1)
+    verdict.comparisons = sum(int((e.state == VALUE).sum()) for e in expected.values())
+    finding = wrong_values("agrees", binding, seen, expected, case)
+    if finding is not None:
+        verdict.failure = Failure(finding, case, found_after=0)
+    return verdict
+
+
+def _binding(operation: Operation, dialect: Dialect, outputs: tuple[str, ...]) -> Binding:
+    def dumped() -> None:
+        """Stands for the engine that wrote the dump."""
+
+    return replace(bind(dumped, operation, dialect), outputs=outputs, returned=())

@@ -1,0 +1,155 @@
+"""Operations, dialects and kinds of kernels of the user's own."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+import cumae
+from cumae.oracle import GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
+from cumae.properties.dialects import CUMAE, VLLM, Ints
+from cumae.properties.dialects.held import ints
+from cumae.properties.running.device import prepare
+from cumae.properties.verdict import Verdict
+
+DEVICE = prepare("auto")
+
+
+class Lens(NamedTuple):
+    lens: list[Any]
+
+
+def lens_after(context_lens: Sequence[int], query_lens: Sequence[int]) -> Lens:
+    """The state an engine adds to in place; idle requests keep theirs."""
+    pairs = zip(context_lens, query_lens, strict=True)
+    return Lens([context + query if query else UNTOUCHED for context, query in pairs])
+
+
+def held_lens(inputs: Inputs) -> Ints:
+    return ints(inputs["context_lens"], "int32", inputs.case.layout.garbage)
+
+
+LENS = cumae.Operation(
+    "lens",
+    lens_after,
+    (
+        cumae.Output(
+            "lens",
+            lambda case: "int32",
+            lambda case: (case.num_requests_padded,),
+            "request",
+            "length before plus tokens of the step",
+            before=held_lens,
+        ),
+    ),
+    rule="a length grows by the tokens of the step",
+)
+
+
+def verdict_on(function: Any, **more: Any) -> Verdict:
+    domain = cumae.Domain(captured=False)
+    return cumae.check(function, LENS, domain=domain, examples=30, save_to=None, **more)
+
+
+def test_an_argument_may_be_input_and_output() -> None:
+    def add(query_lens: torch.Tensor, lens: torch.Tensor) -> None:
+        lens += query_lens.to(lens.dtype)
+
+    verdict = verdict_on(add, checks=("agrees", "writes_everything", "stays_in_bounds", "ignores_garbage"))
+    assert verdict.ok, verdict.failure
+
+
+@pytest.mark.parametrize("fault", ["forgot", "idle"])
+def test_a_wrong_update_in_place_is_seen(fault: str) -> None:
+    def add(query_lens: torch.Tensor, lens: torch.Tensor) -> None:
+        if fault == "idle":
+            lens += torch.where(query_lens > 0, query_lens, 1).to(lens.dtype)
+
+    verdict = verdict_on(add)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "writes_everything"
+    said = "was never written" if fault == "forgot" else "was written and must keep what it held"
+    assert verdict.failure.finding.message.endswith(said)
+
+
+def test_an_extended_dialect_fills_the_new_names() -> None:
+    mine = VLLM.extend(
+        my_lens=lambda case: np.array([[r.query_len, 7] for r in case.batch.requests], dtype=np.int64),
+        my_count=lambda case: len(case.batch.requests),
+    )
+    seen = []
+
+    def starts(my_lens: torch.Tensor, my_count: int, query_start_loc: torch.Tensor) -> None:
+        seen.append((my_lens.dtype, my_count))
+        query_start_loc[0] = 0
+        ends = my_lens.reshape(-1, 2)[:, 0].cumsum(0).int()
+        query_start_loc[1:] = ends[-1] if len(ends) else 0
+        query_start_loc[1 : my_count + 1] = ends
+
+    domain = cumae.Domain(captured=False, min_requests=1)
+    verdict = cumae.check(starts, "sequence_layout", dialect=mine, domain=domain, examples=20, save_to=None)
+    assert verdict.ok, verdict.failure
+    assert seen[0][0] == torch.int64
+    with pytest.raises(ValueError, match="input = 'seq_lens', must be new"):
+        VLLM.extend(seq_lens=lambda case: 0)
+    with pytest.raises(ValueError, match="mine = 'list', must be a number, a string, None or a NumPy array"):
+        cumae.tensors(Case(Batch((), 1)), VLLM.extend(mine=lambda case: [1]), names=["mine"])
+
+
+@torch.library.custom_op("cumae_tests::positions", mutates_args=("out",))
+def positions_op(starts: torch.Tensor, contexts: torch.Tensor, out: torch.Tensor) -> None:
+    out.zero_()
+    for b, context_len in enumerate(contexts.tolist()):
+        start, stop = int(starts[b]), int(starts[b + 1])
+        out[start:stop] = torch.arange(context_len, context_len + stop - start, device=out.device)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_an_operation_of_torch_works_as_a_kernel_does(shift: int) -> None:
+    def launch(
+        query_start_loc: torch.Tensor, num_computed_tokens: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        torch.ops.cumae_tests.positions(query_start_loc, num_computed_tokens + shift, positions)
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=20, save_to=None)
+    assert verdict.ok == (shift == 0)
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="NumPy reads memory of the CPU only")
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_kernel_behind_dlpack_works_as_one_of_triton_does(beyond: int) -> None:
+    def launch(
+        query_start_loc: torch.Tensor, num_computed_tokens: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        starts, contexts = np.from_dlpack(query_start_loc), np.from_dlpack(num_computed_tokens)
+        out = np.from_dlpack(positions)
+        out[:] = 0
+        for b, context_len in enumerate(contexts):
+            out[starts[b] : starts[b + 1]] = range(context_len, context_len + starts[b + 1] - starts[b])
+        if beyond and len(out):
+            np.lib.stride_tricks.as_strided(out, (len(out) + 1,))[-1] = 0
+
+    verdict = cumae.check(launch, "position_ids", dialect="vllm", examples=20, save_to=None)
+    assert verdict.ok == (beyond == 0)
+    if verdict.failure is not None:
+        assert verdict.failure.finding.check == "stays_in_bounds"
+
+
+def test_a_case_is_given_as_tensors() -> None:
+    case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 2, (3,))), 4))
+    found = cumae.tensors(case, "vllm", DEVICE)
+    assert set(found) == set(VLLM.inputs)
+    assert found["block_table"].tolist() == [[5], [3]]
+    assert (found["seq_lens"].device.type, found["seq_lens_cpu"].device.type) == (DEVICE, "cpu")
+    assert found["block_size"] == 4
+    with pytest.raises(ValueError, match="names = 'colour', must be among"):
+        cumae.tensors(case, CUMAE, names=["colour"])
+    assert GARBAGE not in found["block_table"].tolist()
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    for name in cumae.__all__:
+        assert getattr(cumae, name) is not None
