@@ -61,7 +61,7 @@ def is_dump(file: Path) -> bool:
 
 
 def case_of(dump: Dump, dialect: str) -> Case:
-    """Return the case that a dump describes, its slot buffer as long as the dumped one.
+    """Return the case that a dump describes.
 
     Raises ``ValueError`` where the tensors are no step of that engine.
     """
@@ -72,13 +72,14 @@ def case_of(dump: Dump, dialect: str) -> Case:
     for name in dump:
         known = ", ".join(sorted({*parameters, *named}))
         require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")
-    case = case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
-    for (_, name), output in DIALECTS[dialect].outputs.items():
-        if name in dump and output.axis == "slot":
-            extra = len(read_ints(name, dump[name])) - case.num_tokens_padded
-            if extra > 0:
-                case = replace(case, layout=replace(case.layout, num_padding_slots=extra))
-    return case
+    return case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
+
+
+def _with_slots(case: Case, dump: Dump, dialect: Dialect) -> Case:
+    """Return the case with a slot buffer as long as the dumped one."""
+    slots = [name for (_, name), output in dialect.outputs.items() if output.axis == "slot" and name in dump]
+    extra = max((len(read_ints(name, dump[name])) - case.num_tokens_padded for name in slots), default=0)
+    return replace(case, layout=replace(case.layout, num_padding_slots=max(extra, 0)))
 
 
 def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:
@@ -88,7 +89,7 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
     ``ValueError`` where the tensors are no step, and where none of them is an output.
     """
     dump = read_dump(file)
-    case = case_of(dump, dialect)
+    case = _with_slots(case_of(dump, dialect), dump, DIALECTS[dialect])
     verdicts = []
     for name, known in OPERATIONS.items():
         given = [output for output in DIALECTS[dialect].outputs_of(name) if output in dump]
