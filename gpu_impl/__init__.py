@@ -6,23 +6,33 @@ from cumae.gpu_impl.causal_windows import (
     write_causal_windows,
     write_packed_causal_windows,
 )
+from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
+from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
 from cumae.gpu_impl.position_ids import position_ids, write_position_ids
 from cumae.gpu_impl.prefix_interleave import prefix_interleave, write_prefix_interleave
 from cumae.gpu_impl.sequence_layout import SequenceLayout, sequence_layout, write_sequence_layout
 from cumae.gpu_impl.slot_mapping import slot_mapping, write_slot_mapping
+from cumae.gpu_impl.sparse_schedule import SparseSchedule, sparse_schedule, write_sparse_schedule
 
 __all__ = [
+    "CachedSchedule",
     "CausalWindows",
+    "KeyIndices",
+    "MetadataCache",
+    "PersistentBuffers",
     "SequenceLayout",
+    "SparseSchedule",
     "causal_windows",
     "position_ids",
     "prefix_interleave",
     "sequence_layout",
     "slot_mapping",
+    "sparse_schedule",
     "write_causal_windows",
     "write_packed_causal_windows",
     "write_position_ids",
     "write_prefix_interleave",
     "write_sequence_layout",
     "write_slot_mapping",
+    "write_sparse_schedule",
 ]

@@ -22,6 +22,8 @@ WIDE = {"context_lens", "query_lens", "position_ids", "block_table", "row_index"
 MASKS = {"is_prefill"}
 POINTERS = WIDE | MASKS
 POINTERS |= {"cu_seqlens_q", "cu_seqlens_k", "token_to_request", "max_seqlen_q", "max_seqlen_k", "ks", "ke"}
+POINTERS |= {"work_indptr", "work_token", "work_start", "work_stop", "num_splits", "sums"}
+POINTERS |= {"topk_indices", "live_requests", "kv_indptr", "kv_indices"}
 BYTES = {"cache", "new_rows", "keys"}
 
 
@@ -36,6 +38,9 @@ def kernels() -> list[tuple[Any, dict[str, Any]]]:
             "slot_mapping",
             "causal_windows",
             "prefix_interleave",
+            "key_counts",
+            "sparse_schedule",
+            "persistent_buffers",
         )
     }
     sums, interleave = modules["running_sums"], modules["prefix_interleave"]
@@ -59,6 +64,19 @@ def kernels() -> list[tuple[Any, dict[str, Any]]]:
         found.append(
             (interleave._copy_rows, flags | {"ROWS": interleave.ROWS, "COLUMNS": interleave.COLUMNS})
         )
+    counts, schedule, buffers = (
+        modules[name] for name in ("key_counts", "sparse_schedule", "persistent_buffers")
+    )
+    found += [
+        (counts._scan_counts, {"TILE": 1024}),
+        (counts._carry_over_scans, {"TILE": 1024, "CHUNK": 1024}),
+        (counts._carry_into_scans, {"TILE": 1024}),
+        (schedule._write_counts, {"TILE": 1024}),
+        (buffers._write_keys, {"ROWS": 1, "COLUMNS": 2048, "FILL": 4096}),
+    ]
+    for only, rows in ((True, 1024), (False, 8)):
+        flags = {"IS_ONLY_TILE": only, "TILE": 1024, "ROWS": rows, "COLUMNS": 1024 // rows, "WORKERS": 1024}
+        found.append((schedule._write_items, flags))
     return found
 
 

@@ -1,0 +1,127 @@
+"""A sparse schedule kept between steps and rebuilt only when what it depends on changes."""
+
+from typing import NamedTuple
+
+import torch
+
+from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
+from cumae.gpu_impl.key_counts import check_tokens
+from cumae.gpu_impl.sparse_schedule import max_splits_of, write_sparse_schedule
+
+
+class CachedSchedule(NamedTuple):
+    """Views of the cache's buffers as in `SparseSchedule`; rebuilt is 1 if this step wrote them, else 0."""
+
+    work_indptr: torch.Tensor
+    work_token: torch.Tensor
+    work_start: torch.Tensor
+    work_stop: torch.Tensor
+    num_splits: torch.Tensor
+    rebuilt: int
+
+
+class MetadataCache:
+    """The sparse schedule of each step, at addresses that never change.
+
+    max_num_tokens is the largest T, topk, split_size and num_workers are those of `sparse_schedule`.
+    num_rebuilds counts the steps that rebuilt.
+
+    A step rebuilds iff its key differs from that of the step before: topk, split_size, num_workers, T and,
+    for each request with query_len > 0 in order, (query_len, min(context_len, topk - 1)). Equal keys imply
+    equal schedules: the schedule is a function of split_size, num_workers and the kv_len of each of the T
+    rows. The query_lens in order say which row is which token of which request of the key, and leave the rest
+    to padding, where kv_len is 0; a request without tokens has no row. With c = min(context_len, topk - 1),
+    min(context_len + i + 1, topk) equals min(c + i + 1, topk): if context_len <= topk - 1 they are the same
+    expression, otherwise both are topk for each i >= 0. Nothing shorter will do: the key of vllm#42982, the
+    sums and maxima of lengths, holds at context 0 and 1 of a prompt of two tokens, where topk 2 gives
+    kv_lens 1, 2 and then 2, 2.
+
+    A capture builds always, so that its replays do: they cannot ask. Since a replay rewrites the buffers
+    behind the host's back, from the first capture on no step hits.
+
+    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 2, 2]), torch.tensor([0, 1, 1, 3])
+    >>> query_lens = torch.tensor([1, 0, 2], device="cpu")
+    >>> cache = MetadataCache(8, 4, 2, 3, token_to_request.device)
+    >>> for lens in ([6, 9, 0], [7, 9, 0], [7, 9, 1]):
+    ...     host, here = torch.tensor(lens, device="cpu"), torch.tensor(lens)
+    ...     schedule = cache(host, query_lens, token_to_request, cu_seqlens_q, here)
+    ...     print(schedule.rebuilt, schedule.num_splits.tolist(), schedule.work_stop.tolist())
+    1 [2, 1, 1] [2, 4, 1, 2, 0, 0]
+    0 [2, 1, 1] [2, 4, 1, 2, 0, 0]
+    1 [2, 1, 2] [2, 4, 2, 2, 3, 0]
+    >>> cache.num_rebuilds
+    2
+    """
+
+    def __init__(
+        self,
+        max_num_tokens: int,
+        topk: int,
+        split_size: int,
+        num_workers: int,
+        device: torch.device | str,
+    ) -> None:
+        check_int("max_num_tokens", max_num_tokens, 0)
+        self._max_splits = max_splits_of(topk, split_size, num_workers, max_num_tokens)
+        self._max_num_tokens = max_num_tokens
+        self._options = (topk, split_size, num_workers)
+        capacity = max_num_tokens * self._max_splits
+        sizes = (num_workers + 1, capacity, capacity, capacity, max_num_tokens)
+        self._buffers = tuple(torch.empty(size, dtype=torch.int32, device=device) for size in sizes)
+        self._key: torch.Tensor | None = None
+        self._was_captured = False
+        self.num_rebuilds = 0
+
+    def __call__(
+        self,
+        context_lens_cpu: torch.Tensor | None,
+        query_lens_cpu: torch.Tensor | None,
+        token_to_request: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        context_lens: torch.Tensor,
+    ) -> CachedSchedule:
+        """Return the schedule of this step, as `sparse_schedule` would, at the addresses of every step.
+
+        context_lens_cpu, query_lens_cpu [R] int32 or int64, in tokens: host copies, 0 for padding requests;
+        they are read now and not kept. None for either misses and leaves nothing to hit. The others are as in
+        `sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises nor
+        allocates on the device.
+        Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
+        in number, and for too many tokens, before anything is written.
+        """
+        indptr, token, start, stop, splits = self._buffers
+        check_tokens(token_to_request, cu_seqlens_q, context_lens, indptr.device)
+        num_tokens = token_to_request.numel()
+        check_int("token_to_request.numel()", num_tokens, 0, self._max_num_tokens)
+        for name, lens in (("context_lens_cpu", context_lens_cpu), ("query_lens_cpu", query_lens_cpu)):
+            if lens is None:
+                continue
+            check_tensor(name, lens, INDEX_DTYPES, (context_lens.numel(),), contiguous=False)
+            if lens.device.type != "cpu":
+                raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read without waiting")
+        capacity = num_tokens * self._max_splits
+        views = (indptr, token[:capacity], start[:capacity], stop[:capacity], splits[:num_tokens])
+        if indptr.is_cuda and torch.cuda.is_current_stream_capturing():
+            self._was_captured = True
+        key = None
+        if context_lens_cpu is not None and query_lens_cpu is not None and not self._was_captured:
+            key = self._key_of(num_tokens, context_lens_cpu, query_lens_cpu)
+            if self._key is not None and torch.equal(key, self._key):
+                return CachedSchedule(*views, rebuilt=0)
+        # Forgotten first: a launch that fails may leave half a schedule.
+        self._key = None
+        write_sparse_schedule(token_to_request, cu_seqlens_q, context_lens, *self._options, *views)
+        self._key = key
+        self.num_rebuilds += 1
+        return CachedSchedule(*views, rebuilt=1)
+
+    def _key_of(self, num_tokens: int, context_lens: torch.Tensor, query_lens: torch.Tensor) -> torch.Tensor:
+        """Return the key as host int64: the numbers, then all query_lens, then all clamped context_lens."""
+        topk = self._options[0]
+        is_live = query_lens > 0
+        parts = (
+            torch.tensor((*self._options, num_tokens), dtype=torch.int64, device="cpu"),
+            query_lens[is_live].to(torch.int64),
+            context_lens[is_live].to(torch.int64).clamp(max=topk - 1),
+        )
+        return torch.cat(parts)
