@@ -8,11 +8,14 @@ from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.inputs import INPUTS, Inputs
 from cumae.oracle.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
 from cumae.oracle.marks import ANY, GARBAGE, UNTOUCHED, Mark
+from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
 from cumae.oracle.options import ROW_FORMATS, KeyScope, Options, RowFormat
+from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
+from cumae.oracle.sparse_schedule import SparseSchedule, kv_lens_of, schedule_faults, sparse_schedule
 
 __all__ = [
     "ANY",
@@ -30,21 +33,31 @@ __all__ = [
     "KeyScope",
     "Layout",
     "Mark",
+    "MetadataCache",
     "Options",
+    "PersistentBuffers",
     "Phase",
     "PositionIds",
     "PrefixInterleave",
     "Request",
     "RowFormat",
+    "ScheduleKey",
     "SequenceLayout",
     "SlotMapping",
+    "SparseSchedule",
     "causal_windows",
     "from_json",
+    "kv_lens_of",
     "local_len",
+    "metadata_cache",
     "owns",
+    "persistent_buffers",
     "position_ids",
     "prefix_interleave",
+    "schedule_faults",
+    "schedule_key",
     "sequence_layout",
     "slot_mapping",
+    "sparse_schedule",
     "to_json",
 ]

@@ -78,6 +78,16 @@ class Case:
         return self.num_tokens_padded + self.layout.num_padding_slots
 
     @property
+    def max_num_tokens(self) -> int:
+        """Rows of buffers that outlive the step."""
+        return self.num_tokens_padded + self.layout.num_spare_tokens
+
+    @property
+    def max_work_items(self) -> int:
+        """Entries of the lists of work items: as many as a step of so many rows can need."""
+        return self.num_tokens_padded * -(-self.options.topk // self.options.split_size)
+
+    @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests

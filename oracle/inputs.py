@@ -6,16 +6,22 @@ argument of a kernel in the dialect ``cumae``. Entries nobody may read are ``GAR
 
 import inspect
 from collections.abc import Callable
+from math import gcd
 from typing import Any
 
 from cumae.oracle.case import Case
 from cumae.oracle.marks import GARBAGE
 from cumae.oracle.position_ids import position_ids
+from cumae.oracle.rules import require
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
+from cumae.oracle.sparse_schedule import kv_lens_of
 
 
 class Inputs:
     """The named inputs of one case, each computed once, when it is asked for.
+
+    ``previous``: the step before, of the same engine; what is named ``previous_…`` is 0 or None without.
+    Raises ``ValueError`` where ``previous`` has another ``topk``, ``split_size`` or ``num_workers``.
 
     >>> from cumae.oracle import Batch, Request
     >>> case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 0), Request(0, 2, (3,))), 4))
@@ -23,8 +29,13 @@ class Inputs:
     ([0, 1, 1, 3], [[5], [GARBAGE], [3]])
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, previous: Case | None = None) -> None:
         self.case = case
+        self.previous = previous
+        if previous is not None:
+            for name in ("topk", "split_size", "num_workers"):
+                have, need = getattr(previous.options, name), getattr(case.options, name)
+                require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
         self._known: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -103,6 +114,47 @@ def _kernel_blocks(entry: Any, parts: int) -> list[Any]:
     return [entry * parts + part for part in range(parts)]
 
 
+def _topk_indices(inputs: Inputs) -> list[list[Any]]:
+    """Return the selected positions of each token, the newest among them, and what follows them."""
+    case, topk = inputs.case, inputs.case.options.topk
+    kv_lens = kv_lens_of(inputs["context_lens"], inputs["query_lens"], case.num_tokens_padded, topk)
+    positions = inputs["position_ids"]
+    return [
+        _selection(row, positions[row], kv_len) + [GARBAGE] * (topk - kv_len) if kv_len else [GARBAGE] * topk
+        for row, kv_len in enumerate(kv_lens)
+    ]
+
+
+def _selection(row: int, position: int, count: int) -> list[int]:
+    """Return ``count`` of the positions up to ``position``, itself among them, scattered and out of order."""
+    size = position + 1
+    step = 1 + (size * 5 // 8 + row) % size
+    while gcd(step, size) > 1:
+        step += 1
+    selected = [(position - j * step) % size for j in range(count)]
+    newest = row % count
+    selected = selected[count - newest :] + selected[: count - newest]
+    return selected[::-1] if selected == sorted(selected) else selected
+
+
+def _previous(inputs: Inputs) -> Case | None:
+    """Return the step before, if the host knew its lengths."""
+    previous = inputs.previous
+    return previous if previous is not None and previous.layout.host_lens else None
+
+
+def _previous_lens(name: str) -> Callable[[Inputs], list[int] | None]:
+    def lens(inputs: Inputs) -> list[int] | None:
+        previous = _previous(inputs)
+        return None if previous is None else Inputs(previous)[name]
+
+    return lens
+
+
+def _on_host(name: str) -> Callable[[Inputs], list[int] | None]:
+    return lambda inputs: inputs[name] if inputs.case.layout.host_lens else None
+
+
 def _live_count(phase: str) -> Callable[[Inputs], int]:
     return lambda inputs: sum(r.query_len for r in inputs.case.batch.requests if r.phase == phase)
 
@@ -138,4 +190,15 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "key_scope": lambda inputs: inputs.case.options.key_scope,
     "token_padding": lambda inputs: inputs.case.options.token_padding,
     "dummy_request": lambda inputs: inputs.case.options.dummy_request,
+    "topk": lambda inputs: inputs.case.options.topk,
+    "split_size": lambda inputs: inputs.case.options.split_size,
+    "num_workers": lambda inputs: inputs.case.options.num_workers,
+    "topk_indices": _topk_indices,
+    "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
+    "host_lens": lambda inputs: inputs.case.layout.host_lens,
+    "context_lens_cpu": _on_host("context_lens"),
+    "query_lens_cpu": _on_host("query_lens"),
+    "previous_context_lens": _previous_lens("context_lens"),
+    "previous_query_lens": _previous_lens("query_lens"),
+    "previous_num_tokens_padded": lambda inputs: inputs.previous.num_tokens_padded if inputs.previous else 0,
 }

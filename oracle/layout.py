@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cumae.oracle.rules import require, require_choice, require_int
+from cumae.oracle.rules import require, require_bool, require_choice, require_int
 
 GarbageKind = Literal["minus_one", "zero", "plausible", "huge"]
 GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "huge")
@@ -23,12 +23,13 @@ class Layout:
 
     ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.
     ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to nobody.
-    ``num_spare_blocks``: blocks of the cache beyond the largest id.
+    ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of buffers
+    that outlive the step beyond the padded tokens.
 
     ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table,
     of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one
     table column to the next. ``garbage``: what stands where nobody may look. ``index_dtype``: width
-    of lengths, rows and ids.
+    of lengths, rows and ids. ``host_lens``: whether the host knows the lengths of the step.
     """
 
     num_padding_tokens: int = 0
@@ -45,6 +46,8 @@ class Layout:
     key_row_gap: int = 0
     garbage: GarbageKind = "minus_one"
     index_dtype: IndexDtype = "int32"
+    num_spare_tokens: int = 0
+    host_lens: bool = True
 
     def __post_init__(self) -> None:
         for name in (
@@ -54,6 +57,7 @@ class Layout:
             "num_spare_rows",
             "num_spare_columns",
             "num_spare_blocks",
+            "num_spare_tokens",
         ):
             require_int(name, getattr(self, name), 0, MOST_ROWS)
         for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):
@@ -62,6 +66,7 @@ class Layout:
         require_int("table_column_step", self.table_column_step, 1, 1024)
         require_choice("garbage", self.garbage, GARBAGE_KINDS)
         require_choice("index_dtype", self.index_dtype, ("int32", "int64"))
+        require_bool("host_lens", self.host_lens)
         if self.row_index is None:
             return
         is_list = isinstance(self.row_index, Sequence) and not isinstance(self.row_index, str)

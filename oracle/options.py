@@ -23,7 +23,9 @@ class Options:
     keys the key buffer holds. ``token_padding``: what padding rows of the token map hold.
     ``dummy_request``: the last padded request takes the padding tokens. ``row_format``,
     ``kv_lora_rank``, ``qk_rope_head_dim``: the latent rows of prefix_interleave (``fp8`` rows are
-    656 opaque bytes: 512 fp8, 4 fp32 scales, 64 bf16).
+    656 opaque bytes: 512 fp8, 4 fp32 scales, 64 bf16). ``topk``: most keys a token attends to in sparse
+    attention; ``split_size``: of these, keys in one work item; ``num_workers``: over which the items are
+    dealt out.
     """
 
     rank: int = 0
@@ -37,6 +39,9 @@ class Options:
     row_format: RowFormat = "bf16"
     kv_lora_rank: int = 512
     qk_rope_head_dim: int = 64
+    topk: int = 2
+    split_size: int = 1
+    num_workers: int = 1
 
     def __post_init__(self) -> None:
         require_int("rank", self.rank, 0)
@@ -51,6 +56,9 @@ class Options:
         require_choice("row_format", self.row_format, ROW_FORMATS)
         require_int("kv_lora_rank", self.kv_lora_rank, 1, 2**16)
         require_int("qk_rope_head_dim", self.qk_rope_head_dim, 0, 2**16)
+        require_int("topk", self.topk, 1, 2**16)
+        require_int("split_size", self.split_size, 1, 2**16)
+        require_int("num_workers", self.num_workers, 1, 2**16)
         both = self.compress_ratio > 1 and self.window > 0
         require(not both, "window", self.window, "be 0 when compress_ratio > 1")
 

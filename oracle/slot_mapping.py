@@ -46,12 +46,13 @@ def slot_mapping(
         for position in range(context_len + query_len):
             mine = owns(position, world, rank, interleave)
             if position >= context_len:
-                slots.append(_slot(block_ids, num_owned, kernel_block_size) if mine else -1)
+                slots.append(slot_of(block_ids, num_owned, kernel_block_size) if mine else -1)
             num_owned += mine
     return SlotMapping(slots + [-1] * (num_slots - len(slots)))
 
 
-def _slot(block_ids: Sequence[int], index: int, block_size: int) -> int:
+def slot_of(block_ids: Sequence[int], index: int, block_size: int) -> int:
+    """Return the slot of the ``index``-th token in these blocks, -1 where there is no block."""
     column, offset = divmod(index, block_size)
     if column >= len(block_ids) or block_ids[column] < 0:
         return -1

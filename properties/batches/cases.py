@@ -4,9 +4,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
-from cumae.oracle.options import ROW_FORMATS
 from cumae.properties.batches.choices import Choices
-from cumae.properties.batches.domain import Domain
+from cumae.properties.batches.domain import DEFAULT_DIMS, LATENT_DIMS, Domain
 from cumae.properties.batches.requests import (
     REQUEST_COUNTS,
     Work,
@@ -19,21 +18,29 @@ FEATURES = frozenset(
     (
         "compress_ratio",
         "dummy_request",
+        "host_lens",
         "interleave",
         "kernel_block_size",
         "key_scope",
         "key_slack",
         "missing_blocks",
         "num_padding_slots",
+        "num_spare_tokens",
+        "num_workers",
         "rank",
         "row_format",
         "row_index",
+        "split_size",
         "token_padding",
+        "topk",
         "window",
         "world",
     )
 )
-LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
+TOPKS = (2, 1, 3, 8, 64, 2048)
+SPLIT_SIZES = (1, 2, 3, 4, 64, 256)
+WORKERS = (1, 2, 3, 7, 132)
+MOST_SELECTED = 2**14
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEATURES) -> Case:
@@ -45,7 +52,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
     requests = give_blocks(choices, works, block_size * world, missing=missing, reserved=reserved)
     batch = Batch(requests, block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    return Case(batch, layout, _draw_options(choices, batch, layout, features))
+    return Case(batch, layout, _draw_options(choices, domain, batch, layout, features))
 
 
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
@@ -88,6 +95,8 @@ def draw_layout(
         key_row_gap=choices.pick((0, 1, 8)) if strided else 0,
         garbage=choices.pick(("minus_one", "zero", "plausible", "huge")),
         index_dtype=choices.pick(domain.index_dtypes),
+        num_spare_tokens=choices.pick((0, 0, 1, 5, 40)) if "num_spare_tokens" in features else 0,
+        host_lens=not choices.chance(15) if "host_lens" in features else True,
     )
 
 
@@ -109,7 +118,9 @@ def _draw_rows(choices: Choices, count: int) -> tuple[int, ...] | None:
     return tuple(rows)
 
 
-def _draw_options(choices: Choices, batch: Batch, layout: Layout, features: Collection[str]) -> Options:
+def _draw_options(
+    choices: Choices, domain: Domain, batch: Batch, layout: Layout, features: Collection[str]
+) -> Options:
     size = batch.block_size
     divisors = [d for d in range(1, size + 1) if size % d == 0]
     keys = choices.pick(("plain", "compressed", "window"))
@@ -118,10 +129,11 @@ def _draw_options(choices: Choices, batch: Batch, layout: Layout, features: Coll
     dummy = "dummy_request" in features and (
         layout.num_padding_requests > 0 or layout.num_padding_tokens == 0
     )
-    rank, nope = (512, 64)
-    row_format = choices.pick(ROW_FORMATS) if "row_format" in features else "bf16"
+    rank, rope = DEFAULT_DIMS
+    row_format = choices.pick(domain.row_formats) if "row_format" in features else "bf16"
     if "row_format" in features:
-        rank, nope = choices.pick(LATENT_DIMS[:-1]) if not choices.chance(5) else LATENT_DIMS[-1]
+        dims = sorted(domain.latent_dims or LATENT_DIMS)
+        rank, rope = choices.pick(dims[:-1] or dims) if not choices.chance(5) else dims[-1]
     return Options(
         rank=choices.integer(0, batch.world - 1) if "rank" in features else 0,
         interleave=choices.pick(divisors) if "interleave" in features and batch.world > 1 else 1,
@@ -133,8 +145,18 @@ def _draw_options(choices: Choices, batch: Batch, layout: Layout, features: Coll
         dummy_request=dummy and choices.chance(30),
         row_format=row_format,
         kv_lora_rank=rank,
-        qk_rope_head_dim=nope,
+        qk_rope_head_dim=rope,
+        topk=_draw_topk(choices, batch, layout) if "topk" in features else 2,
+        split_size=choices.pick(SPLIT_SIZES) if "split_size" in features else 1,
+        num_workers=choices.pick(WORKERS) if "num_workers" in features else 1,
     )
+
+
+def _draw_topk(choices: Choices, batch: Batch, layout: Layout) -> int:
+    """Return the keys that a token selects at most: many only where the rows are few."""
+    num_rows = batch.num_tokens + layout.num_padding_tokens + layout.num_spare_tokens
+    fits = [topk for topk in TOPKS[3:] if num_rows * topk <= MOST_SELECTED]
+    return choices.pick((*TOPKS[:3], *fits))
 
 
 def draw_large_case(
@@ -156,7 +178,7 @@ def draw_large_case(
     batch = Batch(requests, block_size)
     layout = draw_layout(choices, domain, batch, features)
     neutral_world = set(features) - {"world", "rank", "interleave"}
-    return Case(batch, layout, _draw_options(choices, batch, layout, neutral_world))
+    return Case(batch, layout, _draw_options(choices, domain, batch, layout, neutral_world))
 
 
 def permuted(case: Case, order: list[int]) -> Case:

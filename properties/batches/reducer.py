@@ -16,6 +16,8 @@ def size_of(case: Case) -> tuple[int, ...]:
     ids = [i for r in requests for i in r.block_ids]
     tokens = sum(r.seq_len for r in requests)
     padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
+    options = case.options
+    selected = options.topk + options.split_size + options.num_workers + case.layout.num_spare_tokens
     return (
         len(requests),
         tokens + padding,
@@ -24,6 +26,7 @@ def size_of(case: Case) -> tuple[int, ...]:
         case.batch.block_size,
         sum(r.query_len for r in requests),
         sum(ids),
+        selected,
     )
 
 
@@ -116,8 +119,9 @@ def _neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
                 case, layout=replace(case.layout, **{name: simpler})
             )
     for name in (f.name for f in fields(Options)):
-        default = getattr(Options(), name)
-        for simpler in (default, 1, 2):
+        value, default = getattr(case.options, name), getattr(Options(), name)
+        smaller = (value // 2, value - 1) if type(value) is int else ()
+        for simpler in (default, 1, 2, *smaller):
             yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
                 case, options=replace(case.options, **{name: simpler})
             )

@@ -28,6 +28,21 @@ def _has(phase: str, holds: Callable[[Request], bool]) -> Callable[[Case], bool]
     return lambda case: any(r.phase == phase and holds(r) for r in _requests(case))
 
 
+def _computing(case: Case) -> list[Request]:
+    return [r for r in _requests(case) if r.query_len > 0]
+
+
+def _items(case: Case) -> int:
+    """Return how many work items the sparse schedule of the case has."""
+    topk, size = case.options.topk, case.options.split_size
+    lens = (min(r.context_len + i + 1, topk) for r in _requests(case) for i in range(r.query_len))
+    return sum(-(-kv_len // size) for kv_len in lens)
+
+
+def _rest(case: Case) -> int:
+    return case.options.topk % case.options.split_size
+
+
 def _scattered(ids: Sequence[int]) -> bool:
     return list(ids) != list(range(len(ids)))
 
@@ -107,6 +122,21 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "window shorter than a context": lambda c: 0 < c.options.window < max(_lengths(c), default=0),
     "keys of prefills only": lambda c: c.options.key_scope == "prefill",
     "dummy request": lambda c: c.options.dummy_request and c.layout.num_padding_tokens > 0,
+    "fewer keys than topk": lambda c: any(r.context_len + 1 < c.options.topk for r in _computing(c)),
+    "keys reach topk in the chunk": lambda c: any(
+        r.context_len + 1 < c.options.topk < r.seq_len for r in _computing(c)
+    ),
+    "context beyond topk": lambda c: any(r.context_len >= c.options.topk for r in _computing(c)),
+    "topk of one": lambda c: c.options.topk == 1,
+    "topk of thousands": lambda c: c.options.topk > 1000 and c.batch.num_tokens > 0,
+    "topk a multiple of split_size": lambda c: c.options.topk > c.options.split_size > 1 and not _rest(c),
+    "topk no multiple of split_size": lambda c: c.options.topk > c.options.split_size and _rest(c) > 0,
+    "split_size beyond topk": lambda c: c.options.split_size > c.options.topk,
+    "more workers than items": lambda c: c.options.num_workers > 1 and c.options.num_workers > _items(c) > 0,
+    "items dealt unevenly": lambda c: c.options.num_workers > 1 and _items(c) % c.options.num_workers > 0,
+    "no work items": lambda c: c.batch.num_tokens == 0,
+    "lengths unknown to the host": lambda c: not c.layout.host_lens,
+    "buffers longer than tokens": lambda c: c.layout.num_spare_tokens > 0,
     "rows of fp8": lambda c: c.options.row_format == "fp8",
     "rows of fp16": lambda c: c.options.row_format == "fp16",
     "rows of fp32": lambda c: c.options.row_format == "fp32",

@@ -7,6 +7,7 @@ from cumae import oracle
 from cumae.oracle import Case
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
+from cumae.properties.dialects import Piece
 from cumae.properties.dialects.cumae import row_dtype
 from cumae.properties.operations.operation import Operation, Output
 
@@ -33,6 +34,10 @@ def _one(case: Case) -> tuple[int, ...]:
     return (1,)
 
 
+def _work_items(case: Case) -> tuple[int, ...]:
+    return (case.max_work_items,)
+
+
 def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
@@ -49,12 +54,14 @@ def _large_slots(case: Case) -> Iterator[Case]:
 
 
 def _large_rows(case: Case) -> Iterator[Case]:
-    """Yield block ids, and rows of keys, whose offset in the tensor passes 2^31 elements."""
-    _, width = row_dtype(case)
-    gap = max(case.layout.cache_row_gap, 4096 - width)
-    stride = case.batch.block_size * (width + gap)
-    moved = renamed(case, _SPAN // stride + 1)
-    yield replace(moved, layout=replace(case.layout, cache_row_gap=gap))
+    """Yield block ids, and rows of keys, whose offset in the tensor passes 2^31 elements.
+
+    Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
+    """
+    if row_dtype(case)[1] < 64:
+        case = replace(case, options=replace(case.options, kv_lora_rank=512, qk_rope_head_dim=64))
+    stride = case.batch.block_size * row_dtype(case)[1]
+    yield renamed(case, _SPAN // stride + 1)
     layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
     num_rows = max(case.num_keys, case.batch.num_tokens)
     if num_rows > 1:
@@ -140,6 +147,7 @@ PREFIX_INTERLEAVE = Operation(
             "key_row",
             "row cu_seqlens_k[b] + p is the cached row of position p, or the new row behind the context",
             lambda case: (row_dtype(case)[1] + case.layout.key_row_gap, 1),
+            {"cache": Piece("cache"), "new": Piece("new_rows")},
         ),
     ),
     frozenset({"key_scope", "key_slack", "row_format"}),
@@ -147,7 +155,86 @@ PREFIX_INTERLEAVE = Operation(
     ("cumae.gpu_impl:write_prefix_interleave",),
     _large_rows,
 )
+_SCHEDULE = (
+    Output(
+        "work_indptr",
+        _int32,
+        lambda case: (case.options.num_workers + 1,),
+        "worker_start",
+        "worker w begins at w * (n // W) + min(w, n % W) of n items over W workers",
+    ),
+    Output(
+        "work_token", _int32, _work_items, "work_item", "the row whose keys the item holds, -1 for no item"
+    ),
+    Output(
+        "work_start", _int32, _work_items, "work_item", "the first key of the item, counted within its row"
+    ),
+    Output(
+        "work_stop",
+        _int32,
+        _work_items,
+        "work_item",
+        "one past the last key, min(start + split_size, kv_len)",
+    ),
+    Output("num_splits", _int32, _tokens, "token", "ceil(kv_len / split_size), 0 on padding"),
+)
+SPARSE_SCHEDULE = Operation(
+    "sparse_schedule",
+    oracle.sparse_schedule,
+    _SCHEDULE,
+    frozenset({"topk", "split_size", "num_workers"}),
+    "a token attends to kv_len = min(position + 1, topk) keys, cut in splits, which workers get in order",
+    ("cumae.gpu_impl:write_sparse_schedule",),
+)
+METADATA_CACHE = Operation(
+    "metadata_cache",
+    oracle.metadata_cache,
+    (
+        *_SCHEDULE,
+        Output("rebuilt", _int32, _one, "step", "1 unless the key is known and that of the step before"),
+    ),
+    frozenset({"topk", "split_size", "num_workers", "host_lens"}),
+    "a cached schedule is that of a fresh build, and is kept while nothing it depends on changes",
+    ("cumae.gpu_impl:MetadataCache",),
+)
+PERSISTENT_BUFFERS = Operation(
+    "persistent_buffers",
+    oracle.persistent_buffers,
+    (
+        Output(
+            "token_to_request",
+            _int32,
+            lambda case: (case.max_num_tokens,),
+            "token",
+            "the request of the token, -1 on padding and on rows that only the step before had",
+        ),
+        Output(
+            "kv_indptr",
+            _int32,
+            lambda case: (case.max_num_tokens + 1,),
+            "token_start",
+            "the running sum of kv_len = min(position + 1, topk), its last value to the end",
+        ),
+        Output(
+            "kv_indices",
+            _int32,
+            lambda case: (case.max_num_tokens * case.options.topk,),
+            "selected_key",
+            "the slot of each selected position, -1 on rows that only the step before had",
+        ),
+    ),
+    frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
+    "a step writes what it needs, clears what only the step before needed, and touches nothing beyond",
+    ("cumae.gpu_impl:PersistentBuffers",),
+)
 OPERATIONS = {
     operation.name: operation
-    for operation in (SEQUENCE_LAYOUT, POSITION_IDS, SLOT_MAPPING, CAUSAL_WINDOWS, PREFIX_INTERLEAVE)
+    for operation in (
+        SEQUENCE_LAYOUT,
+        POSITION_IDS,
+        SLOT_MAPPING,
+        CAUSAL_WINDOWS,
+        PREFIX_INTERLEAVE,
+        SPARSE_SCHEDULE,
+    )
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cumae import oracle
-from cumae.oracle import UNTOUCHED, Case, Inputs
+from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import simulation
 from cumae.properties.tests.simulation import Answer
 
@@ -16,20 +16,27 @@ ORACLES: dict[str, Oracle] = {
     "slot_mapping": oracle.slot_mapping,
     "causal_windows": oracle.causal_windows,
     "prefix_interleave": oracle.prefix_interleave,
+    "sparse_schedule": oracle.sparse_schedule,
 }
 
-
-def oracle_answer(function: Oracle, case: Case) -> Answer:
-    """Return the outputs by name, ``"untouched"`` for rows that keep what they held."""
-    outputs = Inputs(case).call(function)._asdict()
-    return {
-        name: ["untouched" if value is UNTOUCHED else value for value in values]
-        for name, values in outputs.items()
-    }
+# Operations that a step answers with what the step before left.
+STATEFUL_ORACLES: dict[str, Oracle] = {
+    "metadata_cache": oracle.metadata_cache,
+    "persistent_buffers": oracle.persistent_buffers,
+}
+_WORDS = {ANY: "any", UNTOUCHED: "untouched"}
 
 
-def simulated_answer(operation: str, case: Case) -> Answer:
+def oracle_answer(function: Oracle, case: Case, previous: Case | None = None) -> Answer:
+    """Return the outputs by name, a word for what keeps what it held and for what may be anything."""
+    outputs = Inputs(case, previous).call(function)._asdict()
+    return {name: [_WORDS.get(value, value) for value in values] for name, values in outputs.items()}
+
+
+def simulated_answer(operation: str, case: Case, previous: Case | None = None) -> Answer:
     """Return what the token-by-token simulation says."""
+    if operation in STATEFUL_ORACLES:
+        return _STATEFUL_SIMULATIONS[operation](case, previous)
     return _SIMULATIONS[operation](case)
 
 
@@ -81,10 +88,50 @@ def _prefix_interleave(case: Case) -> Answer:
     )
 
 
+def _sparse_schedule(case: Case) -> Answer:
+    return simulation.sparse_schedule(
+        case.batch,
+        num_padding_tokens=case.layout.num_padding_tokens,
+        topk=case.options.topk,
+        split_size=case.options.split_size,
+        num_workers=case.options.num_workers,
+    )
+
+
+def _metadata_cache(case: Case, previous: Case | None) -> Answer:
+    known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
+    return simulation.metadata_cache(
+        case.batch,
+        known.batch if known else None,
+        num_padding_tokens=case.layout.num_padding_tokens,
+        num_previous_padding_tokens=known.layout.num_padding_tokens if known else 0,
+        topk=case.options.topk,
+        split_size=case.options.split_size,
+        num_workers=case.options.num_workers,
+    )
+
+
+def _persistent_buffers(case: Case, previous: Case | None) -> Answer:
+    before = previous.batch.num_tokens + previous.layout.num_padding_tokens if previous else 0
+    return simulation.persistent_buffers(
+        case.batch,
+        Inputs(case)["topk_indices"],
+        num_padding_tokens=case.layout.num_padding_tokens,
+        num_previous_rows=before,
+        num_spare_tokens=case.layout.num_spare_tokens,
+        topk=case.options.topk,
+    )
+
+
 _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sequence_layout": _sequence_layout,
     "position_ids": _position_ids,
     "slot_mapping": _slot_mapping,
     "causal_windows": _causal_windows,
     "prefix_interleave": _prefix_interleave,
+    "sparse_schedule": _sparse_schedule,
+}
+_STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
+    "metadata_cache": _metadata_cache,
+    "persistent_buffers": _persistent_buffers,
 }

@@ -60,6 +60,8 @@ RULES: list[tuple[Callable[..., object], str, object, str]] = [
     (Layout, "num_spare_rows", -1, "must be >= 0"),
     (Layout, "num_spare_columns", -1, "must be >= 0"),
     (Layout, "num_spare_blocks", -1, "must be >= 0"),
+    (Layout, "num_spare_tokens", -1, "must be >= 0"),
+    (Layout, "host_lens", 1, "must be true or false"),
     (Layout, "table_row_gap", -1, "must be >= 0"),
     (Layout, "cache_row_gap", -1, "must be >= 0"),
     (Layout, "key_row_gap", -1, "must be >= 0"),
@@ -82,6 +84,10 @@ RULES: list[tuple[Callable[..., object], str, object, str]] = [
     (Options, "row_format", "int8", "must be one of 'bf16', 'fp16', 'fp32', 'fp8'"),
     (Options, "kv_lora_rank", 0, "must be >= 1"),
     (Options, "qk_rope_head_dim", -1, "must be >= 0"),
+    (Options, "topk", 0, "must be >= 1"),
+    (Options, "topk", 2**16 + 1, "must be <= 65536"),
+    (Options, "split_size", 0, "must be >= 1"),
+    (Options, "num_workers", True, "must be an integer"),
 ]
 NEEDED: dict[Callable[..., object], dict[str, object]] = {
     Request: {"context_len": 0, "query_len": 0},

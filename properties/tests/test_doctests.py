@@ -17,5 +17,14 @@ def test_the_examples_of_a_module_hold(name: str) -> None:
 
 
 def test_every_oracle_has_an_example() -> None:
-    for name in ("sequence_layout", "position_ids", "slot_mapping", "causal_windows", "prefix_interleave"):
+    for name in (
+        "sequence_layout",
+        "position_ids",
+        "slot_mapping",
+        "causal_windows",
+        "prefix_interleave",
+        "sparse_schedule",
+        "metadata_cache",
+        "persistent_buffers",
+    ):
         assert doctest.testmod(importlib.import_module(f"cumae.oracle.{name}")).attempted >= 1

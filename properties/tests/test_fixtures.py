@@ -85,6 +85,7 @@ TRIGGERS = {
         "vllm#27909",
         "vllm#50427",
     },
+    "sparse_schedule": {"vllm#42982"},
 }
 
 

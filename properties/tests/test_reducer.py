@@ -1,6 +1,6 @@
 """The reducer brings any failing case down to what one would draw on paper."""
 
-from cumae.oracle import Batch, Case, Request
+from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.batches.reducer import reduce_case, size_of
 from cumae.properties.batches.seeded import large_case, seeded_cases
 
@@ -41,6 +41,15 @@ def test_what_is_reduced_never_grows_and_still_fails() -> None:
         small = reduce_case(case, lambda c: c.num_tokens_padded >= 2)
         assert small.num_tokens_padded >= 2
         assert size_of(small) <= size_of(case)
+
+
+def test_the_numbers_of_a_sparse_schedule_shrink_to_the_least_that_fails() -> None:
+    options = Options(topk=2048, split_size=64, num_workers=132)
+    layout = Layout(num_spare_tokens=40, host_lens=False)
+    case = Case(Batch((Request(0, 1, (0,)),), 1), layout, options)
+    small = reduce_case(case, lambda c: c.options.topk >= 5 and c.options.num_workers >= 3)
+    assert small.options == Options(topk=5, split_size=1, num_workers=3)
+    assert small.layout == Layout()
 
 
 def test_a_case_that_cannot_shrink_comes_back() -> None:
