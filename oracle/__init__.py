@@ -2,7 +2,14 @@
 
 from cumae.oracle.batch import Batch, Phase, Request
 from cumae.oracle.case import Case
-from cumae.oracle.case_json import from_json, to_json
+from cumae.oracle.case_json import (
+    from_json,
+    to_json,
+    trace_from_json,
+    trace_to_json,
+    tried_from_json,
+    tried_to_json,
+)
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.inputs import INPUTS, Inputs
@@ -16,6 +23,7 @@ from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
 from cumae.oracle.sparse_schedule import SparseSchedule, kv_lens_of, schedule_faults, sparse_schedule
+from cumae.oracle.trace import Trace, leveled
 
 __all__ = [
     "ANY",
@@ -45,9 +53,11 @@ __all__ = [
     "SequenceLayout",
     "SlotMapping",
     "SparseSchedule",
+    "Trace",
     "causal_windows",
     "from_json",
     "kv_lens_of",
+    "leveled",
     "local_len",
     "metadata_cache",
     "owns",
@@ -60,4 +70,8 @@ __all__ = [
     "slot_mapping",
     "sparse_schedule",
     "to_json",
+    "trace_from_json",
+    "trace_to_json",
+    "tried_from_json",
+    "tried_to_json",
 ]

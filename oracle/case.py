@@ -102,5 +102,6 @@ class Case:
 
     @property
     def max_context_len(self) -> int:
-        """Longest cached context of the step, 0 without requests."""
-        return max((request.context_len for request in self.batch.requests), default=0)
+        """The host's bound on the cached contexts of the step."""
+        longest = max((request.context_len for request in self.batch.requests), default=0)
+        return longest + self.layout.context_slack

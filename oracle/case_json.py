@@ -12,6 +12,7 @@ from cumae.oracle.case import Case
 from cumae.oracle.layout import Layout
 from cumae.oracle.options import Options
 from cumae.oracle.rules import inside, require
+from cumae.oracle.trace import Trace
 
 VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
@@ -54,6 +55,30 @@ def from_json(value: object, path: str = "case") -> Case:
     )
     with inside(f"{path}."):
         return Case(built, layout, options)
+
+
+def trace_to_json(trace: Trace) -> list[dict[str, Any]]:
+    """Return the steps of a trace as plain JSON values."""
+    return [to_json(step) for step in trace.steps]
+
+
+def trace_from_json(value: object, path: str = "trace") -> Trace:
+    """Return the trace that ``trace_to_json`` wrote. Raises ``ValueError`` as ``from_json`` does."""
+    require(isinstance(value, list), path, reprlib.repr(value), "be a list of cases")
+    assert isinstance(value, list)
+    steps = tuple(from_json(step, f"{path}[{k}]") for k, step in enumerate(value))
+    with inside(f"{path}."):
+        return Trace(steps)
+
+
+def tried_to_json(tried: Case | Trace) -> Any:
+    """Return a case as an object, or a trace as a list, of plain JSON values."""
+    return trace_to_json(tried) if isinstance(tried, Trace) else to_json(tried)
+
+
+def tried_from_json(value: object, path: str = "case") -> Case | Trace:
+    """Return the case of an object, or the trace of a list. Raises ``ValueError`` as ``from_json`` does."""
+    return trace_from_json(value, path) if isinstance(value, list) else from_json(value, path)
 
 
 def closed(value: object, path: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ class Layout:
     ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.
     ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to nobody.
     ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of buffers
-    that outlive the step beyond the padded tokens.
+    that outlive the step beyond the padded tokens. ``context_slack``: how far the host's bound on the
+    contexts lies beyond the longest.
 
     ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table,
     of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one
@@ -47,6 +48,7 @@ class Layout:
     garbage: GarbageKind = "minus_one"
     index_dtype: IndexDtype = "int32"
     num_spare_tokens: int = 0
+    context_slack: int = 0
     host_lens: bool = True
 
     def __post_init__(self) -> None:
@@ -58,6 +60,7 @@ class Layout:
             "num_spare_columns",
             "num_spare_blocks",
             "num_spare_tokens",
+            "context_slack",
         ):
             require_int(name, getattr(self, name), 0, MOST_ROWS)
         for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):

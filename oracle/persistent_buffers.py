@@ -11,12 +11,12 @@ Entries = list[int | Mark]
 
 
 class PersistentBuffers(NamedTuple):
-    """``token_to_request`` int32 [M]; ``kv_indptr`` int32 [M+1]; ``kv_indices`` int32 [M * topk].
+    """``request_of_row`` int32 [M]; ``kv_indptr`` int32 [M+1]; ``kv_indices`` int32 [M * topk].
 
     M is ``max_num_tokens``. The keys of row t are the slots ``kv_indices[kv_indptr[t]:kv_indptr[t + 1]]``.
     """
 
-    token_to_request: Entries
+    request_of_row: Entries
     kv_indptr: list[int]
     kv_indices: Entries
 
@@ -40,7 +40,7 @@ def persistent_buffers(
     within the request, distinct, in any order; what follows is not read. ``block_table`` int [>= R, width]
     in request order. A position without a block has slot -1.
 
-    ``token_to_request`` is -1 (none) on padding rows and on cleared ones, the rows that only the step
+    ``request_of_row`` is -1 (none) on padding rows and on cleared ones, the rows that only the step
     before had. ``kv_indptr`` is written to its end and repeats its last value behind the tokens.
     ``kv_indices`` holds anything between the last slot and ``T * topk``, and -1 on cleared rows. Beyond
     both steps nothing is touched.
@@ -52,7 +52,7 @@ def persistent_buffers(
     >>> table = [[7], [], [4]]
     >>> persistent_buffers([1, 0, 0], [1, 0, 2], 3, 4, 5, 2, selected, table, block_size=4)._asdict()
     ... # doctest: +NORMALIZE_WHITESPACE
-    {'token_to_request': [0, 2, 2, -1, UNTOUCHED],
+    {'request_of_row': [0, 2, 2, -1, UNTOUCHED],
      'kv_indptr': [0, 2, 3, 5, 5, 5],
      'kv_indices': [29, 28, 16, 17, 16, ANY, -1, -1, UNTOUCHED, UNTOUCHED]}
     """
@@ -63,26 +63,26 @@ def persistent_buffers(
     ):
         require_int(name, num_rows, 0)
         require(num_rows <= max_num_tokens, name, num_rows, f"be <= max_num_tokens = {max_num_tokens}")
-    token_to_request: Entries = []
+    request_of_row: Entries = []
     kv_indptr = [0]
     kv_indices: Entries = []
     for b, (context_len, query_len) in enumerate(zip(context_lens, query_lens, strict=True)):
         for i in range(query_len):
             kv_len = min(context_len + i + 1, topk)
-            for position in topk_indices[len(token_to_request)][:kv_len]:
+            for position in topk_indices[len(request_of_row)][:kv_len]:
                 kv_indices.append(slot_of(block_table[b], position, block_size))
-            token_to_request.append(b)
+            request_of_row.append(b)
             kv_indptr.append(len(kv_indices))
-    num_tokens = len(token_to_request)
+    num_tokens = len(request_of_row)
     rule = f"be >= {num_tokens}, the tokens of the step"
     require(num_tokens_padded >= num_tokens, "num_tokens_padded", num_tokens_padded, rule)
-    token_to_request += [-1] * (num_tokens_padded - num_tokens)
+    request_of_row += [-1] * (num_tokens_padded - num_tokens)
     kv_indptr += [len(kv_indices)] * (max_num_tokens - num_tokens)
     kv_indices += [ANY] * (num_tokens_padded * topk - len(kv_indices))
     num_cleared = max(0, previous_num_tokens_padded - num_tokens_padded)
     num_beyond = max_num_tokens - num_tokens_padded - num_cleared
-    token_to_request += [-1] * num_cleared
-    token_to_request += [UNTOUCHED] * num_beyond
+    request_of_row += [-1] * num_cleared
+    request_of_row += [UNTOUCHED] * num_beyond
     kv_indices += [-1] * (num_cleared * topk)
     kv_indices += [UNTOUCHED] * (num_beyond * topk)
-    return PersistentBuffers(token_to_request, kv_indptr, kv_indices)
+    return PersistentBuffers(request_of_row, kv_indptr, kv_indices)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from cumae.oracle import Case, from_json, to_json
-from cumae.properties.batches.reducer import size_of
+from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
+from cumae.properties.batches.reducer import is_smaller
 from cumae.properties.failure_file import load_failure, save_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
 from cumae.properties.search import Budget
-from cumae.properties.verdict import Failure, Finding, Verdict
+from cumae.properties.verdict import Finding, Verdict, failure_of
 
 MOST_TRIES = 30
 MOST_SKIPPED = 6
@@ -35,12 +35,12 @@ class Job:
     budget: Budget
     failures: Path | None = None
     checks: tuple[str, ...] | None = None
-    cases: tuple[Case, ...] | None = None
+    cases: tuple[Case | Trace, ...] | None = None
     large: bool = False
     reduce: bool = True
     reducing: bool = False
     deaths: bool = False
-    skipped: tuple[Case, ...] = ()
+    skipped: tuple[Case | Trace, ...] = ()
 
 
 def ended(message: str) -> bool:
@@ -72,12 +72,13 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
             setattr(verdict, field.name, getattr(found, field.name))
     else:
         _count(verdict, outcome.state)
-        verdict.failure = Failure(_death(outcome), _case_of(outcome, job), verdict.cases)
+        verdict.failure = failure_of(_death(outcome), _case_of(outcome, job), verdict.cases)
         _save(job, verdict)
         lost = True
     if lost and job.reduce and verdict.failure is not None:
-        finding, case, _ = reduce_apart(job, verdict.failure.finding, verdict.failure.case, deaths=True)
-        verdict.failure = replace(verdict.failure, finding=finding, case=case)
+        known = verdict.failure
+        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True)
+        verdict.failure = failure_of(finding, tried, known.found_after)
         _save(job, verdict)
     if progress is not None:
         progress(verdict)
@@ -87,12 +88,12 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
 def reduce_apart(
     job: Job,
     finding: Finding,
-    case: Case,
+    case: Case | Trace,
     *,
     deaths: bool,
-    progress: Callable[[int, Case], None] | None = None,
-) -> tuple[Finding, Case, int]:
-    """Return the smallest case that still fails the check of ``finding``, what it shows, and the steps.
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Finding, Case | Trace, int]:
+    """Return what the smallest case or trace that still fails the check shows, itself, and the steps.
 
     ``deaths``: the case ends its process, and so must a smaller one, in at most 30 processes;
     else one that does is left out, at most 6 times.
@@ -102,7 +103,7 @@ def reduce_apart(
 
     def seen(state: Json) -> None:
         if progress is not None:
-            progress(steps + int(state.get("steps", 0)), case)
+            progress(steps + int(state.get("steps", 0)))
 
     for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
         outcome = _run(replace(job, cases=(case,)), seen)
@@ -113,7 +114,7 @@ def reduce_apart(
             break
         if outcome.state.get("best"):
             finding, case = _best(outcome.state["best"])
-        if outcome.case is None or size_of(outcome.case) >= size_of(case):
+        if outcome.case is None or not is_smaller(outcome.case, case):
             break
         if deaths:
             case, finding = outcome.case, _death(outcome)
@@ -127,8 +128,8 @@ def _run(job: Job, seen: Callable[[Json], None]) -> Outcome:
         **asdict(replace(job, cases=None, skipped=(), budget=Budget())),
         "failures": None if job.failures is None else str(job.failures),
         "budget": asdict(job.budget),
-        "cases": None if job.cases is None else [to_json(case) for case in job.cases],
-        "skipped": [to_json(case) for case in job.skipped],
+        "cases": None if job.cases is None else [tried_to_json(case) for case in job.cases],
+        "skipped": [tried_to_json(case) for case in job.skipped],
     }
     outcome = run_apart(_MODULE, plain, job.limit, seen)
     if outcome.result is not None and "refused" in outcome.result:
@@ -144,7 +145,7 @@ def _death(outcome: Outcome) -> Finding:
     return Finding(str(outcome.state.get("check", "")), outcome.reason, RETURNS)
 
 
-def _case_of(outcome: Outcome, job: Job) -> Case:
+def _case_of(outcome: Outcome, job: Job) -> Case | Trace:
     """Return the case that was running. Raises ``ValueError`` where the process died before the first."""
     if outcome.case is None:
         raise ValueError(f"target = {job.target!r}, must be importable: {outcome.reason}")
@@ -158,7 +159,7 @@ def _count(verdict: Verdict, state: Json) -> None:
     if state.get("file") and verdict.failure is None:
         file = Path(state["file"])
         saved = load_failure(file)
-        verdict.failure = Failure(saved.finding, saved.case, verdict.cases, file)
+        verdict.failure = failure_of(saved.finding, saved.tried, verdict.cases, file)
 
 
 def _save(job: Job, verdict: Verdict) -> None:
@@ -173,12 +174,13 @@ def _verdict_from(result: Json) -> Verdict:
     if failure is not None:
         file = None if failure["file"] is None else Path(failure["file"])
         finding = _finding_from(failure["finding"])
-        values["failure"] = Failure(finding, from_json(failure["case"]), failure["found_after"], file)
+        tried = tried_from_json(failure["case"])
+        values["failure"] = failure_of(finding, tried, failure["found_after"], file)
     return Verdict(**{**values, "checks": tuple(result["checks"])})
 
 
-def _best(values: Json) -> tuple[Finding, Case]:
-    return _finding_from(values["finding"]), from_json(values["case"])
+def _best(values: Json) -> tuple[Finding, Case | Trace]:
+    return _finding_from(values["finding"]), tried_from_json(values["case"])
 
 
 def _finding_from(values: Json) -> Finding:

@@ -7,16 +7,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle import Case, from_json, to_json
+from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.apart import RETURNS
-from cumae.properties.batches.reducer import reduce_case
+from cumae.properties.batches.reducer import reduce_case, reduce_trace
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.examine import device_lost, finding_of
-from cumae.properties.running.device import prepare
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.isolation import Json, Notes
 from cumae.properties.search import Budget, search
+from cumae.properties.state.runs import Run
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Finding, Verdict
 
@@ -29,14 +31,16 @@ def _child(notes: Notes) -> Json:
     binding = binding_of(load_function(job["target"]), job["operation"], job["dialect"])
     failures = None if job["failures"] is None else Path(job["failures"])
     if job["reducing"]:
-        return _reduced(notes, Trial(binding, from_json(job["cases"][0]), device))
+        return _reduced(notes, binding, device, tried_from_json(job["cases"][0]))
+    first: list[Case | Trace]
     if job["large"]:
         first = [large_case(0, binding.domain, binding.features)]
     elif job["cases"] is None:
         first = first_cases(binding, job["target"], failures, job["checks"] or CHECKS)
     else:
-        first = [from_json(case) for case in job["cases"]]
-    for case in first if job["cases"] is not None else ():
+        first = [tried_from_json(case) for case in job["cases"]]
+    asked = first if job["cases"] is not None else []
+    for case in [step for one in asked for step in (one.steps if isinstance(one, Trace) else (one,))]:
         if (reason := binding.why_not(case)) is not None:
             raise ValueError(f"case, must be within what {binding.name} promises: it varies {reason}")
     held: list[Verdict] = []
@@ -44,7 +48,7 @@ def _child(notes: Notes) -> Json:
     def hold(verdict: Verdict) -> None:
         held[:] = [verdict]
 
-    def before(check: str, case: Case) -> None:
+    def before(check: str, case: Case | Trace) -> None:
         known = held[0]
         file = known.failure.file if known.failure is not None else None
         notes.write(
@@ -76,36 +80,45 @@ def _child(notes: Notes) -> Json:
         failure = verdict.failure
         result["failure"] = {
             "finding": asdict(failure.finding),
-            "case": to_json(failure.case),
+            "case": tried_to_json(failure.tried),
             "found_after": failure.found_after,
             "file": None if failure.file is None else str(failure.file),
         }
     return {**result, "lost": device_lost(device)}
 
 
-def _reduced(notes: Notes, trial: Trial) -> Json:
-    """Bring the case down; a candidate that ends the process is the parent's to judge."""
+def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace) -> Json:
+    """Bring the case or trace down; a candidate that ends the process is the parent's to judge."""
     (check,) = notes.job["checks"]
-    skipped = {from_json(case) for case in notes.job["skipped"]}
+    skipped = {tried_from_json(case) for case in notes.job["skipped"]}
     steps = 0
     best: Json | None = None
 
-    def still_fails(case: Case) -> bool:
+    def still_fails(candidate: Case | Trace) -> bool:
         nonlocal steps, best
-        if case in skipped or trial.binding.why_not(case) is not None:
+        cases = candidate.steps if isinstance(candidate, Trace) else (candidate,)
+        if candidate in skipped or any(binding.why_not(case) is not None for case in cases):
             return False
         steps += 1
-        notes.write(case, check=check, steps=steps, best=best)
-        finding = finding_of(check, Trial(trial.binding, case, trial.device))
-        if device_lost(trial.device):
+        notes.write(candidate, check=check, steps=steps, best=best)
+        if isinstance(candidate, Trace):
+            run = Run(binding, device, check)
+            finding = run.all(candidate)
+            candidate = run.trace() if run.steps else candidate
+        else:
+            finding = finding_of(check, Trial(binding, candidate, device))
+        if device_lost(device):
             raise _Lost(finding)
         if finding is None or notes.job["deaths"]:
             return False
-        best = {"finding": asdict(finding), "case": to_json(case)}
+        best = {"finding": asdict(finding), "case": tried_to_json(candidate)}
         return True
 
     try:
-        reduce_case(trial.case, still_fails)
+        if isinstance(tried, Trace):
+            reduce_trace(tried, still_fails)
+        else:
+            reduce_case(tried, still_fails)
     except _Lost as lost:
         return {"steps": steps, "best": best, "finding": asdict(lost.finding), "lost": True}
     return {"steps": steps, "best": best, "lost": False}

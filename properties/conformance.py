@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import pytest
 
-from cumae.oracle import Case
+from cumae.oracle import Case, Trace
 from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import DIALECTS, Dialect
-from cumae.properties.failure_file import saved_cases
+from cumae.properties.failure_file import saved_cases, saved_traces
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.profiles import EXAMPLES, FAILURES, settings_of
 from cumae.properties.reports.explain import explain
@@ -60,9 +60,9 @@ def binding_of(
 
 def fixture_cases(binding: Binding) -> list[Case]:
     """Return the valid fixture cases of an operation that the function promises and can see."""
-    from cumae.fixtures.format import load
+    from cumae.fixtures.format import load, names
 
-    if binding.operation.name not in OPERATIONS:
+    if binding.operation.name not in names():
         return []
     reserved = binding.domain.reserved_blocks
     cases = [renamed(fixture.case, reserved) for fixture in load(binding.operation.name) if fixture.case]
@@ -71,10 +71,13 @@ def fixture_cases(binding: Binding) -> list[Case]:
 
 def first_cases(
     binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
-) -> list[Case]:
-    """Return what is tried before any case is drawn: those the target has failed before, then fixtures."""
-    saved = [] if failures is None else saved_cases(failures, binding.operation.name, target, checks)
-    return [*saved, *fixture_cases(binding)]
+) -> list[Case | Trace]:
+    """Return what is tried before any case is drawn: what the target has failed before, then fixtures."""
+    first: list[Case | Trace] = []
+    if failures is not None:
+        saved = (failures, binding.operation.name, target, tuple(checks))
+        first += [*saved_cases(*saved), *saved_traces(*saved)]
+    return [*first, *fixture_cases(binding)]
 
 
 def check(
@@ -126,6 +129,8 @@ def conforms_to(
 
     def decorate(function: Function) -> Function:
         given = (*_owner(function), *fixtures)
+        if inspect.isclass(function) and fixtures:
+            raise ValueError(f"fixtures = {tuple(fixtures)}, must be none for a class, {function.__name__}")
         binding = binding_of(_filled(function, {}, given), operation, dialect, domain)
 
         @wraps(function)
@@ -160,6 +165,8 @@ def _owner(function: Function) -> tuple[str, ...]:
 
 def _filled(function: Function, values: Mapping[str, Any], given: Sequence[str]) -> Function:
     """Return the function with the given parameters filled and gone from its signature."""
+    if inspect.isclass(function):
+        return function
     signature = inspect.signature(function)
     for name in given:
         if name not in signature.parameters:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle import Case, from_json, to_json
+from cumae.oracle import Case, Trace, from_json, to_json, trace_from_json, trace_to_json
 from cumae.oracle.case_json import closed, read_file
 from cumae.oracle.rules import require
 from cumae.properties.verdict import Failure, Finding, Verdict
@@ -19,13 +19,22 @@ UNKNOWN = Finding("", "", "")
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a failure file says: the case, and what the function of a target was found to do on it."""
+    """What a failure file says: the case, and what the function of a target was found to do on it.
+
+    ``trace``: the steps that lead to it, of which ``case`` is the last; None for one case alone.
+    """
 
     case: Case
     operation: str
     dialect: str
     target: str
     finding: Finding
+    trace: Trace | None = None
+
+    @property
+    def tried(self) -> Case | Trace:
+        """The trace, or the case alone."""
+        return self.trace or self.case
 
 
 def failure_file(folder: Path, operation: str, target: str, check: str) -> Path:
@@ -43,26 +52,37 @@ def save_failure(folder: Path, verdict: Verdict, failure: Failure) -> Path:
 
 def write_failure(file: Path, verdict: Verdict, failure: Failure) -> None:
     """Write the failure to a file, whole or not at all."""
-    content = {
+    content: dict[str, Any] = {
         "version": VERSION,
         "operation": verdict.operation,
         "dialect": verdict.dialect,
         "target": verdict.target,
         "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
-        "case": to_json(failure.case),
     }
+    if failure.trace is None:
+        content["case"] = to_json(failure.case)
+    else:
+        content["trace"] = trace_to_json(failure.trace)
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(file)
 
 
 def saved_cases(folder: Path, operation: str, target: str, checks: Iterable[str]) -> list[Case]:
-    """Return the cases on which a target has failed one of the checks before.
+    """Return the cases on which a target has failed one of the checks before, each alone.
 
     Raises ``ValueError`` for a file that does not say what a failure file says.
     """
     files = [failure_file(folder, operation, target, check) for check in checks]
-    return [load_failure(file).case for file in files if file.exists()]
+    saved = [load_failure(file) for file in files if file.exists()]
+    return [failure.case for failure in saved if failure.trace is None]
+
+
+def saved_traces(folder: Path, operation: str, target: str, checks: Iterable[str]) -> list[Trace]:
+    """Return the traces on which a target has failed one of the checks before. Raises as ``saved_cases``."""
+    files = [failure_file(folder, operation, target, check) for check in checks]
+    saved = [load_failure(file) for file in files if file.exists()]
+    return [failure.trace for failure in saved if failure.trace is not None]
 
 
 def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
@@ -88,8 +108,8 @@ def load_case(file: Path, target: str | None, operation: str | None, dialect: st
 def load_failure(file: Path) -> Saved:
     """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
-    required = ("version", "operation", "dialect", "target", "finding", "case")
-    items = closed(read_file(file), path, required=required, optional=())
+    required = ("version", "operation", "dialect", "target", "finding")
+    items = closed(read_file(file), path, required=required, optional=("case", "trace"))
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
@@ -97,6 +117,11 @@ def load_failure(file: Path) -> Saved:
         texts[name] = items[name]
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
+    if "trace" in items:
+        require("case" not in items, f"{path}.case", "an object", "not be there beside a trace")
+        trace = trace_from_json(items["trace"], f"{path}.trace")
+        return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
+    require("case" in items, f"{path}.case", None, "be there: the field is required")
     return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
 
 

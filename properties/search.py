@@ -3,15 +3,16 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import HypothesisException
 
-from cumae.oracle import Case
-from cumae.properties.batches.reducer import reduce_case, size_of
+from cumae.oracle import Case, Trace
+from cumae.properties.batches.reducer import is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
@@ -20,7 +21,9 @@ from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.failure_file import save_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
-from cumae.properties.verdict import Failure, Finding, Verdict
+from cumae.properties.state.runs import Run, traced_checks
+from cumae.properties.state.walks import STEPS, drive, machine, walk
+from cumae.properties.verdict import Finding, Verdict, failure_of
 
 ROUND = 50
 SHRINK_SECONDS = 60.0
@@ -32,6 +35,8 @@ EVERY = {
     "never_synchronises": 10,
 }
 """Where several checks run together, the costly ones look at every so many drawn cases."""
+WALKS, MACHINES = 2, 3
+"""In each round: traces walked from a seed, and sequences of rules that Hypothesis draws."""
 
 
 class Disagreement(Exception):
@@ -62,7 +67,7 @@ class _Search:
     checks: tuple[str, ...]
     save_to: Path | None
     progress: Callable[[Verdict], None] | None
-    before: Callable[[str, Case], None] | None
+    before: Callable[[str, Case | Trace], None] | None
     verdict: Verdict
     started: float = field(default_factory=time.monotonic)
     shapes: Counter[str] = field(default_factory=Counter)
@@ -108,24 +113,55 @@ class _Search:
                 return finding
         return None
 
-    def record(self, finding: Finding, case: Case) -> None:
-        """Keep and save the smallest failing case so far."""
+    def record(self, finding: Finding, tried: Case | Trace) -> None:
+        """Keep and save the smallest failing case, or trace, so far."""
         known = self.verdict.failure
         if known is None:
             self.stop_at = time.monotonic() + SHRINK_SECONDS
-        if known is not None and size_of(case) >= size_of(known.case):
+        elif not is_smaller(tried, known.tried):
             return
-        found_after = known.found_after if known else self.verdict.cases
-        failure = Failure(finding, case, found_after)
+        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
-            file = save_failure(self.save_to, self.verdict, failure)
-            failure = Failure(finding, case, found_after, file)
+            failure = replace(failure, file=save_failure(self.save_to, self.verdict, failure))
         self.verdict.failure = failure
         if device_lost(self.device):
             raise _Stop
 
+    def begin(self, check: str) -> Callable[[Case], None]:
+        """Start a trace; return what runs its next step and raises where that is wrong."""
+        run = Run(self.binding, self.device, check)
+
+        def run_step(case: Case) -> None:
+            if self.binding.why_not(case) is not None:
+                self.verdict.not_promised += 1
+                return
+            if self.verdict.failure is None:
+                self.verdict.cases += 1
+                self.verdict.comparisons += 1
+                self.shapes.update(shapes_of(case))
+            elif time.monotonic() > self.stop_at:
+                raise _Stop
+            if self.before is not None:
+                self.before(check, Trace((*run.steps, case)))
+            finding = run.step(case)
+            if finding is not None:
+                self.record(finding, run.trace())
+                raise Disagreement(finding.message)
+            self.verdict.seconds = time.monotonic() - self.started
+            if self.progress is not None:
+                self.progress(self.verdict)
+
+        return run_step
+
+    def examine_trace(self, trace: Trace) -> None:
+        """Run a trace from its first step under every check that traces have."""
+        for check in traced_checks(self.binding, self.checks):
+            run_step = self.begin(check)
+            for case in trace.steps:
+                run_step(case)
+
     def reduce(self) -> None:
-        """Bring the failing case down, keeping the check that failed."""
+        """Bring the failing case or trace down, keeping the check that failed."""
         if (known := self.verdict.failure) is None:
             return
         check = known.finding.check
@@ -141,7 +177,20 @@ class _Search:
             self.record(finding, case)
             return True
 
-        reduce_case(known.case, still_fails)
+        def trace_still_fails(trace: Trace) -> bool:
+            if time.monotonic() > self.stop_at:
+                raise _Stop
+            run = Run(self.binding, self.device, check)
+            finding = run.all(trace)
+            if finding is None:
+                return False
+            self.record(finding, run.trace())
+            return True
+
+        if known.trace is None:
+            reduce_case(known.case, still_fails)
+        else:
+            reduce_trace(known.trace, trace_still_fails)
 
     def left(self, budget: Budget) -> bool:
         """Whether the budget allows more cases."""
@@ -160,20 +209,20 @@ def search(
     budget: Budget,
     *,
     checks: Sequence[str] | None = None,
-    first: Sequence[Case] = (),
+    first: Sequence[Case | Trace] = (),
     save_to: Path | None = None,
     progress: Callable[[Verdict], None] | None = None,
-    before: Callable[[str, Case], None] | None = None,
+    before: Callable[[str, Case | Trace], None] | None = None,
     reduce: bool = True,
     target: str | None = None,
 ) -> Verdict:
     """Return the verdict on a bound function.
 
-    ``first``: cases tried before any is drawn, the fixtures, whatever the budget. A failing case is
-    saved under ``save_to`` the moment it is found and replaced as it shrinks, so that an
-    interrupted search keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the
-    verdict, which grows, at once and after each case; ``before`` each check and its case before they
-    run. ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
+    ``first``: cases and traces tried before any is drawn, whatever the budget. A failing one is saved
+    under ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
+    keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
+    and after each case; ``before`` each check and its case, or its trace so far, before they run.
+    ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
     an unknown check and when neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
@@ -195,10 +244,13 @@ def search(
     return verdict
 
 
-def _search(state: _Search, first: Sequence[Case], budget: Budget, reduce: bool) -> None:
+def _search(state: _Search, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
     try:
-        for case in first:
-            state.examine(case, thorough=True)
+        for one in first:
+            if isinstance(one, Trace):
+                state.examine_trace(one)
+            else:
+                state.examine(one, thorough=True)
         state.num_first = state.verdict.cases
         _draw(state, budget)
     except Disagreement:
@@ -219,7 +271,30 @@ def _draw(state: _Search, budget: Budget) -> None:
             state.examine(case)
         if left > num_seeded:
             _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
+        _traced_round(state, budget.seed * 1_000_003 + number, budget)
         number += 1
+
+
+def _traced_round(state: _Search, number: int, budget: Budget) -> None:
+    """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
+
+    What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
+    """
+    for check in traced_checks(state.binding, state.checks):
+        times = 3 if state.binding.keeps_state else 1
+        for i in range(WALKS * times):
+            if state.late(budget):
+                return
+            run_step = state.begin(check)
+            for _, case in zip(range(STEPS), walk(state.binding, number * WALKS * times + i), strict=False):
+                run_step(case)
+                state.num_first += 1
+        if not state.late(budget):
+            counted = state.verdict.cases
+            serving = machine(state.binding, partial(state.begin, check))
+            with _told(state):
+                drive(serving, MACHINES * times, number)
+            state.num_first += state.verdict.cases - counted
 
 
 def _while_left(volume: Iterator[Case], count: int, state: _Search, budget: Budget) -> Iterator[Case]:
@@ -250,8 +325,15 @@ def _drawn_round(state: _Search, examples: int, round_seed: int, budget: Budget)
             raise _Stop
         state.examine(case)
 
-    try:
+    with _told(state):
         examine()
+
+
+@contextmanager
+def _told(state: _Search) -> Iterator[None]:
+    """Raise what Hypothesis raises about a failure it could not shrink, a flaky one, as the failure it is."""
+    try:
+        yield
     except HypothesisException as error:
         if state.verdict.failure is None:
             raise

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cumae.oracle import Case
+from cumae.oracle import Case, Trace
 
 Status = Literal["agrees", "disagrees", "nothing compared"]
 
@@ -35,12 +35,28 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A finding, the smallest case that shows it, how many cases that took, and where it is saved."""
+    """A finding, the smallest case that shows it, how many cases that took, and where it is saved.
+
+    ``trace``: the steps that lead to it where one case does not; ``case`` is then the last of them.
+    """
 
     finding: Finding
     case: Case
     found_after: int
     file: Path | None = None
+    trace: Trace | None = None
+
+    @property
+    def tried(self) -> Case | Trace:
+        """What shows the failure: the trace, or the case alone."""
+        return self.trace or self.case
+
+
+def failure_of(finding: Finding, tried: Case | Trace, found_after: int, file: Path | None = None) -> Failure:
+    """Return the failure of a case, or of a trace at its last step."""
+    if isinstance(tried, Trace):
+        return Failure(finding, tried.steps[-1], found_after, file, tried)
+    return Failure(finding, tried, found_after, file)
 
 
 @dataclass(slots=True)

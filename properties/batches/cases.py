@@ -17,6 +17,7 @@ from cumae.properties.batches.requests import (
 FEATURES = frozenset(
     (
         "compress_ratio",
+        "context_slack",
         "dummy_request",
         "host_lens",
         "interleave",
@@ -52,7 +53,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
     requests = give_blocks(choices, works, block_size * world, missing=missing, reserved=reserved)
     batch = Batch(requests, block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    return Case(batch, layout, _draw_options(choices, domain, batch, layout, features))
+    return Case(batch, layout, draw_options(choices, domain, batch, layout, features))
 
 
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
@@ -80,6 +81,7 @@ def draw_layout(
 ) -> Layout:
     """Return a layout for the batch: padding, rows, tails, strides and widths."""
     strided = domain.strided and choices.chance(40)
+    wide = any(request.block_ids for request in batch.requests)
     return Layout(
         num_padding_tokens=_slack(choices),
         num_padding_requests=choices.pick((0, 0, 1, 3)),
@@ -95,6 +97,7 @@ def draw_layout(
         key_row_gap=choices.pick((0, 1, 8)) if strided else 0,
         garbage=choices.pick(("minus_one", "zero", "plausible", "huge")),
         index_dtype=choices.pick(domain.index_dtypes),
+        context_slack=choices.pick((0, 0, 1, 100)) if "context_slack" in features and wide else 0,
         num_spare_tokens=choices.pick((0, 0, 1, 5, 40)) if "num_spare_tokens" in features else 0,
         host_lens=not choices.chance(15) if "host_lens" in features else True,
     )
@@ -118,9 +121,10 @@ def _draw_rows(choices: Choices, count: int) -> tuple[int, ...] | None:
     return tuple(rows)
 
 
-def _draw_options(
+def draw_options(
     choices: Choices, domain: Domain, batch: Batch, layout: Layout, features: Collection[str]
 ) -> Options:
+    """Return options for a batch held in a layout; only ``features`` differ from their neutral value."""
     size = batch.block_size
     divisors = [d for d in range(1, size + 1) if size % d == 0]
     keys = choices.pick(("plain", "compressed", "window"))
@@ -178,7 +182,7 @@ def draw_large_case(
     batch = Batch(requests, block_size)
     layout = draw_layout(choices, domain, batch, features)
     neutral_world = set(features) - {"world", "rank", "interleave"}
-    return Case(batch, layout, _draw_options(choices, domain, batch, layout, neutral_world))
+    return Case(batch, layout, draw_options(choices, domain, batch, layout, neutral_world))
 
 
 def permuted(case: Case, order: list[int]) -> Case:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.oracle import Batch, Case, Layout, Options, Request, Trace, leveled
 from cumae.properties.batches.cases import edited
 
 
@@ -51,6 +51,76 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
                 case, improved = candidate, True
                 break
     return case
+
+
+def size_of_trace(trace: Trace) -> tuple[int, ...]:
+    """Return what makes a trace large: its steps, then what makes these large."""
+    sizes = [size_of(step) for step in trace.steps]
+    return (len(trace.steps), *(sum(column) for column in zip(*sizes, strict=True)))
+
+
+def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
+    """Whether a case is smaller than a case, or a trace than a trace."""
+    if isinstance(tried, Trace) and isinstance(known, Trace):
+        return size_of_trace(tried) < size_of_trace(known)
+    return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
+
+
+def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = 2000) -> Trace:
+    """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
+
+    Drops steps, halves of them first, then makes single steps smaller, and what all steps share in all.
+    """
+    tries = 0
+    improved = True
+    while improved:
+        improved = False
+        for build in _trace_edits(trace):
+            try:
+                candidate = leveled(build())
+            except ValueError:
+                continue
+            if size_of_trace(candidate) >= size_of_trace(trace):
+                continue
+            tries += 1
+            if tries > most_tries:
+                return trace
+            if still_fails(candidate):
+                trace, improved = candidate, True
+                break
+    return trace
+
+
+def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
+    steps = list(trace.steps)
+    width = len(steps)
+    while width >= 1:
+        for start in range(0, len(steps), width):
+            yield lambda start=start, width=width: steps[:start] + steps[start + width :]  # type: ignore[misc]
+        width //= 2
+    for row in range(max(len(step.batch.requests) for step in steps)):
+        yield lambda row=row: [_without(step, row) for step in steps]  # type: ignore[misc]
+    for edit in _neutral_fields(steps[0]):
+        yield lambda edit=edit: [_shared(edit(), step) for step in steps]  # type: ignore[misc]
+    for size in (1, 2, 3, 4):
+        if size < steps[0].batch.block_size:
+            yield lambda size=size: [_with_block_size(step, size) for step in steps]  # type: ignore[misc]
+    for k, step in enumerate(steps):
+        for edit in _edits(step):
+            yield lambda k=k, edit=edit: [*steps[:k], edit(), *steps[k + 1 :]]  # type: ignore[misc]
+
+
+def _without(case: Case, row: int) -> Case:
+    """Return the case without the request of a row, as it is where there is none."""
+    kept = [b for b in range(len(case.batch.requests)) if b != row]
+    return _keep(case, kept)
+
+
+def _shared(edited_first: Case, step: Case) -> Case:
+    """Return a step with the options, ranks and simpler layout of the edited first one."""
+    layout = replace(edited_first.layout, row_index=step.layout.row_index)
+    batch = replace(step.batch, world=edited_first.batch.world)
+    return replace(step, batch=batch, options=edited_first.options, layout=layout)
 
 
 def _candidates(case: Case) -> Iterator[Case]:

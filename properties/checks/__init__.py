@@ -46,7 +46,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     """Return the checks that can say something about a function on a device."""
     named = {*binding.inputs, *binding.outputs}
     dropped = set() if device == "cuda" and binding.domain.captured else set(ON_GPU_ONLY)
-    if not binding.outputs:
+    if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
     if binding.operation.enlarge is None:
         dropped.add("survives_large_ids")

@@ -1,11 +1,14 @@
 """GPU: no device-to-host synchronisation; in-place kernels do not allocate."""
 
+from typing import Any
+
 import torch
 
 from cumae.properties.checks.trial import Trial
-from cumae.properties.running.observe import POISON, Call
+from cumae.properties.running.observe import POISON, Call, KernelRaised
 from cumae.properties.verdict import Finding
 
+SYNCHRONISES = "a launch does not wait for the device, or it cannot be captured"
 _ALLOCATED = "allocation.all.allocated"
 
 
@@ -13,20 +16,28 @@ def never_synchronises(trial: Trial) -> Finding | None:
     """Call a second time, everything compiled, with torch's sync-debug mode on."""
     call = Call(trial.quiet, POISON)
     call.run()
+    _, told = synchronised(call, allocates=bool(trial.binding.returned))
+    if not told:
+        return None
+    rule = SYNCHRONISES if "synchronises" in told else "a kernel whose outputs are given allocates nothing"
+    return Finding("never_synchronises", told, rule)
+
+
+def synchronised(call: Call, *, allocates: bool) -> tuple[Any, str]:
+    """Return what a call returned, and in words that it synchronised or, unless it may, allocated.
+
+    Raises ``KernelRaised`` where the function raises anything else.
+    """
     before = torch.cuda.memory_stats()[_ALLOCATED]
     torch.cuda.set_sync_debug_mode("error")
     try:
-        trial.binding.function(**call.arguments)
-    except RuntimeError as error:
-        if "synchroniz" not in str(error):
-            raise
-        rule = "a launch does not wait for the device, or it cannot be captured"
-        return Finding("never_synchronises", f"the call synchronises: {error}".splitlines()[0], rule)
+        answer = call.function(**call.arguments)
+    except Exception as error:
+        if isinstance(error, RuntimeError) and "synchroniz" in str(error):
+            return None, f"the call synchronises: {error}".splitlines()[0]
+        raise KernelRaised(f"{type(error).__name__}: {error}") from error
     finally:
         torch.cuda.set_sync_debug_mode("default")
         torch.cuda.synchronize()
     count = torch.cuda.memory_stats()[_ALLOCATED] - before
-    if count and not trial.binding.returned:
-        rule = "a kernel whose outputs are given allocates nothing"
-        return Finding("never_synchronises", f"the call allocates {count} times", rule)
-    return None
+    return answer, f"the call allocates {count} times" if count and not allocates else ""

@@ -19,8 +19,11 @@ from cumae.properties.verdict import Finding
 def replays_in_graph(trial: Trial) -> Finding | None:
     """Capture the call, replay it over other inputs at the same addresses, compare with fresh calls.
 
-    A call that cannot be captured because it synchronises is left to the check for that.
+    A call that cannot be captured because it synchronises is left to the check for that, and what keeps
+    something between its steps to the traces of an engine.
     """
+    if trial.binding.keeps_state:
+        return None
     captured = Call(trial.quiet, POISON)
     captured.run()
     graph = torch.cuda.CUDAGraph()
@@ -28,7 +31,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
             with torch.cuda.graph(graph):
-                trial.binding.function(**captured.arguments)
+                captured.function(**captured.arguments)
     except Exception as error:
         torch.cuda.synchronize()
         if never_synchronises(trial) is not None:

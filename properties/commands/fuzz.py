@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cumae.oracle import Case, Trace
 from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
@@ -144,6 +145,7 @@ def parse_limit(limit: float) -> None:
 def search_here(job: Job, progress: Show | None = None) -> Verdict:
     """Return the verdict of a job done in this process."""
     binding = binding_of(load_function(job.target), job.operation, job.dialect)
+    first: list[Case | Trace]
     if job.large:
         first = [large_case(0, binding.domain, binding.features)]
     else:

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cumae.oracle import Case
 from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
 from cumae.properties.checks import CHECKS
@@ -16,7 +15,7 @@ from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import Budget
-from cumae.properties.verdict import Failure
+from cumae.properties.verdict import failure_of
 
 
 @click.command()
@@ -58,7 +57,7 @@ def reduce(
         device=chosen,
         limit=limit,
         budget=Budget(examples=0),
-        cases=(saved.case,),
+        cases=(saved.tried,),
         checks=(check,) if check else None,
         reduce=False,
     )
@@ -72,16 +71,16 @@ def reduce(
     finding = verdict.failure.finding
     with console.status("reducing …") as line:
 
-        def show(steps: int, case: Case) -> None:
+        def show(steps: int) -> None:
             line.update(f"{steps} cases tried")
 
-        finding, case, steps = reduce_apart(
-            job, finding, saved.case, deaths=ended(finding.message), progress=show
+        finding, tried, steps = reduce_apart(
+            job, finding, saved.tried, deaths=ended(finding.message), progress=show
         )
     place = out or file.with_name(f"{file.stem}.reduced.json")
-    verdict.failure = Failure(finding, case, 1)
+    verdict.failure = failure_of(finding, tried, 1)
     write_failure(place, verdict, verdict.failure)
-    verdict.failure = Failure(finding, case, 1, place)
+    verdict.failure = failure_of(finding, tried, 1, place)
     click.echo(explain(verdict))
     click.echo(f"{steps} cases tried in {time.monotonic() - started:.1f} s: {place}")
     return 1

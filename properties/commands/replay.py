@@ -88,11 +88,12 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
 def replayed(file: Path, saved: Saved, device: Device) -> Verdict:
     """Return the verdict of the target on the saved case and every check."""
     binding = binding_of(load_function(saved.target), saved.operation, saved.dialect)
-    reason = binding.why_not(saved.case)
+    cases = saved.trace.steps if saved.trace else (saved.case,)
+    reason = next((reason for case in cases if (reason := binding.why_not(case))), None)
     if reason is not None:
         raise ValueError(f"{file}: case, must be within what {binding.name} promises: it varies {reason}")
     budget = Budget(examples=0)
-    return search(binding, device, budget, first=[saved.case], reduce=False, target=saved.target)
+    return search(binding, device, budget, first=[saved.tried], reduce=False, target=saved.target)
 
 
 def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
@@ -105,7 +106,7 @@ def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
             device=device,
             limit=limit,
             budget=Budget(examples=0),
-            cases=(saved.case,),
+            cases=(saved.tried,),
             reduce=False,
         )
     )

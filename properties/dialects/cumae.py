@@ -17,6 +17,7 @@ _CARRIES = {
     "block_table": ("missing_blocks",),
     "context_lens_cpu": ("host_lens",),
     "cu_seqlens_k": ("key_scope",),
+    "max_context_len": ("context_slack",),
     "max_num_tokens": ("num_spare_tokens",),
     "query_lens_cpu": ("host_lens",),
     "topk_indices": ("topk",),
@@ -102,7 +103,7 @@ def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
 
 
 def _inputs() -> dict[str, Input]:
-    named = {name: _host(name) for name in INPUTS}
+    named = {name: Input(_host(name).hold, _CARRIES.get(name, ())) for name in INPUTS}
     named |= {name: _list(name, None) for name in (*_INDEX, *_ON_HOST, *_OF_THE_STEP_BEFORE)}
     named |= {name: _list(name, "int32") for name in _INT32}
     named["is_prefill"] = _list("is_prefill", "bool")

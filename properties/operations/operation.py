@@ -31,7 +31,8 @@ class Output:
     """One output: dtype, shape and strides as the dialect ``cumae`` holds it, and what an index counts.
 
     ``pieces``: for rows, the input that each kind of source points into. ``before``: what an argument
-    that is input and output holds before the call.
+    that is input and output holds before the call. ``starts``: what each element of a buffer that its owner
+    keeps from step to step holds before the first.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Output:
     strides: Callable[[Case], tuple[int, ...]] | None = None
     pieces: Mapping[str, Piece] | None = None
     before: Callable[[Inputs], Held] | None = None
+    starts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ PREFIX_INTERLEAVE = Operation(
             {"cache": Piece("cache"), "new": Piece("new_rows")},
         ),
     ),
-    frozenset({"key_scope", "key_slack", "row_format"}),
+    frozenset({"key_scope", "key_slack", "row_format", "context_slack"}),
     "each request's keys stand in order of position: cached rows, then new ones",
     ("cumae.gpu_impl:write_prefix_interleave",),
     _large_rows,
@@ -202,11 +202,12 @@ PERSISTENT_BUFFERS = Operation(
     oracle.persistent_buffers,
     (
         Output(
-            "token_to_request",
+            "request_of_row",
             _int32,
             lambda case: (case.max_num_tokens,),
             "token",
             "the request of the token, -1 on padding and on rows that only the step before had",
+            starts=-1,
         ),
         Output(
             "kv_indptr",
@@ -214,6 +215,7 @@ PERSISTENT_BUFFERS = Operation(
             lambda case: (case.max_num_tokens + 1,),
             "token_start",
             "the running sum of kv_len = min(position + 1, topk), its last value to the end",
+            starts=0,
         ),
         Output(
             "kv_indices",
@@ -221,6 +223,7 @@ PERSISTENT_BUFFERS = Operation(
             lambda case: (case.max_num_tokens * case.options.topk,),
             "selected_key",
             "the slot of each selected position, -1 on rows that only the step before had",
+            starts=-1,
         ),
     ),
     frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
@@ -236,5 +239,7 @@ OPERATIONS = {
         CAUSAL_WINDOWS,
         PREFIX_INTERLEAVE,
         SPARSE_SCHEDULE,
+        METADATA_CACHE,
+        PERSISTENT_BUFFERS,
     )
 }

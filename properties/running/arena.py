@@ -12,16 +12,20 @@ _ALIGNMENT = 256
 
 
 class Arena:
-    """One allocation with a place for each buffer by name; may be filled again with smaller ones."""
+    """One allocation with a place for each buffer by name; may be filled again with smaller ones.
 
-    def __init__(self, buffers: Sequence[Buffer], device: Device) -> None:
+    ``room``: bytes that each place has at least.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], device: Device, room: int = 0) -> None:
         self._places: dict[str, tuple[int, int]] = {}
         size = 0
         for buffer in buffers:
             if buffer.before is not None:
-                room = len(buffer.before) + -len(buffer.before) % _ALIGNMENT
-                self._places[buffer.name] = (size, room)
-                size += room
+                needed = max(len(buffer.before), room)
+                needed += -needed % _ALIGNMENT
+                self._places[buffer.name] = (size, needed)
+                size += needed
         self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
 
     def holds(self, buffers: Sequence[Buffer]) -> bool:
@@ -39,10 +43,11 @@ class Arena:
                 assert buffer.large is not None
                 buffer.tensor = view_of(buffer.large, 0, buffer)
                 continue
-            start = self._places[buffer.name][0]
+            start, room = self._places[buffer.name]
             stop = start + len(buffer.before)
             if old is not None and buffer.name in stale:
                 buffer.before = old[start:stop].copy()
+                host[stop : start + room] = old[stop : start + room]
             host[start:stop] = buffer.before
             buffer.tensor = view_of(self._bytes, start, buffer)
         self._bytes.copy_(torch.from_numpy(host))

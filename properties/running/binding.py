@@ -13,7 +13,11 @@ from cumae.properties.operations import Operation, Output
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A function under test: its inputs and outputs by name, and the features its cases may vary."""
+    """A function under test: its inputs and outputs by name, and the features its cases may vary.
+
+    A class is made once for each run of steps and called at each step; ``constructor`` names the host
+    numbers it is made with, and ``device``.
+    """
 
     function: Callable[..., Any]
     operation: Operation
@@ -23,6 +27,12 @@ class Binding:
     outputs: tuple[str, ...]
     returned: tuple[str, ...]
     features: frozenset[str]
+    constructor: tuple[str, ...] = ()
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the function is a class, whose instances keep something from step to step."""
+        return inspect.isclass(self.function)
 
     @property
     def name(self) -> str:
@@ -53,11 +63,15 @@ class Binding:
         return self.domain.why_not(case)
 
 
+_LAYOUT_FEATURES = ("row_index", "num_padding_slots", "key_slack")
+
+
 def _varied(case: Case) -> set[str]:
     """Return the features in which a case differs from the neutral one."""
     options, layout = case.options, case.layout
     varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
-    varied |= {name for name in ("row_index", "num_padding_slots", "key_slack") if getattr(layout, name)}
+    varied |= {name for name in _LAYOUT_FEATURES if getattr(layout, name)}
+    varied |= set() if layout.host_lens else {"host_lens"}
     varied |= {"world"} if case.batch.world > 1 else set()
     live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
     varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
@@ -72,21 +86,27 @@ def bind(
     """Return the binding of a function; parameters with a default are its author's.
 
     An operation's outputs that are not named, in the table's order, are what it returns; a function
-    that names some and returns None computes only those. Raises ``ValueError`` for a name that is
-    neither an input nor an output, listing those that are.
+    that names some and returns None computes only those. Of a class the parameters of ``__call__`` are
+    bound, and those it is made with: ``device`` and host numbers. Raises ``ValueError`` for a name that
+    is neither an input nor an output, listing those that are.
     """
     theirs = dialect.outputs_of(operation.name)
     known = list(theirs)
     if dialect.own_outputs:
         known = [output.name for output in operation.outputs if output.name not in theirs] + known
+    is_class = inspect.isclass(function)
+    made_with = _required(function) if is_class else []
+    for name in made_with:
+        if name != "device" and name not in dialect.inputs:
+            numbers = ", ".join(sorted(dialect.inputs))
+            raise ValueError(
+                f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
+                f"{dialect.name} ({numbers})"
+            )
+    called_with = _required(_call_of(function))[1:] if is_class else _required(function)
     inputs: list[str] = []
     outputs: list[str] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is not inspect.Parameter.empty:
-            continue
-        name = parameter.name
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ValueError(f"parameter = {str(parameter)!r}, must be filled by name")
+    for name in called_with:
         if name in known:
             outputs.append(name)
         elif name in dialect.inputs:
@@ -106,8 +126,30 @@ def bind(
         tuple(inputs),
         tuple(outputs),
         returned,
-        _features(operation, dialect, {*inputs, *outputs}),
+        _features(operation, dialect, {*inputs, *outputs, *made_with}),
+        tuple(made_with),
     )
+
+
+def _call_of(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method by which instances of a class are called. Raises ``ValueError`` without one."""
+    for base in inspect.getmro(kind) if inspect.isclass(kind) else ():
+        if "__call__" in vars(base):
+            method: Callable[..., Any] = vars(base)["__call__"]
+            return method
+    raise ValueError(f"target = {kind.__name__!r}, must have a method __call__, which runs a step")
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters that have no default."""
+    names = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is not inspect.Parameter.empty:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ValueError(f"parameter = {str(parameter)!r}, must be filled by name")
+        names.append(parameter.name)
+    return names
 
 
 def _within(domain: Domain, dialect: Dialect) -> Domain:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle import Case, from_json, to_json
+from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.oracle.rules import require
 
 LIMIT_SECONDS = 60.0
@@ -34,7 +34,7 @@ class Outcome:
     result: Json | None
     reason: str
     state: Json
-    case: Case | None
+    case: Case | Trace | None
 
 
 class Notes:
@@ -45,10 +45,10 @@ class Notes:
         self.job: Json = json.loads((folder / "job.json").read_text())
         self._result = folder / "result.json"
         self._files = [os.open(folder / name, os.O_CREAT | os.O_WRONLY) for name in ("case", "state")]
-        self._case: Case | None = None
+        self._case: Case | Trace | None = None
         self._since = 0.0
 
-    def write(self, case: Case, **state: object) -> None:
+    def write(self, case: Case | Trace, **state: object) -> None:
         """Note what is about to run; the clock of the time limit starts with each case.
 
         The first case also loads and compiles: it has ten seconds more.
@@ -56,7 +56,7 @@ class Notes:
         if case is not self._case:
             self._since = time.monotonic() + (WARM_SECONDS if self._case is None else 0)
             self._case = case
-            _rewrite(self._files[0], to_json(case))
+            _rewrite(self._files[0], tried_to_json(case))
         _rewrite(self._files[1], {**state, "since": self._since})
 
     def finish(self, result: Json) -> None:
@@ -86,7 +86,7 @@ def run_apart(
             result or None,
             "" if result else reason,
             _read(folder / "state"),
-            from_json(case) if case else None,
+            tried_from_json(case) if case else None,
         )
 
 

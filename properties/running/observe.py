@@ -1,9 +1,11 @@
 """One call of a kernel on one case: inputs up, outputs poisoned, launched, everything read back."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from cumae.oracle import Case, Inputs
@@ -44,11 +46,20 @@ class Call:
     """The arguments of one call in memory of their own, or in that of an earlier call.
 
     Over an ``earlier`` call of the same function, buffers that fit stand at the same addresses and
-    outputs start with what that call left in them.
+    outputs start with what that call left in them. ``function``: the instance to call, of a class;
+    ``room``: bytes that each buffer may grow to at its address.
     """
 
-    def __init__(self, bench: "Bench", poison: int, earlier: "Call | None" = None) -> None:
-        self._function = bench.binding.function
+    def __init__(
+        self,
+        bench: "Bench",
+        poison: int,
+        earlier: "Call | None" = None,
+        *,
+        function: Callable[..., Any] | None = None,
+        room: int = 0,
+    ) -> None:
+        self.function = function or bench.made()
         self._device = bench.device
         self.numbers, self.inputs, self.outputs = bench.buffers(poison)
         there = [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
@@ -61,8 +72,8 @@ class Call:
         if earlier is not None and self.reuses:
             self.arenas = earlier.arenas
         else:
-            self.arenas = (Arena(there, bench.device), Arena(here, "cpu"))
-        stale = [buffer.name for buffer in self.outputs] if self.reuses else []
+            self.arenas = (Arena(there, bench.device, room), Arena(here, "cpu", room))
+        stale = [b.name for b in self.outputs if self.reuses and not bench.binding.is_in_place(b.name)]
         for arena, part in zip(self.arenas, self._parts, strict=True):
             arena.fill(part, stale=stale)
 
@@ -74,7 +85,7 @@ class Call:
     def run(self) -> Any:
         """Call the function and wait for it. Raises ``KernelRaised`` with its error inside."""
         try:
-            answer = self._function(**self.arguments)
+            answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.synchronize()
         except Exception as error:
@@ -88,14 +99,34 @@ class Call:
 
 
 class Bench:
-    """A binding and a case on a device; observes calls and asks the oracle only after the first one."""
+    """A binding and a case on a device; observes calls and asks the oracle only after the first one.
 
-    def __init__(self, binding: Binding, case: Case, device: Device) -> None:
+    ``previous``: the step before, for functions that keep something.
+    """
+
+    def __init__(self, binding: Binding, case: Case, device: Device, previous: Case | None = None) -> None:
         self.binding = binding
         self.case = case
         self.device = device
-        self._inputs = Inputs(case)
+        self._inputs = Inputs(case, previous)
         self._held: dict[str, Held] = {}
+
+    def made(self) -> Callable[..., Any]:
+        """Return the function, or a new instance of the class. Raises ``KernelRaised`` where it raises."""
+        function = self.binding.function
+        if not self.binding.keeps_state:
+            return function
+        values = {
+            name: self.device if name == "device" else self.held(name) for name in self.binding.constructor
+        }
+        for name, value in values.items():
+            if isinstance(value, (Ints, Rows)):
+                raise ValueError(f"parameter = {name!r} of {function.__name__}, must be a host number")
+        try:
+            instance: Callable[..., Any] = function(**values)
+        except Exception as error:
+            raise KernelRaised(f"{type(error).__name__}: {error}") from error
+        return instance
 
     def held(self, name: str) -> Held:
         """Return an input as the dialect holds it."""
@@ -112,17 +143,27 @@ class Bench:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         allocated = FencedAllocations(poison)
         with watching(order_seed) if interpreting() else nullcontext() as watch:
-            call = Call(self, poison)
+            with allocated:
+                function = self.made()
+            call = Call(self, poison, function=function)
             with allocated:
                 answer = call.run()
+        return self.seen(call, answer, allocated, watch, poison)
+
+    def seen(
+        self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
+    ) -> Observation:
+        """Read back what a call did."""
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
         returned = self._returned(answer)
-        for name, tensor in returned.items():
-            words[name] = words_of(tensor, is_rows=self.binding.is_rows(name))
+        opaque = set()
+        for name, value in returned.items():
+            words[name] = _words_returned(value, is_rows=self.binding.is_rows(name))
             before[name] = poison_words(poison, words[name])
-        opaque = frozenset(name for name, tensor in returned.items() if not allocated.made(tensor))
+            if not (isinstance(value, torch.Tensor) and allocated.made(value)):
+                opaque.add(name)
         written = [(b, b.damage(elements_too=False)) for b in call.outputs]
         changed = [(b, b.damage(elements_too=True)) for b in call.inputs]
         damage = (
@@ -130,7 +171,7 @@ class Bench:
             *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
             *allocated.damage(),
         )
-        return Observation(words, before, damage, watch, poison, opaque)
+        return Observation(words, before, damage, watch, poison, frozenset(opaque))
 
     def buffers(self, poison: int) -> tuple[dict[str, Any], list[Buffer], list[Buffer]]:
         """Return host numbers by name, and the buffers of inputs and outputs, not yet placed."""
@@ -160,17 +201,24 @@ class Bench:
         strides = own.strides(self.case) if own.strides else (1,)
         return poisoned(name, shape, own.dtype(self.case), strides, self.device, poison)
 
-    def _returned(self, answer: Any) -> dict[str, torch.Tensor]:
+    def _returned(self, answer: Any) -> dict[str, torch.Tensor | int]:
         names = self.binding.returned
         if not names or (answer is None and self.binding.outputs):
             return {}
         if isinstance(answer, dict):
             values: list[Any] = [answer.get(name) for name in names]
         else:
-            values = [answer] if isinstance(answer, torch.Tensor) else list(answer or ())
-        if len(values) != len(names) or not all(isinstance(value, torch.Tensor) for value in values):
+            values = [answer] if isinstance(answer, (torch.Tensor, int)) else list(answer or ())
+        if len(values) != len(names) or not all(isinstance(value, (torch.Tensor, int)) for value in values):
             raise KernelRaised(f"returned {type(answer).__name__}, must be the tensors {', '.join(names)}")
         return dict(zip(names, values, strict=True))
+
+
+def _words_returned(value: torch.Tensor | int, *, is_rows: bool) -> Words:
+    """Return the elements of a tensor, or a host number as one element."""
+    if isinstance(value, torch.Tensor):
+        return words_of(value, is_rows=is_rows)
+    return np.array([value], dtype=np.int64)
 
 
 def _is_host(buffer: Buffer) -> bool:

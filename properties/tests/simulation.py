@@ -227,7 +227,7 @@ def persistent_buffers(
             num_keys += 1
     while len(starts) < len(owners) + 1:
         starts.append(num_keys)
-    return {"token_to_request": owners, "kv_indptr": starts, "kv_indices": indices}
+    return {"request_of_row": owners, "kv_indptr": starts, "kv_indices": indices}
 
 
 def _attended(batch: Batch, topk: int) -> list[list[int]]:

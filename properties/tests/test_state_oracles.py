@@ -279,7 +279,7 @@ class TestPersistentBuffers:
         case = Case(batch, Layout(num_padding_tokens=1, num_spare_tokens=1), Options(topk=2))
         assert Inputs(case)["topk_indices"][:3] == [[1, 0], [0, GARBAGE], [1, 0]]
         assert buffers(None, case) == {
-            "token_to_request": [0, 2, 2, -1, "untouched"],
+            "request_of_row": [0, 2, 2, -1, "untouched"],
             "kv_indptr": [0, 2, 3, 5, 5, 5],
             "kv_indices": [29, 28, 16, 17, 16, "any", "any", "any", "untouched", "untouched"],
         }
@@ -287,13 +287,13 @@ class TestPersistentBuffers:
     def test_what_only_the_step_before_had_is_cleared(self) -> None:
         previous, case = one_engine(case_of((5, 4)), case_of((5, 1), spare=5))
         answer = buffers(previous, case)
-        assert answer["token_to_request"] == [0, -1, -1, -1, "untouched", "untouched"]
+        assert answer["request_of_row"] == [0, -1, -1, -1, "untouched", "untouched"]
         assert answer["kv_indptr"] == [0] + [2] * 6
         assert answer["kv_indices"][2:] == [-1] * 6 + ["untouched"] * 4
 
     def test_rows_of_padding_were_written_and_are_cleared_too(self) -> None:
         previous, case = one_engine(case_of((5, 1), padding=2), case_of((5, 1), spare=2))
-        assert buffers(previous, case)["token_to_request"] == [0, -1, -1]
+        assert buffers(previous, case)["request_of_row"] == [0, -1, -1]
 
     def test_a_larger_step_clears_nothing(self) -> None:
         previous, case = one_engine(case_of((5, 1)), case_of((5, 2), spare=1))
@@ -307,7 +307,7 @@ class TestPersistentBuffers:
     def test_an_empty_step_clears_the_one_before_it(self) -> None:
         previous, case = one_engine(case_of((0, 2)), case_of(spare=3))
         assert buffers(previous, case) == {
-            "token_to_request": [-1, -1, "untouched"],
+            "request_of_row": [-1, -1, "untouched"],
             "kv_indptr": [0, 0, 0, 0],
             "kv_indices": [-1, -1, -1, -1, "untouched", "untouched"],
         }

@@ -1,0 +1,114 @@
+"""GPU: the steps of an engine through captured graphs, and under torch's watch for synchronisation."""
+
+import warnings
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, Observation
+from cumae.properties.state.system import System
+from cumae.properties.verdict import Finding
+
+CAPTURED_RULE = "a call can be captured in a CUDA graph"
+
+
+@dataclass(slots=True)
+class _Captured:
+    graph: torch.cuda.CUDAGraph
+    answer: Any
+
+
+class GraphSystem(System):
+    """Captured once for each set of shapes and host numbers, then replayed at every step that has them.
+
+    A number that a function returns to the host is that of the capture, so it is not compared.
+    """
+
+    check = "replays_in_graph"
+    num_captured = 0
+    num_replayed = 0
+
+    def launch(self, call: Call) -> Any:
+        """Replay the step's graph, captured before if there was none."""
+        key = _launch_key(call)
+        graphs: dict[Hashable, _Captured] = self.__dict__.setdefault("graphs", {})
+        if self.call is not None and not call.reuses:
+            graphs.clear()  # the buffers have grown and stand elsewhere
+        if key not in graphs:
+            with self.allocated:
+                call.run()
+            graph = torch.cuda.CUDAGraph()
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
+                    with torch.cuda.graph(graph):
+                        answer = call.function(**call.arguments)
+            except Exception as error:
+                torch.cuda.synchronize()
+                first = str(error).splitlines()[0]
+                raise KernelRaised(f"{type(error).__name__} in a capture: {first}") from error
+            graphs[key] = _Captured(graph, answer)
+            self.num_captured += 1
+        captured = graphs[key]
+        captured.graph.replay()
+        torch.cuda.synchronize()
+        self.num_replayed += 1
+        return captured.answer
+
+    def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
+        """Compare as ever, but for numbers of the host."""
+        on_device = {
+            n: w for n, w in seen.outputs.items() if n in self.binding.outputs or n in _tensors(self, answer)
+        }
+        return super().judge(replace(seen, outputs=on_device), bench, answer)
+
+
+class SyncSystem(System):
+    """Every step once on a twin, so that all is compiled, then under torch's sync-debug mode."""
+
+    check = "never_synchronises"
+    twin: Any = None
+    twin_call: Call | None = None
+
+    def step(self, case: Any) -> Finding | None:
+        """Run one step and say whether it synchronised, allocated, or was wrong."""
+        if self.binding.keeps_state and self.twin is None:
+            self.twin = Bench(self.binding, case, self.device).made()
+        bench = Bench(self.binding, case, self.device, self.previous)
+        twin = Call(bench, POISON, self.twin_call, function=self.twin)
+        self.twin_call = twin
+        try:
+            twin.run()
+        except KernelRaised as error:
+            if case.layout.host_lens or not isinstance(error.__cause__, ValueError):
+                raise
+        self.told = ""
+        finding = super().step(case)
+        if self.told:
+            rule = (
+                SYNCHRONISES if "synchronises" in self.told else "a call over given buffers allocates nothing"
+            )
+            return Finding(self.check, self.told, rule)
+        return finding
+
+    def launch(self, call: Call) -> Any:
+        """Call once with the debug mode on."""
+        answer, self.told = synchronised(call, allocates=not self.binding.keeps_state)
+        return answer
+
+
+def _tensors(system: System, answer: Any) -> set[str]:
+    values = answer.values() if isinstance(answer, dict) else answer
+    values = (values,) if isinstance(values, (torch.Tensor, int)) else tuple(values or ())
+    pairs = zip(system.binding.returned, values, strict=False)
+    return {name for name, value in pairs if isinstance(value, torch.Tensor)}
+
+
+def _launch_key(call: Call) -> Hashable:
+    """Return what a captured call is bound to: shapes, strides and host numbers, and host tensors' values."""
+    buffers = (*call.inputs, *call.outputs)
+    shapes = tuple((b.name, b.shape, b.strides) for b in buffers)
+    return shapes, tuple(sorted((name, str(value)) for name, value in call.numbers.items()))

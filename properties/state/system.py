@@ -1,0 +1,129 @@
+"""A function under test between the steps of an engine: its buffers stay, every step is compared whole."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.checks.compare import Mask, difference, wrong_values
+from cumae.properties.operations import FREE, KEEP, VALUE, Expected
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device, interpreting
+from cumae.properties.running.interpreter import watching
+from cumae.properties.running.memory import Words
+from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, Observation
+from cumae.properties.verdict import Finding
+
+ROOM_BYTES = 2**16
+STALE = "it still holds what an earlier step left there"
+
+
+class System:
+    """One function, or one instance of a class, called at every step over buffers that never move.
+
+    What a step must not touch keeps what the steps before left, or what a buffer held at first.
+    ``check``: the name under which a finding is told.
+    """
+
+    check = "forgets_history"
+
+    def __init__(self, binding: Binding, device: Device) -> None:
+        self.binding = binding
+        self.device = device
+        self.previous: Case | None = None
+        self.call: Call | None = None
+        self.allocated = FencedAllocations(POISON)
+        self.function: Any = None
+        self._addresses: dict[str, int] = {}
+        self._kept: dict[str, tuple[Words, Mask]] = {}
+
+    def step(self, case: Case) -> Finding | None:
+        """Run one step and return what it got wrong. Raises ``KernelRaised`` where the function raises."""
+        bench = Bench(self.binding, case, self.device, self.previous)
+        refused = False
+        with watching() if interpreting() else nullcontext() as watch:
+            if self.function is None:
+                with self.allocated:
+                    self.function = bench.made()
+            call = Call(bench, POISON, self.call, function=self.function, room=ROOM_BYTES)
+            try:
+                answer = self.launch(call)
+            except KernelRaised as error:
+                # Without host lengths a cache may refuse to answer; it must not guess.
+                refused = not case.layout.host_lens and isinstance(error.__cause__, ValueError)
+                if not refused:
+                    raise
+        self.call, self.previous = call, case
+        if refused:
+            self.previous = replace(case, layout=replace(case.layout, host_lens=False))
+            return None
+        seen = bench.seen(call, answer, self.allocated, watch)
+        return self.judge(seen, bench, answer)
+
+    def launch(self, call: Call) -> Any:
+        """Call the function once."""
+        with self.allocated:
+            return call.run()
+
+    def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
+        """Return the first difference between what memory holds and what it must hold after a step."""
+        expected = bench.expected()
+        rule = "a kernel writes its outputs only, and reads and writes inside its tensors only"
+        if seen.watch is not None and seen.watch.outside:
+            return Finding(self.check, str(seen.watch.outside[0]), rule, count=len(seen.watch.outside))
+        if seen.damage:
+            return Finding(self.check, seen.damage[0], rule, count=len(seen.damage))
+        moved = self._moved(answer)
+        if moved:
+            return Finding(self.check, moved, "a buffer that outlives a step stays at its address")
+        whole = replace(seen, opaque=frozenset(seen.outputs))
+        found = wrong_values(self.check, self.binding, whole, expected, bench.case)
+        if found is not None and self._is_stale(found, seen):
+            found = replace(found, cause=STALE)
+        return found or self._wrongly_written(seen, expected, bench.case)
+
+    def _is_stale(self, found: Finding, seen: Observation) -> bool:
+        """Whether the first wrong element is one of a buffer given, which this step did not write."""
+        if found.output not in self.binding.outputs or not found.wrong:
+            return False
+        theirs, _ = self.binding.named_output(found.output)
+        index = found.index * (theirs.per_item if theirs else 1)
+        return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
+
+    def _moved(self, answer: Any) -> str:
+        """Return which buffer of an instance is at another address than in the step before."""
+        if not self.binding.keeps_state:
+            return ""
+        values = answer.values() if isinstance(answer, dict) else answer
+        values = (values,) if isinstance(values, torch.Tensor) else tuple(values or ())
+        for name, value in zip(self.binding.returned, values, strict=False):
+            if isinstance(value, torch.Tensor) and value.numel():
+                if self._addresses.setdefault(name, value.data_ptr()) != value.data_ptr():
+                    return f"`{name}` was returned at another address than in the step before"
+        return ""
+
+    def _wrongly_written(
+        self, seen: Observation, expected: dict[str, Expected], case: Case
+    ) -> Finding | None:
+        """Return the first element that must keep what it held and does not, and remember what is held."""
+        for name, words in seen.outputs.items():
+            want = expected[name]
+            before, known = seen.before[name], np.ones(len(want.state), dtype=bool)
+            own = self.binding.named_output(name)[1]
+            if name in self.binding.returned:
+                if own is None or own.starts is None:
+                    continue
+                start = (np.full_like(words, own.starts), known)
+                before, known = self._kept.get(name, start)
+            differs = words != before
+            differs = differs.any(axis=-1) if differs.ndim > 1 else differs
+            wrong = differs & (want.state == KEEP) & known
+            if wrong.any():
+                what = "must keep what it held and does not"
+                return difference(self.check, self.binding, name, wrong, before, words, what)
+            self._kept[name] = (words, (want.state == VALUE) | ((want.state != FREE) & known))
+        return None
