@@ -33,12 +33,12 @@ def _engine_of(case: Case) -> tuple[object, ...]:
     return case.batch.block_size, case.batch.world, case.options, case.max_num_tokens
 
 
-def leveled(steps: Sequence[Case]) -> Trace:
-    """Return the trace of steps whose persistent buffers are as long as the longest step needs.
+def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:
+    """Return the trace of steps whose persistent buffers have ``spare`` rows more than the longest needs.
 
     Raises ``ValueError`` as ``Trace`` does.
     """
-    longest = max((step.num_tokens_padded for step in steps), default=0)
+    longest = spare + max((step.num_tokens_padded for step in steps), default=0)
     return Trace(
         tuple(
             replace(s, layout=replace(s.layout, num_spare_tokens=longest - s.num_tokens_padded))

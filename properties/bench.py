@@ -1,12 +1,12 @@
 """Device time of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from cumae.oracle import Batch, Case, Request
+from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.rules import require
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.dialects import CUMAE
@@ -17,6 +17,13 @@ from cumae.properties.running.observe import Bench, Call
 from cumae.properties.targets import load_function
 
 LAUNCHES = 20
+_SCHEDULED = Options(topk=2048, split_size=64, num_workers=132)
+SELECTED = {
+    "sparse_schedule": _SCHEDULED,
+    "metadata_cache": _SCHEDULED,
+    "persistent_buffers": Options(topk=16),
+}
+"""The options that operations over selected keys are timed with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ def timings(device: Device) -> list[Timing]:
             if operation.name != "prefix_interleave":
                 for kernel in operation.kernels:
                     found.append(_step_timing(kernel, operation.name, case, size))
-    return found + _interleave_timings()
+    return [*found, *_cache_timings(), *_interleave_timings()]
 
 
 def _steps() -> dict[str, Case]:
@@ -54,9 +61,32 @@ def _steps() -> dict[str, Case]:
 
 def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
-    arguments = Call(Bench(binding, case, "cuda"), poison=0).arguments
-    median, spread = _graph_time(lambda: binding.function(**arguments))
-    return Timing(binding.function.__name__, size, median, spread)
+    case = replace(case, options=SELECTED.get(operation, case.options))
+    call = Call(Bench(binding, case, "cuda"), poison=0)
+    arguments, topk = call.arguments, case.options.topk
+    median, spread = _graph_time(lambda: call.function(**arguments))
+    shown = f"{size}, topk {topk}" if operation in SELECTED else size
+    return Timing(binding.function.__name__, shown, median, spread)
+
+
+def _cache_timings() -> list[Timing]:
+    """Time a decode step of 256 requests that the cache answers, and one that it has to build."""
+    count = 256
+    case = Case(
+        Batch(
+            tuple(Request(4096, 1, tuple(range(257 * b, 257 * b + 257)), "decode") for b in range(count)), 16
+        )
+    )
+    case = replace(case, options=SELECTED["metadata_cache"])
+    binding = bind(load_function("cumae.gpu_impl:MetadataCache"), OPERATIONS["metadata_cache"], CUMAE)
+    call = Call(Bench(binding, case, "cuda"), poison=0)
+    kept, missed = call.arguments, {**call.arguments, "context_lens_cpu": None}
+    found = []
+    for name, arguments in (("MetadataCache, kept", kept), ("MetadataCache, rebuilt", missed)):
+        call.function(**arguments)
+        median, spread = _launch_time(lambda arguments=arguments: call.function(**arguments), 1)  # type: ignore[misc]
+        found.append(Timing(name, f"{count} decodes, topk 2048, launched", median, spread))
+    return found
 
 
 def _interleave_timings() -> list[Timing]:

@@ -16,7 +16,7 @@ from cumae.properties.batches.reducer import is_smaller, reduce_case, reduce_tra
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
-from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
 from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.failure_file import save_failure
 from cumae.properties.running.binding import Binding
@@ -223,12 +223,14 @@ def search(
     keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
     and after each case; ``before`` each check and its case, or its trace so far, before they run.
     ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
-    an unknown check and when neither budget is given.
+    an unknown check, for one that needs a GPU on the CPU, and when neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
         if name not in CHECKS:
             raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
+        if name in ON_GPU_ONLY and device != "cuda":
+            raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
@@ -262,33 +264,41 @@ def _draw(state: _Search, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
     volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
     number = 0
+    traced = traced_checks(state.binding, state.checks)
+    only_traces = state.binding.keeps_state and len(traced) == len(state.checks)
     while state.left(budget):
+        _traced_round(state, traced, budget.seed * 1_000_003 + number, budget)
         left = ROUND
         if budget.examples is not None:
             left = min(ROUND, budget.examples + state.num_first - state.verdict.cases)
+        if only_traces:
+            # A new instance for each case has nothing to forget.
+            state.num_first -= left
+            number += 1
+            continue
         num_seeded = left * budget.volume // 100
         for case in _while_left(volume, num_seeded, state, budget):
             state.examine(case)
         if left > num_seeded:
             _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
-        _traced_round(state, budget.seed * 1_000_003 + number, budget)
         number += 1
 
 
-def _traced_round(state: _Search, number: int, budget: Budget) -> None:
+def _traced_round(state: _Search, traced: Sequence[str], number: int, budget: Budget) -> None:
     """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
 
     What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
     """
-    for check in traced_checks(state.binding, state.checks):
+    for check in traced:
         times = 3 if state.binding.keeps_state else 1
         for i in range(WALKS * times):
             if state.late(budget):
                 return
             run_step = state.begin(check)
             for _, case in zip(range(STEPS), walk(state.binding, number * WALKS * times + i), strict=False):
+                counted = state.verdict.cases
                 run_step(case)
-                state.num_first += 1
+                state.num_first += state.verdict.cases - counted
         if not state.late(budget):
             counted = state.verdict.cases
             serving = machine(state.binding, partial(state.begin, check))

@@ -69,19 +69,13 @@ def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
 def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = 2000) -> Trace:
     """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
 
-    Drops steps, halves of them first, then makes single steps smaller, and what all steps share in all.
+    Drops steps, halves of them first, then makes all steps smaller in the same way, then single ones.
     """
     tries = 0
     improved = True
     while improved:
         improved = False
-        for build in _trace_edits(trace):
-            try:
-                candidate = leveled(build())
-            except ValueError:
-                continue
-            if size_of_trace(candidate) >= size_of_trace(trace):
-                continue
+        for candidate in _smaller_traces(trace):
             tries += 1
             if tries > most_tries:
                 return trace
@@ -91,36 +85,90 @@ def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries:
     return trace
 
 
+def _smaller_traces(trace: Trace) -> Iterator[Trace]:
+    """Yield valid traces, each smaller than this one; spare rows of the buffers are kept, or few."""
+    steps = trace.steps
+    spare = steps[0].max_num_tokens - max(step.num_tokens_padded for step in steps)
+    fewer: list[tuple[Callable[[], list[Case]], int]]
+    fewer = [(lambda: list(steps), rows) for rows in (0, 1) if rows < spare]
+    for build, rows in (*fewer, *((edit, spare) for edit in _trace_edits(trace))):
+        try:
+            candidate = leveled(build(), rows)
+        except ValueError:
+            continue
+        if size_of_trace(candidate) < size_of_trace(trace):
+            yield candidate
+
+
 def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
+    """Yield edits of a trace: fewer steps, then the same edit in all steps, then one step by itself."""
     steps = list(trace.steps)
     width = len(steps)
     while width >= 1:
         for start in range(0, len(steps), width):
             yield lambda start=start, width=width: steps[:start] + steps[start + width :]  # type: ignore[misc]
         width //= 2
+    for edit in _edits_of_all():
+        yield lambda edit=edit: [edit(step) for step in steps]  # type: ignore[misc]
+    for size in (0, 1, 2, 4):
+        yield lambda size=size: [_as_padded(step, size, step.num_requests_padded) for step in steps]  # type: ignore[misc]
+        yield lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]  # type: ignore[misc]
     for row in range(max(len(step.batch.requests) for step in steps)):
         yield lambda row=row: [_without(step, row) for step in steps]  # type: ignore[misc]
-    for edit in _neutral_fields(steps[0]):
-        yield lambda edit=edit: [_shared(edit(), step) for step in steps]  # type: ignore[misc]
-    for size in (1, 2, 3, 4):
-        if size < steps[0].batch.block_size:
-            yield lambda size=size: [_with_block_size(step, size) for step in steps]  # type: ignore[misc]
+        for name in ("query_len", "context_len"):
+            for most in (0, 1, 2):
+                yield lambda row=row, name=name, most=most: [  # type: ignore[misc]
+                    _capped(step, row, name, most) for step in steps
+                ]
     for k, step in enumerate(steps):
-        for edit in _edits(step):
-            yield lambda k=k, edit=edit: [*steps[:k], edit(), *steps[k + 1 :]]  # type: ignore[misc]
+        for build in _edits(step):
+            yield lambda k=k, build=build: [*steps[:k], build(), *steps[k + 1 :]]  # type: ignore[misc]
+            padded = (step.num_tokens_padded, step.num_requests_padded)
+            yield (
+                lambda k=k, build=build, padded=padded: [  # type: ignore[misc]
+                    *steps[:k],
+                    _as_padded(build(), *padded),
+                    *steps[k + 1 :],
+                ]
+            )
+
+
+def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
+    """Yield edits that every step of a trace gets: one field neutral, smaller blocks, fresh ids."""
+    for name in (f.name for f in fields(Layout)):
+        neutral = {name: getattr(Layout(), name)}
+        yield lambda case, neutral=neutral: replace(case, layout=replace(case.layout, **neutral))  # type: ignore[misc]
+    for name in (f.name for f in fields(Options)):
+        for value in dict.fromkeys((getattr(Options(), name), 1, 2)):
+            yield lambda case, name=name, value=value: replace(  # type: ignore[misc]
+                case, options=replace(case.options, **{name: value})
+            )
+    yield lambda case: replace(
+        case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0)
+    )
+    for size in (1, 2, 3, 4):
+        yield lambda case, size=size: _with_block_size(case, size)  # type: ignore[misc]
+    yield lambda case: _with_block_size(case, case.batch.block_size)
 
 
 def _without(case: Case, row: int) -> Case:
     """Return the case without the request of a row, as it is where there is none."""
-    kept = [b for b in range(len(case.batch.requests)) if b != row]
-    return _keep(case, kept)
+    return _keep(case, [b for b in range(len(case.batch.requests)) if b != row])
 
 
-def _shared(edited_first: Case, step: Case) -> Case:
-    """Return a step with the options, ranks and simpler layout of the edited first one."""
-    layout = replace(edited_first.layout, row_index=step.layout.row_index)
-    batch = replace(step.batch, world=edited_first.batch.world)
-    return replace(step, batch=batch, options=edited_first.options, layout=layout)
+def _capped(case: Case, row: int, name: str, most: int) -> Case:
+    """Return the case with one length of a row at most so long, as it is where there is no such row."""
+    if row >= len(case.batch.requests) or getattr(case.batch.requests[row], name) <= most:
+        return case
+    return _shorten(case, row, name, most)
+
+
+def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
+    """Return a step padded to so many tokens and requests, as captured graphs have them."""
+    tokens, requests = num_tokens - case.batch.num_tokens, num_requests - len(case.batch.requests)
+    return replace(
+        case, layout=replace(case.layout, num_padding_tokens=tokens, num_padding_requests=requests)
+    )
 
 
 def _candidates(case: Case) -> Iterator[Case]:

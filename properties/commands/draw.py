@@ -4,12 +4,13 @@ from pathlib import Path
 
 import click
 
-from cumae.oracle import Case, from_json
+from cumae.oracle import Case, Trace, tried_from_json
 from cumae.oracle.case_json import read_file
 from cumae.properties.failure_file import load_failure
 from cumae.properties.reports.drawing import draw as drawing
 from cumae.properties.reports.explain import told
 from cumae.properties.reports.html import page
+from cumae.properties.reports.steps import draw_steps, svg_steps
 from cumae.properties.reports.svg import svg
 from cumae.properties.verdict import Finding
 
@@ -19,17 +20,19 @@ from cumae.properties.verdict import Finding
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), help="Write the picture here.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write report and picture here.")
 def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
-    """Draw a saved failure, its first wrong element marked, or a plain case. No kernel runs."""
-    case, finding, title = _read(file)
+    """Draw a saved failure, its first wrong element marked, or a plain case or trace. No kernel runs."""
+    tried, finding, title = _read(file)
+    case = tried.steps[-1] if isinstance(tried, Trace) else tried
     for out in (svg_file, html_file):
         if out is not None and not out.parent.is_dir():
             raise ValueError(f"{out}: folder = {str(out.parent)!r}, must exist")
     lines = [title]
     if finding is not None:
         lines += told(case, finding)
-    report = "\n".join([*lines, "", drawing(case, finding)])
+    drawn = draw_steps(tried, finding) if isinstance(tried, Trace) else drawing(case, finding)
+    report = "\n".join([*lines, "", drawn])
     click.echo(report)
-    picture = svg(case, finding)
+    picture = svg_steps(tried, finding) if isinstance(tried, Trace) else svg(case, finding)
     if svg_file is not None:
         svg_file.write_text(picture, encoding="utf-8")
     if html_file is not None:
@@ -37,10 +40,10 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     return 0
 
 
-def _read(file: Path) -> tuple[Case, Finding | None, str]:
-    """Return the case in a file, what it failed if it is a failure file, and a title."""
+def _read(file: Path) -> tuple[Case | Trace, Finding | None, str]:
+    """Return the case or trace in a file, what it failed if it is a failure file, and a title."""
     value = read_file(file)
-    if isinstance(value, dict) and "case" in value:
+    if isinstance(value, dict) and {"case", "trace"} & value.keys():
         saved = load_failure(file)
-        return saved.case, saved.finding, f"{saved.target} failed {saved.operation}: {saved.finding.check}"
-    return from_json(value, file.name), None, file.name
+        return saved.tried, saved.finding, f"{saved.target} failed {saved.operation}: {saved.finding.check}"
+    return tried_from_json(value, file.name), None, file.name

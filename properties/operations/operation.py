@@ -32,7 +32,8 @@ class Output:
 
     ``pieces``: for rows, the input that each kind of source points into. ``before``: what an argument
     that is input and output holds before the call. ``starts``: what each element of a buffer that its owner
-    keeps from step to step holds before the first.
+    keeps from step to step holds before the first. ``optional``: a function that returns its outputs may
+    leave this one out.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Output:
     pieces: Mapping[str, Piece] | None = None
     before: Callable[[Inputs], Held] | None = None
     starts: int | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

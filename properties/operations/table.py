@@ -191,7 +191,14 @@ METADATA_CACHE = Operation(
     oracle.metadata_cache,
     (
         *_SCHEDULE,
-        Output("rebuilt", _int32, _one, "step", "1 unless the key is known and that of the step before"),
+        Output(
+            "rebuilt",
+            _int32,
+            _one,
+            "step",
+            "1 unless the key is known and that of the step before",
+            optional=True,
+        ),
     ),
     frozenset({"topk", "split_size", "num_workers", "host_lens"}),
     "a cached schedule is that of a fresh build, and is kept while nothing it depends on changes",

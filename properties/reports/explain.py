@@ -1,8 +1,10 @@
 """A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
 
 from cumae.oracle import Case
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.drawing import draw
 from cumae.properties.reports.places import place_text
+from cumae.properties.reports.steps import draw_steps
 from cumae.properties.verdict import Failure, Finding, Verdict
 
 
@@ -14,7 +16,12 @@ def explain(verdict: Verdict) -> str:
     lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", ""]
     lines += [*told(failure.case, finding), ""]
     heading = "smallest case found" if failure.found_after else "the case"
-    lines += [f"  {heading} ({_count(failure)}):", draw(failure.case, finding)]
+    if failure.trace is not None:
+        heading = heading.replace("case", "trace")
+        drawing = draw_steps(failure.trace, finding)
+    else:
+        drawing = draw(failure.case, finding)
+    lines += [f"  {heading} ({_count(failure)}):", drawing]
     held = _held(failure.case)
     lines += ["", *held] if held else []
     if failure.file is not None:
@@ -44,7 +51,7 @@ def told(case: Case, finding: Finding) -> list[str]:
 def summary(verdict: Verdict) -> str:
     """Return one line: status, comparisons and speed."""
     rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-    counts = f"{verdict.cases} cases, {verdict.comparisons} comparisons"
+    counts = f"{counted(verdict.cases, 'case')}, {counted(verdict.comparisons, 'comparison')}"
     counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"
     extra = f", {verdict.not_promised} not promised" if verdict.not_promised else ""
     return f"{verdict.status}: {verdict.target} ({counts}{extra})"
@@ -53,6 +60,9 @@ def summary(verdict: Verdict) -> str:
 def _count(failure: Failure) -> str:
     requests = len(failure.case.batch.requests)
     said = f"{requests} request{'' if requests == 1 else 's'}"
+    if failure.trace is not None:
+        steps = len(failure.trace.steps)
+        said = f"{steps} step{'' if steps == 1 else 's'}, {said} in the last"
     if failure.found_after:
         said += f", found after {failure.found_after} case{'' if failure.found_after == 1 else 's'}"
     return said

@@ -1,7 +1,7 @@
 """A kernel's arguments by name: what its function asks for, checked against dialect and operation."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -50,6 +50,10 @@ class Binding:
         theirs, own = self.named_output(name)
         return (theirs.pieces if theirs else own.pieces if own else None) is not None
 
+    def is_optional(self, name: str) -> bool:
+        """Whether a function that returns its outputs may leave this one out."""
+        return any(output.name == name and output.optional for output in self.operation.outputs)
+
     def is_in_place(self, name: str) -> bool:
         """Whether an output is an input too: it holds something before the call."""
         theirs, own = self.named_output(name)
@@ -88,12 +92,18 @@ def bind(
     An operation's outputs that are not named, in the table's order, are what it returns; a function
     that names some and returns None computes only those. Of a class the parameters of ``__call__`` are
     bound, and those it is made with: ``device`` and host numbers. Raises ``ValueError`` for a name that
-    is neither an input nor an output, listing those that are.
+    is neither an input nor an output, listing those that are, and for an operation of which the dialect
+    names no output.
     """
     theirs = dialect.outputs_of(operation.name)
     known = list(theirs)
     if dialect.own_outputs:
         known = [output.name for output in operation.outputs if output.name not in theirs] + known
+    if not known:
+        those = ", ".join(sorted({owner for owner, _ in dialect.outputs}))
+        raise ValueError(
+            f"operation = {operation.name!r}, must be one that dialect {dialect.name} has: {those}"
+        )
     is_class = inspect.isclass(function)
     made_with = _required(function) if is_class else []
     for name in made_with:
@@ -126,7 +136,7 @@ def bind(
         tuple(inputs),
         tuple(outputs),
         returned,
-        _features(operation, dialect, {*inputs, *outputs, *made_with}),
+        _features(operation, dialect, {*inputs, *made_with}, outputs),
         tuple(made_with),
     )
 
@@ -163,11 +173,13 @@ def _within(domain: Domain, dialect: Dialect) -> Domain:
     return replace(domain, reserved_blocks=reserved, row_formats=formats)
 
 
-def _features(operation: Operation, dialect: Dialect, named: set[str]) -> frozenset[str]:
+def _features(
+    operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[str]
+) -> frozenset[str]:
     """What varies is what the function names, or what an input or a buffer of its own length shows."""
-    shown = named.union(*(dialect.inputs[name].carries for name in named & set(dialect.inputs)))
-    if named & {"slot_mapping", "num_slots"}:
+    shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
+    if "slot_mapping" in outputs or "num_slots" in inputs:
         shown.add("num_padding_slots")
-    if named & {"keys", "capacity"}:
+    if "keys" in outputs or "capacity" in inputs:
         shown.add("key_slack")
     return operation.features & shown

@@ -38,11 +38,21 @@ class Run:
         except KernelRaised as error:
             return Finding(self._system.check, f"the kernel raised {error}", "a valid case is no error")
 
+    @property
+    def num_captured(self) -> int:
+        """How many graphs were captured."""
+        return self._system.num_captured if isinstance(self._system, GraphSystem) else 0
+
     def all(self, trace: Trace) -> Finding | None:
-        """Run a trace from its first step and return what is wrong with the first wrong one."""
+        """Run a trace from its first step and return what is wrong with the first wrong one.
+
+        A trace is left at a step that is not of the engine that an instance was made for.
+        """
         for case in trace.steps:
             if self._binding.why_not(case) is not None:
                 continue
+            if not self._system.fits(case):
+                return None
             finding = self.step(case)
             if finding is not None:
                 return finding

@@ -19,7 +19,7 @@ from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, 
 from cumae.properties.verdict import Finding
 
 ROOM_BYTES = 2**16
-STALE = "it still holds what an earlier step left there"
+STALE = "not written in this step: it holds what was there before"
 
 
 class System:
@@ -38,8 +38,16 @@ class System:
         self.call: Call | None = None
         self.allocated = FencedAllocations(POISON)
         self.function: Any = None
+        self._made_with: dict[str, Any] = {}
         self._addresses: dict[str, int] = {}
         self._kept: dict[str, tuple[Words, Mask]] = {}
+
+    def fits(self, case: Case) -> bool:
+        """Whether a step is one of the engine that an instance was made for: its numbers are the same."""
+        bench = Bench(self.binding, case, self.device)
+        numbers = {name: bench.held(name) for name in self.binding.constructor if name != "device"}
+        self._made_with = self._made_with or numbers
+        return numbers == self._made_with
 
     def step(self, case: Case) -> Finding | None:
         """Run one step and return what it got wrong. Raises ``KernelRaised`` where the function raises."""

@@ -1,6 +1,6 @@
 """Traces of an engine: a seeded walk for volume, and the machine that Hypothesis drives and shrinks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
@@ -37,7 +37,7 @@ def _happen(engine: Engine, choices: Choices) -> None:
     rows = engine.setting.sizes.num_rows
     while len(engine.live()) < rows and choices.chance(40):
         engine.admit(choices.integer(1, engine.most_tokens), choices.integer(0, rows))
-    kind = choices.integer(0, 19)
+    kind = choices.integer(0, 12)
     which = choices.integer(0, rows - 1)
     if kind == 0:
         engine.finish(which)
@@ -45,7 +45,7 @@ def _happen(engine: Engine, choices: Choices) -> None:
         engine.preempt(which)
     elif kind == 2:
         engine.resume()
-    elif kind == 3:
+    elif kind in (3, 6):
         engine.fork(which)
     elif kind == 4:
         engine.swap(which, choices.integer(0, rows - 1))
@@ -68,6 +68,7 @@ def machine(
 
         engine: Engine
         run_step: Stepper
+        wishes: Sequence[int] = ()
 
         @initialize(data=st.data())
         def start(self, data: st.DataObject) -> None:
@@ -111,14 +112,25 @@ def machine(
         @rule(
             wishes=st.lists(st.integers(0, 5), max_size=sizes.num_rows),
             rejects=st.integers(0, 3),
-            hidden=st.booleans(),
+            hidden=st.integers(0, 9),
         )
-        def step(self, wishes: list[int], rejects: int, hidden: bool) -> None:
-            self.run_step(self.engine.step(wishes, rejects=rejects, hidden=hidden))
+        def step(self, wishes: list[int], rejects: int, hidden: int) -> None:
+            self.wishes = wishes
+            self.run_step(self.engine.step(wishes, rejects=rejects, hidden=hidden == 9))
 
         @rule(wish=st.integers(1, 3))
         def step_all(self, wish: int) -> None:
-            self.run_step(self.engine.step([wish] * sizes.num_rows))
+            self.wishes = [wish] * sizes.num_rows
+            self.run_step(self.engine.step(self.wishes))
+
+        @rule()
+        def step_again(self) -> None:
+            self.run_step(self.engine.step(self.wishes))
+
+        @rule(first=st.integers(1, 5))
+        def admit_and_step(self, first: int) -> None:
+            self.engine.admit(2 * first)
+            self.run_step(self.engine.step([first] * sizes.num_rows))
 
         @rule()
         def prefill_all(self) -> None:

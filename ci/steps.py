@@ -1,0 +1,21 @@
+"""Replays STEPS of a serving engine through captured graphs: `ci/steps.py OPERATION TARGET STEPS OUT`."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from cumae.properties.conformance import binding_of
+from cumae.properties.running.device import prepare
+from cumae.properties.running.machine import machine
+from cumae.properties.state.soak import soak
+from cumae.properties.targets import load_function
+
+operation, target, steps, out = sys.argv[1:]
+if prepare("auto") != "cuda":
+    sys.exit("ci/steps.py: no GPU, must run on one")
+soaked = soak(binding_of(load_function(target), operation), int(steps))
+print(f"{target}: {soaked.steps} steps, {soaked.captured} graphs, {soaked.seconds:.0f} s, {soaked.finding}")
+record = {**machine(), "operation": operation, **asdict(soaked)}
+Path(out).write_text(json.dumps(record, indent=1) + "\n")
+sys.exit(soaked.finding is not None)
