@@ -23,7 +23,8 @@ def figures() -> str:
         )
         wrong = "0" if verdict["status"] == "agrees" else verdict["status"]
         counted = runs.setdefault(verdict["kernel"].partition(":")[2], {})
-        counted[column] = f"{verdict['cases']:,} cases, {wrong}"
+        cases = "1 case" if verdict["cases"] == 1 else f"{verdict['cases']:,} cases"
+        counted[column] = f"{cases}, {wrong}"
     for name, counted in sorted(runs.items()):
         cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume"))
         lines.append(f"| `{name}` | {cells} |")

@@ -24,8 +24,8 @@ def main(folder: Path, file: Path) -> None:
     content = {**machine, "commands": commands, "verdicts": list(total.values())}
     file.write_text(json.dumps(content, indent=1) + "\n")
     for verdict in total.values():
-        counts = f"{verdict['cases']} cases, {verdict['comparisons']} comparisons"
-        print(verdict["kernel"], verdict["status"], counts)
+        cases = "1 case" if verdict["cases"] == 1 else f"{verdict['cases']} cases"
+        print(verdict["kernel"], verdict["status"], f"{cases}, {verdict['comparisons']} comparisons")
 
 
 main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -47,6 +47,9 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     except KernelRaised as error:
         return Finding(CHECK, f"{candidate.name} raised {error}", RULE)
     for name in before.outputs:
+        was, has = before.dtypes.get(name), after.dtypes.get(name)
+        if was is not None and has is not None and was != has:
+            return Finding(CHECK, f"`{name}` has dtype {has}, had {was}", RULE, output=name)
         found = _first_difference(name, before.outputs[name], after.outputs[name])
         if found is not None:
             return found

@@ -1,6 +1,7 @@
 """Testing a kernel by naming its arguments: ``conforms_to`` for pytest, ``check`` without it."""
 
 import inspect
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,20 +12,20 @@ from typing import Any, Literal
 import pytest
 
 from cumae.oracle import Case, Trace
+from cumae.oracle.rules import require_int
 from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import DIALECTS, Dialect
 from cumae.properties.failure_file import saved_cases, saved_traces
 from cumae.properties.operations import OPERATIONS, Operation
-from cumae.properties.profiles import EXAMPLES, FAILURES, settings_of
+from cumae.properties.profiles import EXAMPLES, FAILURES, HELP, settings_of
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
-from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
+from cumae.properties.running.device import Device, current, has_gpu, prepare
 from cumae.properties.search import Budget, search
 from cumae.properties.verdict import Verdict
 
-UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 NO_GPU = "device='cuda': no GPU to run on"
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
 Function = Callable[..., Any]
@@ -87,21 +88,34 @@ def check(
     dialect: str | Dialect = "cumae",
     domain: Domain | None = None,
     checks: Sequence[str] | None = None,
-    examples: int = 200,
+    examples: int | None = 200,
     seconds: float | None = None,
     seed: int = 0,
     device: str = "auto",
-    save_to: Path | None = FAILURES,
+    save_to: Path | str | None = FAILURES,
 ) -> Verdict:
     """Return the verdict on a function after saved failures, fixtures, drawn and seeded cases.
 
-    The function's parameters are filled by name. Raises ``ValueError`` for names that do not exist.
+    The function's parameters are filled by name. Of the verdict, ``.ok`` says whether all agreed,
+    which is its truth too, ``.status`` says it in words, and ``.failure`` holds what was found, its
+    smallest case and its file. ``examples``: cases beyond the first, at least 1; ``save_to``: the folder
+    of saved failures, None for no files. Raises ``ValueError`` for names that do not exist and for a
+    check that needs a GPU where there is none.
     """
+    _require_examples(examples)
+    if isinstance(checks, str):
+        raise ValueError(f"checks = {checks!r}, must be a list of names")
     chosen = prepare(device)
     binding = binding_of(function, operation, dialect, domain)
     budget = Budget(examples=examples, seconds=seconds, seed=seed)
-    first = first_cases(binding, binding.name, save_to, checks or CHECKS)
-    return search(binding, chosen, budget, checks=checks, first=first, save_to=save_to)
+    folder = None if save_to is None else Path(save_to)
+    first = first_cases(binding, binding.name, folder, checks or CHECKS)
+    return search(binding, chosen, budget, checks=checks, first=first, save_to=folder)
+
+
+def _require_examples(examples: int | None) -> None:
+    if examples is not None:
+        require_int("examples", examples, 1)
 
 
 def conforms_to(
@@ -123,6 +137,7 @@ def conforms_to(
     """
     if device not in ("any", "cuda"):
         raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    _require_examples(examples)
     for name in checks or ():
         if name not in CHECKS:
             raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
@@ -147,6 +162,7 @@ def conforms_to(
             ("__signature__", signature),
             ("cumae_binding", binding),
             ("cumae_given", given),
+            ("cumae_needs", device),
         ):
             setattr(test, name, value)
         marked: Function = pytest.mark.parametrize("cumae_check", checks or checks_for(binding, current()))(
@@ -208,7 +224,7 @@ def _run_item(
         return
     again = ""
     if by_pytest and verdict.failure is not None:
-        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: pytest '{request.node.nodeid}'"
+        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: {_again(request, device)}"
         verdict.failure = replace(verdict.failure, file=None)
     pytest.fail(explain(verdict) + again, pytrace=False)
 
@@ -217,10 +233,8 @@ def _device_of(wanted: str, needs: str) -> Device:
     """Return the device of an item. Unasked it is what this process has; nothing is changed for it."""
     if needs == "cuda" and not has_gpu():
         pytest.skip(NO_GPU)
-    if not wanted and not interpreting() and not has_gpu():
-        pytest.fail(UNASKED, pytrace=False)
     try:
-        device = prepare(wanted or ("cpu" if interpreting() else "cuda"))
+        device = prepare(wanted or current())
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
     if needs == "cuda" and device != "cuda":
@@ -233,6 +247,21 @@ def _target(binding: Binding, request: pytest.FixtureRequest) -> str:
     file = inspect.getsourcefile(inspect.unwrap(binding.function))
     if file is None or Path(file).resolve() != request.path.resolve():
         return binding.name
+    return f"{_file_of(request)}:{binding.function.__qualname__}"
+
+
+def _file_of(request: pytest.FixtureRequest) -> Path:
+    """Return the test file as seen from where pytest was called."""
     here = request.config.invocation_params.dir
-    shown = request.path.relative_to(here) if request.path.is_relative_to(here) else request.path
-    return f"{shown}:{binding.function.__qualname__}"
+    return request.path.relative_to(here) if request.path.is_relative_to(here) else request.path
+
+
+def _again(request: pytest.FixtureRequest, device: Device) -> str:
+    """Return the command that runs an item again: what the ini file does not give is in it."""
+    config = request.config
+    given = {name: config.getoption(f"cumae_{name}") for name in HELP}
+    if given["device"] or not config.getini("cumae_device"):
+        given["device"] = device
+    node = f"{_file_of(request)}::{request.node.nodeid.partition('::')[2]}"
+    options = [f"--cumae-{name}={value}" for name, value in given.items() if value]
+    return shlex.join(["pytest", node, *options])

@@ -15,6 +15,7 @@ from cumae.properties.verdict import Failure, Finding, Verdict
 
 VERSION = 1
 UNKNOWN = Finding("", "", "")
+_KINDS = {"index": int, "count": int, "total": int, "raised_by": int, "wrong": list, "rows": list}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Saved:
     """What a failure file says: the case, and what the function of a target was found to do on it.
 
     ``trace``: the steps that lead to it, of which ``case`` is the last; None for one case alone.
+    ``base``: what the target was compared with, "" for the oracle.
     """
 
     case: Case
@@ -30,6 +32,7 @@ class Saved:
     target: str
     finding: Finding
     trace: Trace | None = None
+    base: str = ""
 
     @property
     def tried(self) -> Case | Trace:
@@ -42,21 +45,22 @@ def failure_file(folder: Path, operation: str, target: str, check: str) -> Path:
     return folder / (re.sub(r"[^A-Za-z0-9_.]+", "-", f"{operation}-{target}-{check}") + ".json")
 
 
-def save_failure(folder: Path, verdict: Verdict, failure: Failure) -> Path:
+def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "") -> Path:
     """Write the failure and return its file; a larger one of the same target and check is replaced."""
     file = failure_file(folder, verdict.operation, verdict.target, failure.finding.check)
     folder.mkdir(parents=True, exist_ok=True)
-    write_failure(file, verdict, failure)
+    write_failure(file, verdict, failure, base)
     return file
 
 
-def write_failure(file: Path, verdict: Verdict, failure: Failure) -> None:
-    """Write the failure to a file, whole or not at all."""
+def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = "") -> None:
+    """Write the failure to a file, whole or not at all. ``base``: what the target was compared with."""
     content: dict[str, Any] = {
         "version": VERSION,
         "operation": verdict.operation,
         "dialect": verdict.dialect,
         "target": verdict.target,
+        **({"base": base} if base else {}),
         "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
     }
     if failure.trace is None:
@@ -109,12 +113,12 @@ def load_failure(file: Path) -> Saved:
     """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
     required = ("version", "operation", "dialect", "target", "finding")
-    items = closed(read_file(file), path, required=required, optional=("case", "trace"))
+    items = closed(read_file(file), path, required=required, optional=("base", "case", "trace"))
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
-    for name in ("operation", "dialect", "target"):
-        texts[name] = items[name]
+    for name in ("operation", "dialect", "target", "base"):
+        texts[name] = items.get(name, "")
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
     if "trace" in items:
@@ -130,9 +134,11 @@ def _finding(value: object, path: str) -> Finding:
     needed = tuple(name for name, field in known.items() if field.default is MISSING)
     items = dict(closed(value, path, needed, tuple(name for name in known if name not in needed)))
     for name, given in items.items():
-        kind = {"index": int, "count": int, "total": int, "wrong": list}.get(name, str)
+        kind = _KINDS.get(name, str)
         require(type(given) is kind, f"{path}.{name}", given, f"be of type {kind.__name__}")
-    for i, index in enumerate(items.get("wrong", [])):
-        require(type(index) is int, f"{path}.wrong[{i}]", index, "be an integer")
-    texts: dict[str, Any] = {**items, "wrong": tuple(items.get("wrong", ()))}
-    return Finding(**texts)
+    lists = {name: items.get(name, []) for name, kind in _KINDS.items() if kind is list}
+    for name, numbers in lists.items():
+        for i, number in enumerate(numbers):
+            require(type(number) is int, f"{path}.{name}[{i}]", number, "be an integer")
+    plain: dict[str, Any] = {**items, **{name: tuple(numbers) for name, numbers in lists.items()}}
+    return Finding(**plain)

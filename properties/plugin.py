@@ -1,12 +1,15 @@
 """The pytest plugin: it chooses a device if asked, before triton is imported, and counts cumae's items."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cumae.properties.profiles import HELP, settings_of
+from cumae.properties.reports.counting import counted
 
 Counts = tuple[int, int, int]
+UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +55,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("cumae_shard", [f"{i}of{shards}" for i in range(1, shards + 1)])
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse to run cumae's items where nobody chose a device and there is no GPU.
+
+    A worker runs nothing and tells the process that started it, which refuses.
+    """
+    if config.option.collectonly or settings_of(config).device:
+        return
+    functions = (getattr(item, "function", None) for item in items)
+    if not any(getattr(function, "cumae_needs", None) == "any" for function in functions):
+        return
+    from cumae.properties.running.device import has_gpu, interpreting
+
+    if interpreting() or has_gpu():
+        return
+    told = getattr(config, "workeroutput", None)
+    if told is None:
+        raise pytest.UsageError(UNASKED)
+    told["cumae_unasked"] = True
+    items.clear()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Refuse what a worker refused."""
+    if getattr(node, "workeroutput", {}).get("cumae_unasked"):
+        raise pytest.UsageError(UNASKED)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run whose cumae items compared nothing."""
     counts = list(_counts(session.config))
@@ -65,7 +97,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not counts:
         return
     cases, comparisons, not_promised = (sum(column) for column in zip(*counts, strict=True))
-    line = f"cumae: {cases} cases, {comparisons} comparisons, {not_promised} not promised"
+    line = f"cumae: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}"
+    line += f", {not_promised} not promised"
     if comparisons:
         terminalreporter.write_line(line)
     else:

@@ -16,7 +16,9 @@ class Finding:
     ``index`` counts elements of ``output``; ``expected`` and ``actual`` are their contents as
     text; ``count`` of ``total`` elements differ. ``rule``: the sentence that is broken.
     ``axis``: what the index counts. ``wrong``: the first places that differ, on that axis.
-    ``cause``: a guess at the fault, empty where none can be told.
+    ``cause``: a guess at the fault, empty where none can be told. ``rows``: the table row of each
+    request, as the function counts rows, where it is not the request's index. ``raised_by``: what
+    was added to every block id of the case before the call.
     """
 
     check: str
@@ -31,6 +33,8 @@ class Finding:
     axis: str = ""
     wrong: tuple[int, ...] = ()
     cause: str = ""
+    rows: tuple[int, ...] = ()
+    raised_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Failure:
     """A finding, the smallest case that shows it, how many cases that took, and where it is saved.
 
     ``trace``: the steps that lead to it where one case does not; ``case`` is then the last of them.
+    ``stopped``: what kept the reducer from looking for smaller ones, empty where it found none.
     """
 
     finding: Finding
@@ -45,6 +50,7 @@ class Failure:
     found_after: int
     file: Path | None = None
     trace: Trace | None = None
+    stopped: str = ""
 
     @property
     def tried(self) -> Case | Trace:
@@ -59,9 +65,9 @@ def failure_of(finding: Finding, tried: Case | Trace, found_after: int, file: Pa
     return Failure(finding, tried, found_after, file)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Verdict:
-    """What a search of one function found.
+    """What a search of one function found; it is true where ``ok`` is.
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape.
@@ -89,3 +95,14 @@ class Verdict:
     def ok(self) -> bool:
         """Whether something was compared and everything agreed."""
         return self.status == "agrees"
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        """Return one line: status, target, operation, counts, and what was found."""
+        counts = f"{self.cases} cases, {self.comparisons} comparisons"
+        said = f"{self.status}: {self.target}, {self.operation}, {counts}"
+        if self.failure is not None:
+            said += f"; {self.failure.finding.check}: {self.failure.finding.message}"
+        return f"<Verdict {said}>"

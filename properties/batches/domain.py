@@ -7,6 +7,7 @@ from cumae.oracle.rules import require, require_bool, require_choice, require_in
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 16, 24, 64)
 MAX_LEN = 2**20
+MOST_REQUIRED = 2**17
 DEFAULT_DIMS = (512, 64)
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), DEFAULT_DIMS)
 
@@ -43,21 +44,21 @@ class Domain:
         for name in ("block_sizes", "index_dtypes", "phases", "row_formats"):
             values = getattr(self, name)
             require(isinstance(values, tuple) and bool(values), name, values, "be a tuple of at least one")
-        for size in self.block_sizes:
-            require_int("block_sizes", size, 1, 2**20)
-        for dtype in self.index_dtypes:
-            require_choice("index_dtypes", dtype, ("int32", "int64"))
-        for row_format in self.row_formats:
-            require_choice("row_formats", row_format, ROW_FORMATS)
-        for dims in self.latent_dims or ():
+        for i, size in enumerate(self.block_sizes):
+            require_int(f"block_sizes[{i}]", size, 1, 2**20)
+        for i, dtype in enumerate(self.index_dtypes):
+            require_choice(f"index_dtypes[{i}]", dtype, ("int32", "int64"))
+        for i, row_format in enumerate(self.row_formats):
+            require_choice(f"row_formats[{i}]", row_format, ROW_FORMATS)
+        for i, dims in enumerate(self.latent_dims or ()):
             pair = isinstance(dims, tuple) and len(dims) == 2
-            require(pair, "latent_dims", dims, "be pairs of kv_lora_rank and qk_rope_head_dim")
-            require_int("latent_dims: kv_lora_rank", dims[0], 1, 2**16)
-            require_int("latent_dims: qk_rope_head_dim", dims[1], 0, 2**16)
-        for phase in self.phases:
-            require_choice("phases", phase, ("prefill", "decode"))
+            require(pair, f"latent_dims[{i}]", dims, "be a pair of kv_lora_rank and qk_rope_head_dim")
+            require_int(f"latent_dims[{i}]: kv_lora_rank", dims[0], 1, 2**16)
+            require_int(f"latent_dims[{i}]: qk_rope_head_dim", dims[1], 0, 2**16)
+        for i, phase in enumerate(self.phases):
+            require_choice(f"phases[{i}]", phase, ("prefill", "decode"))
         require_int("reserved_blocks", self.reserved_blocks, 0, 1024)
-        require_int("min_requests", self.min_requests, 0)
+        require_int("min_requests", self.min_requests, 0, MOST_REQUIRED)
         require_int("max_requests", self.max_requests, self.min_requests)
         require_bool("empty_requests", self.empty_requests)
         require_bool("strided", self.strided)

@@ -1,6 +1,7 @@
 """Every element written equals the oracle's."""
 
 from cumae.properties.checks.compare import wrong_values
+from cumae.properties.checks.second_look import with_cause
 from cumae.properties.checks.trial import Trial
 from cumae.properties.verdict import Finding
 
@@ -8,4 +9,5 @@ from cumae.properties.verdict import Finding
 def agrees(trial: Trial) -> Finding | None:
     """Compare the elements that were written with the oracle's values."""
     seen = trial.first
-    return wrong_values("agrees", trial.binding, seen, trial.expected, trial.quiet.case)
+    found = wrong_values("agrees", trial.binding, seen, trial.expected, trial.quiet.case)
+    return found and with_cause(trial, found)

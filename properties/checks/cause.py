@@ -7,6 +7,7 @@ from cumae.oracle import Case
 
 MOST_CAUSES = 2
 MOST_TOKENS = 10_000
+_OR = ", or "
 _ASSUMED_SIZES = (1, 16, 32, 64, 128)
 Ask = Callable[[dict[str, Any]], Sequence[Any] | None]
 """Returns a whole output as the oracle gives it with some of its inputs replaced; None where it cannot."""
@@ -16,11 +17,13 @@ class Guess(NamedTuple):
     """A fault in words, and the whole output of a kernel that has it.
 
     ``distinct``: how many different wrong values must fit before it is more than a coincidence.
+    ``explains_zeros``: whether it is more than one where all wrong values are 0.
     """
 
     cause: str
     values: Sequence[Any]
     distinct: int = 1
+    explains_zeros: bool = False
 
 
 class Extent(NamedTuple):
@@ -30,11 +33,21 @@ class Extent(NamedTuple):
     num_padded: int
 
 
+class Evidence(NamedTuple):
+    """What a cause is judged by, as ``likely_cause`` takes it."""
+
+    expected: Sequence[Any]
+    actual: Sequence[Any]
+    wrong: Sequence[int]
+    extent: Extent | None = None
+    guesses: Sequence[Guess] = ()
+    stale: Sequence[int] = ()
+
+
 def likely_cause(
     expected: Sequence[Any],
     actual: Sequence[Any],
     wrong: Sequence[int],
-    *,
     extent: Extent | None = None,
     guesses: Sequence[Guess] = (),
     stale: Sequence[int] = (),
@@ -64,14 +77,42 @@ def likely_cause(
         held = f"holds {min(values)}" if len(values) == 1 else "is wrong"
         return padding_cause(wrong, extent, len(expected), held)
     if not any(found for _, found in pairs):
-        return ""  # zeros fit too many faults
+        return _cause_of_zeros(expected, wrong, extent.num_live, guesses)
     fitting = [guess for guess in guesses if _fits(guess, expected, actual, wrong)]
     exact = [guess for guess in fitting if _num_wrong(guess, expected) == len(wrong)]
     causes = list(dict.fromkeys(guess.cause for guess in exact or fitting))
     if not exact or len(wrong) >= extent.num_live:  # which elements are right tells more than a difference
         causes = list(dict.fromkeys([*causes, *_arithmetic(pairs)]))
     causes = causes or _shifted(expected, actual, wrong, extent.num_live)
-    return ", or ".join(causes) if len(causes) <= MOST_CAUSES else ""
+    return _OR.join(causes) if len(causes) <= MOST_CAUSES else ""
+
+
+def _cause_of_zeros(
+    expected: Sequence[Any], wrong: Sequence[int], num_live: int, guesses: Sequence[Guess]
+) -> str:
+    """Return the fault that gives exactly these zeros beside values that are right: zeros fit too many."""
+    if not any(expected[i] for i in set(range(num_live)).difference(wrong)):
+        return ""
+    causes = {
+        guess.cause
+        for guess in guesses
+        if guess.explains_zeros
+        and [i for i, (a, b) in enumerate(zip(guess.values, expected, strict=True)) if a != b] == list(wrong)
+    }
+    return causes.pop() if len(causes) == 1 else ""
+
+
+def is_possible(cause: str, seen: Evidence) -> bool:
+    """Whether a cause that was told elsewhere, or each of two, gives the values that were seen here.
+
+    >>> is_possible("off by one: 1 too small", Evidence([1], [0], [0]))
+    True
+    """
+    pairs = [(seen.expected[i], seen.actual[i]) for i in seen.wrong]
+    fitting = [
+        guess.cause for guess in seen.guesses if all(guess.values[i] == seen.actual[i] for i in seen.wrong)
+    ]
+    return set(cause.split(_OR)) <= {*fitting, *_arithmetic(pairs)}
 
 
 def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -> str:
@@ -139,22 +180,36 @@ def _shifted(
     return []
 
 
-def guesses_for(case: Case, expected: Sequence[Any], ask: Ask, inputs: Any, per_token: int) -> list[Guess]:
+def guesses_for(
+    case: Case,
+    expected: Sequence[Any],
+    ask: Ask,
+    inputs: Any,
+    per_token: int,
+    table: tuple[str, Sequence[int]],
+) -> list[Guess]:
     """Return what kernels with known faults would answer: the oracle with one input replaced.
 
-    ``per_token``: elements for each token, 0 where the output does not count tokens.
+    ``per_token``: elements for each token, 0 where the output does not count tokens. ``table``: the input
+    that says which row of the table each request has, and the rows.
     """
     if case.num_tokens_padded > MOST_TOKENS:
         return []
-    changed = [(cause, ask(replaced)) for cause, replaced in _replacements(case, inputs)]
+    changed = [(cause, ask(replaced)) for cause, replaced in _replacements(case, inputs, *table)]
     guesses = [Guess(cause, values) for cause, values in changed if values is not None]
+    prefills = zip(inputs["query_lens"], inputs["is_prefill"], strict=True)
+    values = ask({"is_prefill": [n > 1 and bool(prefill) for n, prefill in prefills]})
+    if values is not None:
+        guesses.append(Guess("a prefill of one token is taken for a decode", values, explains_zeros=True))
     guesses = [guess for guess in guesses if len(guess.values) == len(expected)]
     if per_token:
         guesses += _per_token(case, expected, per_token)
     return guesses
 
 
-def _replacements(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
+def _replacements(
+    case: Case, inputs: Any, row_name: str, held_rows: Sequence[int]
+) -> list[tuple[str, dict[str, Any]]]:
     """Return faults as the inputs that would have caused them."""
     contexts = inputs["context_lens"]
     found: list[tuple[str, dict[str, Any]]] = []
@@ -170,7 +225,10 @@ def _replacements(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
             ("of request 0 for all", head[:1] * live),
         )
         found += [(f"neighbour: the {what} {whose}", {name: taken + tail}) for whose, taken in moved]
-    found.append(("the request's index is used as its table row", {"row_index": list(range(len(rows)))}))
+    row_of = dict(zip(held_rows, rows[:live], strict=True))
+    by_index = [row_of.get(b, -1) for b in range(live)] + list(rows[live:])
+    cause = f"the row of the batch instead of the request's table row ({row_name})"
+    found.append((cause, {"row_index": by_index}))
     size, kernel_size = case.batch.block_size, case.kernel_block_size
     if size != kernel_size:
         cause = f"block size of the other role: {size} (manager) instead of {kernel_size} (kernel)"

@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.checks.cause import Ask, Extent, Guess, guesses_for, likely_cause, padding_cause
+from cumae.properties.checks.cause import (
+    Ask,
+    Evidence,
+    Extent,
+    Guess,
+    guesses_for,
+    likely_cause,
+    padding_cause,
+)
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import GUARD_PATTERN, Words
@@ -32,12 +40,16 @@ def wrong_values(
     expected: dict[str, Expected],
     case: Case | None = None,
 ) -> Finding | None:
-    """Return the first element that was written and differs from the oracle's value.
+    """Return the first element that was written and differs from the oracle's value, or a wrong dtype.
 
     With the ``case`` that was run, causes that need more than the values can be told.
     """
     for name, words in seen.outputs.items():
         want = expected[name]
+        if name in seen.mistyped:
+            has, must = seen.dtypes[name], seen.mistyped[name]
+            message = f"`{name}` has dtype {has}, must have {must}"
+            return Finding(check, message, rule_of(binding, name), output=name)
         if words.shape != want.words.shape:
             return Finding(
                 check,
@@ -45,13 +57,20 @@ def wrong_values(
                 rule_of(binding, name),
                 output=name,
             )
-        written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
-        differs = _elements(written & (words != want.words)) & (want.state == VALUE)
+        differs = wrong_elements(seen, name, want)
         if differs.any():
-            cause = _wrong_value(binding, name, differs, want.words, words, case, seen.poison)
+            cause = likely_cause(**evidence(binding, seen, name, want, case)._asdict())
             what = "differs from the oracle"
-            return difference(check, binding, name, differs, want.words, words, what, cause)
+            found = difference(check, binding, name, differs, want.words, words, what, cause)
+            return found if case is None else replace(found, rows=_rows(binding, case))
     return None
+
+
+def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
+    """Return which elements of an output were written and differ from what they must hold."""
+    words = seen.outputs[name]
+    written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
+    return np.asarray(_elements(written & (words != want.words)) & (want.state == VALUE))
 
 
 def wrong_extent(
@@ -74,6 +93,7 @@ def wrong_extent(
             cause = _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
+            found = found if case is None else replace(found, rows=_rows(binding, case))
             return replace(found, actual="what was there before the call")
         excess = _elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:
@@ -129,28 +149,36 @@ def difference(
     )
 
 
-def _wrong_value(
-    binding: Binding, name: str, where: Mask, expected: Words, actual: Words, case: Case | None, poison: int
-) -> str:
-    """Return the likely cause of values that differ."""
-    wrong = [int(i) for i in np.flatnonzero(where)]
-    unwritten = (bytes([byte] * width) for byte in (poison, GUARD_PATTERN) for width in (4, 8))
-    stale = [int.from_bytes(held, "little", signed=True) for held in unwritten]
+def evidence(
+    binding: Binding, seen: Observation, name: str, expected_of: Expected, case: Case | None
+) -> Evidence:
+    """Return what a cause of the wrong values of an output is judged by."""
+    expected, actual = expected_of.words, seen.outputs[name]
+    wrong = [int(i) for i in np.flatnonzero(wrong_elements(seen, name, expected_of))]
+    never = (bytes([byte] * width) for byte in (seen.poison, GUARD_PATTERN) for width in (4, 8))
+    stale = [int.from_bytes(held, "little", signed=True) for held in never]
     if actual.ndim > 1:
         expected, actual = _row_numbers(expected, actual)
         stale = []
     want, found = expected.tolist(), actual.tolist()
     if case is None:
-        return likely_cause(want, found, wrong, stale=stale)
+        return Evidence(want, found, wrong, stale=stale)
     guesses: list[Guess] = []
     if binding.operation.name != "prefix_interleave":
         axis, per_item = axis_of(binding, name), _per_item(binding, name)
         inputs = Inputs(case)
         ask = _asking(binding, name, inputs)
         per_token = per_item if axis in ("token", "slot") else 0
-        guesses = guesses_for(case, want, ask, inputs, per_token)
-    extent = _extent(binding, name, case)
-    return likely_cause(want, found, wrong, extent=extent, guesses=guesses, stale=stale)
+        table = (binding.dialect.row_name or "row_index", binding.dialect.table_rows(case))
+        guesses = guesses_for(case, want, ask, inputs, per_token, table)
+    return Evidence(want, found, wrong, _extent(binding, name, case), guesses, stale)
+
+
+def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
+    """Return the table row of each request where that is not its index and the operation reads the table."""
+    rows = binding.dialect.table_rows(case)
+    looked_up = "row_index" in binding.operation.features and rows != list(range(len(rows)))
+    return tuple(rows) if looked_up else ()
 
 
 def _wrong_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:

@@ -28,8 +28,7 @@ def _starts(case: Case) -> list[int]:
     return [0, *accumulate(request.query_len for request in case.batch.requests)]
 
 
-def _tokens_of(case: Case, words: Words, b: int) -> Words:
-    starts = _starts(case)
+def _tokens_of(starts: list[int], words: Words, b: int) -> Words:
     return words[starts[b] : starts[b + 1]]
 
 
@@ -69,16 +68,18 @@ def _reversed(case: Case) -> list[Case]:
 
 def _order_moves_answers(case: Case, base: Answer, others: list[Answer]) -> str | None:
     found, count = others[0], len(case.batch.requests)
-    moved = _reversed(case)[0]
+    starts, moved = _starts(case), _starts(_reversed(case)[0])
+    lens, moved_lens = ((a["ke"] - a["ks"] if "ks" in a else None) for a in (base, found))
     for b in range(count):
         for name in PER_TOKEN:
             if name in base and not _same(
-                _tokens_of(moved, found[name], count - 1 - b), _tokens_of(case, base[name], b)
+                _tokens_of(moved, found[name], count - 1 - b), _tokens_of(starts, base[name], b)
             ):
                 return f"`{name}` of request {b} changed when the requests were reversed"
-        if "ks" in base and not _same(
-            _tokens_of(moved, found["ke"] - found["ks"], count - 1 - b),
-            _tokens_of(case, base["ke"] - base["ks"], b),
+        if (
+            lens is not None
+            and moved_lens is not None
+            and not _same(_tokens_of(moved, moved_lens, count - 1 - b), _tokens_of(starts, lens, b))
         ):
             return f"the window length of request {b} changed when the requests were reversed"
     for name in PER_REQUEST:
@@ -148,15 +149,15 @@ def _chunks(case: Case) -> list[Case]:
 
 
 def _chunks_say_the_same(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    b, steps = _longest(case), _chunks(case)
+    b, starts, steps = _longest(case), _starts(case), [_starts(step) for step in _chunks(case)]
     for name in PER_TOKEN:
         if name in base:
             parts = [_tokens_of(step, other[name], b) for step, other in zip(steps, others, strict=True)]
-            if not _same(np.concatenate(parts), _tokens_of(case, base[name], b)):
+            if not _same(np.concatenate(parts), _tokens_of(starts, base[name], b)):
                 return f"`{name}` of request {b} in two chunks is not that of one"
     if "ks" in base:
         parts = [_tokens_of(s, o["ke"] - o["ks"], b) for s, o in zip(steps, others, strict=True)]
-        if not _same(np.concatenate(parts), _tokens_of(case, base["ke"] - base["ks"], b)):
+        if not _same(np.concatenate(parts), _tokens_of(starts, base["ke"] - base["ks"], b)):
             return f"the window lengths of request {b} in two chunks are not those of one"
     return None
 

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import torch
 
+from cumae.oracle import Case
 from cumae.properties.checks.accepts_strides import accepts_strides
+from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.compare import wrong_extent, wrong_values
 from cumae.properties.checks.trial import Trial
+from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.running.observe import COMPLEMENT
 from cumae.properties.verdict import Finding
 
@@ -14,7 +17,8 @@ from cumae.properties.verdict import Finding
 def survives_large_ids(trial: Trial) -> Finding | None:
     """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory.
 
-    Offsets made large by strides are left out for a kernel that fails small ones: that is another check's.
+    A kernel that is wrong on the case as it is, or offsets made large by strides where it fails small
+    ones, are another check's.
     """
     try:
         return _first_finding(trial)
@@ -35,9 +39,20 @@ def _first_finding(trial: Trial) -> Finding | None:
         found = wrong_values("survives_large_ids", trial.binding, seen, expected, bench.case)
         case = bench.case
         found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected, case)
-        if found is not None:
-            where = "at ids or offsets past 2^31"
-            if seen.watch is not None and seen.watch.outside:
-                where += f"; {seen.watch.outside[0]}"
-            return replace(found, message=f"{found.message} {where}")
+        if found is None:
+            continue
+        if agrees(trial) is not None or writes_everything(trial) is not None:
+            return None
+        raised_by = _raised_by(trial.quiet.case, bench.case)
+        where = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
+        if seen.watch is not None and seen.watch.outside:
+            where += f"; {seen.watch.outside[0]}"
+        return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
+
+
+def _raised_by(case: Case, enlarged: Case) -> int:
+    """Return how much larger the block ids of the enlarged case are."""
+    pairs = zip(case.batch.requests, enlarged.batch.requests, strict=True)
+    steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
+    return max(steps, default=0)

@@ -1,5 +1,6 @@
 """``cumae compare``: a candidate against its base, bit for bit, and the ratio of their speeds."""
 
+import shlex
 from itertools import chain, islice
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import click
 
 from cumae.oracle import Case
 from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.commands.fuzz import check_names
 from cumae.properties.comparison import CHECK, first_difference, speed_ratio
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.failure_file import load_case, save_failure
 from cumae.properties.profiles import FAILURES
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import DEVICES, Device, prepare
@@ -30,6 +33,7 @@ from cumae.properties.verdict import Failure, Verdict
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
+@click.option("--speed/--no-speed", default=None, help="Time both where they agree; on a GPU by default.")
 def compare(
     base: str,
     candidate: str,
@@ -40,11 +44,14 @@ def compare(
     seed: int,
     device: str,
     failures: Path,
+    speed: bool | None,
 ) -> int:
     """Compare CANDIDATE with BASE (module:function each): the same bits in whole output buffers.
 
-    Prints the first difference and saves its case; else the ratio of their times, calls alternating.
+    Prints the first difference and saves its case. Where there is none, the ratio of their times, calls
+    alternating: on a GPU, or with --speed, as Triton's interpreter says little of one.
     """
+    check_names(operation, dialect)
     chosen = prepare(device)
     old, new = (binding_of(load_function(target), operation, dialect) for target in (base, candidate))
     if {*old.outputs, *old.returned} != {*new.outputs, *new.returned}:
@@ -59,15 +66,19 @@ def compare(
     if finding is None or case is None:
         if not compared:
             raise ValueError(f"cases = {cases}, must hold one that both functions promise: nothing compared")
-        click.echo(f"equal: {compared} cases, every output bit for bit")
-        _print_speed(old, new, chosen)
+        click.echo(f"equal: {counted(compared, 'case')}, every output bit for bit")
+        if chosen == "cuda" if speed is None else speed:
+            _print_speed(old, new, chosen)
         return 0
     verdict = Verdict(candidate, operation, dialect, (CHECK,), compared, compared)
     verdict.failure = Failure(finding, case, compared)
-    saved = save_failure(failures, verdict, verdict.failure)
+    saved = save_failure(failures, verdict, verdict.failure, base)
     click.echo(f"{candidate} differs from {base} (expected: {base}, actual: {candidate})")
     click.echo(explain(verdict))
-    click.echo(f"  reproduce: cumae compare {base} {candidate} --op {operation} --case {saved}")
+    again = ["cumae", "compare", base, candidate, "--op", operation, "--case", str(saved)]
+    again += ["--dialect", dialect] if dialect != "cumae" else []
+    again += ["--device", device] if device != "auto" else []
+    click.echo(f"\n  reproduce: {shlex.join(again)}")
     return 1
 
 

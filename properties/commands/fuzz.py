@@ -14,11 +14,13 @@ from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.checks import CHECKS
-from cumae.properties.commands.results import print_failures, print_verdicts, write_figures
+from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
 from cumae.properties.conformance import binding_of, first_cases
+from cumae.properties.dialects import DIALECTS
 from cumae.properties.examine import device_lost
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.profiles import FAILURES
+from cumae.properties.reports.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import Budget, search
@@ -93,8 +95,7 @@ def fuzz(
         require_choice("--check", check, tuple(CHECKS))
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
-    if target is None and operation is not None and operation not in OPERATIONS:
-        raise ValueError(f"--op = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+    check_names(operation, dialect)
     chosen = prepare(device)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
@@ -128,12 +129,20 @@ def fuzz(
         for verdict in found:
             if verdict.failure is not None:
                 console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
-        console.print(f"interrupted: {len(found)} of {len(verdicts)} kernels tried disagree")
+        console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
         return 130
     print_verdicts(verdicts, console)
     if file is not None:
         write_figures(verdicts, file)
     return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def check_names(operation: str | None, dialect: str | None) -> None:
+    """Raise ``ValueError`` for an operation or a dialect that is given and unknown."""
+    if operation is not None:
+        require_choice("--op", operation, tuple(OPERATIONS))
+    if dialect is not None:
+        require_choice("--dialect", dialect, tuple(DIALECTS))
 
 
 def parse_limit(limit: float) -> None:
@@ -177,7 +186,8 @@ def _run(
 ) -> None:
     """Add a verdict for each kernel; an interrupted one is there as far as it went."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
-    console.print(f"{len(jobs)} kernels against their oracles, on {where}")
+    theirs = "its oracle" if len(jobs) == 1 else "their oracles"
+    console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -195,11 +205,13 @@ def _run(
                     verdicts.append(verdict)
                 done = verdict.seconds if examples is None else verdict.cases
                 rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-                progress.update(task, completed=done, status=f"{verdict.cases} cases, {rate:.0f}/s")
+                progress.update(
+                    task, completed=done, status=f"{counted(verdict.cases, 'case')}, {rate:.0f}/s"
+                )
 
             verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
-            progress.update(task, status=f"{verdict.cases} cases  {mark}", completed=total)
+            progress.update(task, status=f"{counted(verdict.cases, 'case')}  {mark}", completed=total)
             if run is search_here and verdict.failure is not None and device_lost(job.device):
                 console.print("the CUDA context is lost, no further kernel can run: add --isolate")
                 return

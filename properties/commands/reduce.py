@@ -9,8 +9,9 @@ from rich.console import Console
 from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
 from cumae.properties.checks import CHECKS
-from cumae.properties.commands.fuzz import parse_limit
+from cumae.properties.commands.fuzz import check_names, parse_limit
 from cumae.properties.failure_file import load_case, write_failure
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
@@ -44,6 +45,7 @@ def reduce(
     Kernels run in processes of their own. A case that agrees now is left alone: exit status 0.
     """
     parse_limit(limit)
+    check_names(operation, dialect)
     chosen = prepare(device)
     saved = load_case(file, target, operation, dialect)
     check = saved.finding.check
@@ -63,24 +65,22 @@ def reduce(
     )
     verdict = search_apart(job)
     if verdict.failure is None:
-        click.echo(
-            f"FIXED  {file}: {verdict.operation}, {verdict.comparisons} comparisons; nothing to reduce"
-        )
+        comparisons = counted(verdict.comparisons, "comparison")
+        click.echo(f"FIXED  {file}: {verdict.operation}, {comparisons}; nothing to reduce")
         return 0
     console = Console(stderr=True)
     finding = verdict.failure.finding
     with console.status("reducing …") as line:
 
         def show(steps: int) -> None:
-            line.update(f"{steps} cases tried")
+            line.update(f"{counted(steps, 'case')} tried")
 
         finding, tried, steps = reduce_apart(
             job, finding, saved.tried, deaths=ended(finding.message), progress=show
         )
     place = out or file.with_name(f"{file.stem}.reduced.json")
-    verdict.failure = failure_of(finding, tried, 1)
+    verdict.failure = failure_of(finding, tried, 0, place)
     write_failure(place, verdict, verdict.failure)
-    verdict.failure = failure_of(finding, tried, 1, place)
     click.echo(explain(verdict))
-    click.echo(f"{steps} cases tried in {time.monotonic() - started:.1f} s: {place}")
+    click.echo(f"{counted(steps, 'case')} tried in {time.monotonic() - started:.1f} s: {place}")
     return 1

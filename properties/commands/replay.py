@@ -1,15 +1,17 @@
 """``cumae replay``: saved cases again, FIXED, FAILED or ERROR for each; dumps of an engine's tensors."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from cumae.oracle.rules import require
 from cumae.properties.apart import Job, ended, search_apart
-from cumae.properties.commands.fuzz import parse_limit
+from cumae.properties.commands.fuzz import check_names, parse_limit
 from cumae.properties.conformance import binding_of
 from cumae.properties.dump import case_of, is_dump, judge_dump, read_dump
 from cumae.properties.failure_file import UNKNOWN, Saved, load_case
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
@@ -42,6 +44,7 @@ def replay(
     A file that cannot be run is an ERROR; the others run all the same.
     """
     parse_limit(limit)
+    check_names(operation, dialect)
     chosen = prepare(device)
     status = 0
     for file in files:
@@ -64,9 +67,10 @@ def replay(
             status = 2
             continue
         if verdict.failure is None:
-            click.echo(f"FIXED  {file}: {verdict.operation}, {verdict.comparisons} comparisons")
+            click.echo(f"FIXED  {file}: {verdict.operation}, {counted(verdict.comparisons, 'comparison')}")
         else:
             status = max(status, 1)
+            verdict.failure = replace(verdict.failure, found_after=0)
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
     return status
@@ -77,7 +81,8 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
     status = 0
     for verdict in judge_dump(file, dialect, operation):
         if verdict.failure is None:
-            click.echo(f"AGREES {file}: {verdict.operation}, {verdict.comparisons} elements compared")
+            elements = counted(verdict.comparisons, "element")
+            click.echo(f"AGREES {file}: {verdict.operation}, {elements} compared")
         else:
             status = 1
             click.echo(f"FAILED {file}")

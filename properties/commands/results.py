@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cumae.properties.batches.shapes import SHAPES
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.machine import machine
 from cumae.properties.verdict import Verdict
@@ -21,7 +22,9 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
     for verdict in verdicts:
         shown.update(verdict.shapes)
     cases = sum(verdict.cases for verdict in verdicts)
-    _print_shapes(shown, cases, console)
+    wrong = [verdict for verdict in verdicts if not verdict.ok]
+    if not wrong:  # else the shapes would bury what failed
+        _print_shapes(shown, cases, console)
     table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
     for verdict in verdicts:
         rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
@@ -34,11 +37,16 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
             f"{rate:.0f}",
         )
     console.print(table)
-    wrong = [verdict for verdict in verdicts if not verdict.ok]
     print_failures(wrong, console)
     comparisons = sum(verdict.comparisons for verdict in verdicts)
-    result = f"{len(wrong)} of {len(verdicts)} kernels disagree" if wrong else "all agree"
-    console.print(f"{result}: {cases} cases, {comparisons} comparisons")
+    result = disagreeing(wrong, verdicts) if wrong else "all agree"
+    console.print(f"{result}: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}")
+
+
+def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") -> str:
+    """Return how many of the kernels disagree, in words."""
+    ending = "s" if len(verdicts) == 1 else ""
+    return f"{len(wrong)} of {counted(len(verdicts), 'kernel')}{tried} disagree{ending}"
 
 
 def print_failures(verdicts: list[Verdict], console: Console) -> None:
@@ -79,4 +87,4 @@ def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
         console.print(grid)
     missing = [name for name in SHAPES if not shown[name]]
     if missing:
-        console.print(f"shown by no case: {', '.join(missing)}", markup=False)
+        console.print(f"shown by no case: {'; '.join(missing)}", markup=False)

@@ -49,14 +49,12 @@ def read_table(name: str, tensor: Any, num_rows: int) -> list[list[int]]:
     rows = _plain(tensor)
     require(isinstance(rows, list), name, rows, "be a list of rows")
     require(len(rows) >= num_rows, f"{name}: number of rows", len(rows), f"be >= {num_rows}")
-    width = len(_plain(rows[0])) if rows else 0
-    return [_read_row(f"{name}[{i}]", row, width) for i, row in enumerate(rows)]
-
-
-def _read_row(name: str, row: Any, width: int) -> list[int]:
-    values = _plain(row)
-    require(isinstance(values, list), name, values, "be a list of integers")
-    return read_ints(name, values, width)
+    rows = [_plain(row) for row in rows]
+    for i, row in enumerate(rows):
+        require(
+            isinstance(row, list), f"{name}[{i}]", row, "be a list of integers: a table has two dimensions"
+        )
+    return [read_ints(f"{name}[{i}]", row, len(rows[0])) for i, row in enumerate(rows)]
 
 
 def read_count(name: str, value: Any, low: int = 0, high: int = INT32_MAX) -> int:

@@ -128,4 +128,5 @@ CUMAE = Dialect(
             says="windows",
         )
     },
+    row_name="row_index",
 )

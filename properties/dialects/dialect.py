@@ -58,7 +58,8 @@ class Dialect:
     what this engine leaves where nobody looks, used by the checks that are not about garbage.
     ``reserved_blocks``: lowest block ids that belong to no request. ``row_formats``: of latent rows.
     ``capture``: the way back, the case that says what tensors dumped from this engine say; it takes
-    them by name and may raise ValueError.
+    them by name and may raise ValueError. ``row_name``: the input that says which row of the table
+    each request has, "" where requests have the rows in their order.
     """
 
     name: str
@@ -69,10 +70,21 @@ class Dialect:
     reserved_blocks: int = 0
     row_formats: tuple[RowFormat, ...] = ROW_FORMATS
     capture: Callable[..., Case] | None = None
+    row_name: str = ""
 
     def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
         """Return the outputs this dialect names or holds in its own way for an operation."""
         return {name: output for (owner, name), output in self.outputs.items() if owner == operation}
+
+    def table_rows(self, case: Case) -> list[int]:
+        """Return the row of the table that each request has, as the engine counts rows."""
+        count = len(case.batch.requests)
+        if not self.row_name:
+            return list(range(count))
+        held = self.inputs[self.row_name].hold(Inputs(case))
+        assert isinstance(held, Ints)
+        rows: list[int] = held.values[:count].tolist()
+        return rows
 
     def extend(self, **inputs: Input | Callable[[Case], Any]) -> "Dialect":
         """Return the dialect with more inputs, each an ``Input`` or a function of the case.

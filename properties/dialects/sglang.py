@@ -228,4 +228,5 @@ SGLANG = Dialect(
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,
     capture=capture,
+    row_name="req_pool_indices",
 )

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from cumae.oracle import Case, Request
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.details import details
 from cumae.properties.reports.places import Marks, marks_of, shared_blocks
 from cumae.properties.verdict import Finding
@@ -38,7 +39,7 @@ def draw(case: Case, finding: Finding | None = None) -> str:
     lines += _padding(case, marks)
     lines.append(
         f"  {CACHED} cached  {NEW} new  {WRONG} wrong   "
-        f"cached + new tokens; |id: opens a block of {case.batch.tokens_per_block} tokens"
+        f"cached + new tokens; |id: opens a block of {counted(case.batch.tokens_per_block, 'token')}"
         f"{', * shared' if shared else ''}"
     )
     return "\n".join(lines + details(case, finding))
@@ -118,7 +119,7 @@ def _padding(case: Case, marks: Marks) -> list[str]:
         (layout.num_padding_requests, "request"),
         (layout.num_padding_slots, "slot"),
     )
-    said = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n)
+    said = ", ".join(counted(n, what) for n, what in counts if n)
     if not said:
         return []
     rows = layout.num_padding_tokens + layout.num_padding_slots

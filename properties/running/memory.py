@@ -25,6 +25,7 @@ _TORCH = {
     "fp16": torch.float16,
     "fp32": torch.float32,
 }
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Words = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
@@ -118,14 +119,22 @@ def poisoned(
     return buffer
 
 
+def torch_dtype(name: str) -> torch.dtype:
+    """Return torch's type of the elements that dialects and operations call so."""
+    return _TORCH[name]
+
+
 def poison_words(poison: int, like: Words) -> Words:
     """Return an array shaped like ``like`` in which every byte is ``poison``."""
     return np.full(like.nbytes, poison, dtype=np.uint8).view(like.dtype).reshape(like.shape)
 
 
 def words_of(tensor: torch.Tensor, *, is_rows: bool) -> Words:
-    """Return the elements of any tensor: integers, or uint8 rows."""
+    """Return the elements of any tensor: integers, the bits of what is none, or uint8 rows."""
+    tensor = tensor.detach()
     if not is_rows:
+        if tensor.is_floating_point():
+            tensor = tensor.view(_BITS[tensor.element_size()])
         ints: Words = tensor.cpu().numpy().copy()
         return ints
     dense = tensor.contiguous().cpu()

@@ -1,8 +1,8 @@
 """One call of a kernel on one case: inputs up, outputs poisoned, launched, everything read back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,15 @@ from cumae.properties.running.arena import Arena
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import Watch, watching
-from cumae.properties.running.memory import Buffer, Words, hold, poison_words, poisoned, words_of
+from cumae.properties.running.memory import (
+    Buffer,
+    Words,
+    hold,
+    poison_words,
+    poisoned,
+    torch_dtype,
+    words_of,
+)
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -31,7 +39,8 @@ class Observation:
     """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside.
 
     ``before``: what the memory of the outputs held before the call: poison, but for arguments that are
-    input and output. ``opaque``: returned outputs whose memory could not be poisoned.
+    input and output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of
+    returned tensors; ``mistyped``: of which dtype those must be that have another one.
     """
 
     outputs: dict[str, Words]
@@ -40,6 +49,8 @@ class Observation:
     watch: Watch | None
     poison: int
     opaque: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    mistyped: Mapping[str, str] = field(default_factory=dict)
 
 
 class Call:
@@ -159,6 +170,8 @@ class Bench:
         before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
         returned = self._returned(answer)
         opaque = set()
+        dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
+        promised = {name: torch_dtype(self._dtype(name)) for name in dtypes}
         for name, value in returned.items():
             words[name] = _words_returned(value, is_rows=self.binding.is_rows(name))
             before[name] = poison_words(poison, words[name])
@@ -171,7 +184,16 @@ class Bench:
             *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
             *allocated.damage(),
         )
-        return Observation(words, before, damage, watch, poison, frozenset(opaque))
+        return Observation(
+            words,
+            before,
+            damage,
+            watch,
+            poison,
+            frozenset(opaque),
+            {name: _named(dtype) for name, dtype in dtypes.items()},
+            {name: _named(must) for name, must in promised.items() if must != dtypes[name]},
+        )
 
     def buffers(self, poison: int) -> tuple[dict[str, Any], list[Buffer], list[Buffer]]:
         """Return host numbers by name, and the buffers of inputs and outputs, not yet placed."""
@@ -195,20 +217,31 @@ class Bench:
         if theirs is not None:
             width = (theirs.width(self.case),) if theirs.width else ()
             shape = (theirs.length(self._inputs), *width)
-            return poisoned(name, shape, theirs.dtype, (*width, 1), self.device, poison)
+            return poisoned(name, shape, self._dtype(name), (*width, 1), self.device, poison)
         assert own is not None
         shape = own.shape(self.case)
         strides = own.strides(self.case) if own.strides else (1,)
-        return poisoned(name, shape, own.dtype(self.case), strides, self.device, poison)
+        return poisoned(name, shape, self._dtype(name), strides, self.device, poison)
+
+    def _dtype(self, name: str) -> str:
+        """Return what the elements of an output are."""
+        theirs, own = self.binding.named_output(name)
+        if theirs is not None:
+            return theirs.dtype
+        assert own is not None
+        return own.dtype(self.case)
 
     def _returned(self, answer: Any) -> dict[str, torch.Tensor | int]:
         names = self.binding.returned
         if not names or (answer is None and self.binding.outputs):
             return {}
         if isinstance(answer, dict):
+            names = tuple(name for name in names if name in answer or not self.binding.is_optional(name))
             values: list[Any] = [answer.get(name) for name in names]
         else:
             values = [answer] if isinstance(answer, (torch.Tensor, int)) else list(answer or ())
+            if len(values) < len(names):
+                names = tuple(name for name in names if not self.binding.is_optional(name))
         if len(values) != len(names) or not all(isinstance(value, (torch.Tensor, int)) for value in values):
             raise KernelRaised(f"returned {type(answer).__name__}, must be the tensors {', '.join(names)}")
         return dict(zip(names, values, strict=True))
@@ -219,6 +252,10 @@ def _words_returned(value: torch.Tensor | int, *, is_rows: bool) -> Words:
     if isinstance(value, torch.Tensor):
         return words_of(value, is_rows=is_rows)
     return np.array([value], dtype=np.int64)
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _is_host(buffer: Buffer) -> bool:
