@@ -22,7 +22,14 @@ from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
-from cumae.oracle.sparse_schedule import SparseSchedule, kv_lens_of, schedule_faults, sparse_schedule
+from cumae.oracle.sparse_schedule import (
+    AnySchedule,
+    SparseSchedule,
+    any_schedule,
+    kv_lens_of,
+    schedule_faults,
+    sparse_schedule,
+)
 from cumae.oracle.trace import Trace, leveled
 
 __all__ = [
@@ -32,6 +39,7 @@ __all__ = [
     "INPUTS",
     "ROW_FORMATS",
     "UNTOUCHED",
+    "AnySchedule",
     "Batch",
     "Case",
     "CausalWindows",
@@ -54,6 +62,7 @@ __all__ = [
     "SlotMapping",
     "SparseSchedule",
     "Trace",
+    "any_schedule",
     "causal_windows",
     "from_json",
     "kv_lens_of",

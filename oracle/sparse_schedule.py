@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cumae.oracle.marks import ANY, Mark
 from cumae.oracle.rules import require, require_int
 
 
@@ -18,6 +19,14 @@ class SparseSchedule(NamedTuple):
     work_start: list[int]
     work_stop: list[int]
     num_splits: list[int]
+
+
+class AnySchedule(NamedTuple):
+    """int32 ``work_token``, ``work_start``, ``work_stop`` [items], of which none is promised by itself."""
+
+    work_token: list[Mark]
+    work_start: list[Mark]
+    work_stop: list[Mark]
 
 
 def sparse_schedule(
@@ -92,6 +101,20 @@ def kv_lens_of(
     rule = f"be >= {len(kv_lens)}, the tokens of the step"
     require(num_tokens_padded >= len(kv_lens), "num_tokens_padded", num_tokens_padded, rule)
     return kv_lens + [0] * (num_tokens_padded - len(kv_lens))
+
+
+def any_schedule(num_tokens_padded: int, topk: int, split_size: int) -> AnySchedule:
+    """Return how much room a schedule of any kind has; ``schedule_faults`` judges what is in it.
+
+    A function that does not take ``split_size`` has room for one item a key, ``T * topk`` items.
+
+    >>> any_schedule(1, topk=3, split_size=2).work_token
+    [ANY, ANY]
+    """
+    require_int("topk", topk, 1)
+    require_int("split_size", split_size, 1)
+    room: list[Mark] = [ANY] * (num_tokens_padded * -(-topk // split_size))
+    return AnySchedule(room, room, room)
 
 
 def schedule_faults(

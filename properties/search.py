@@ -18,7 +18,7 @@ from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
 from cumae.properties.examine import device_lost, finding_of
-from cumae.properties.failure_file import save_failure
+from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.state.runs import Run, traced_checks
@@ -70,6 +70,7 @@ class _Search:
     before: Callable[[str, Case | Trace], None] | None
     verdict: Verdict
     started: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     num_first: int = 0
     stop_at: float = float("inf")
@@ -122,10 +123,21 @@ class _Search:
             return
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
-            failure = replace(failure, file=save_failure(self.save_to, self.verdict, failure))
+            file = failure_file(self.save_to, self.verdict.operation, self.verdict.target, finding.check)
+            if not self.another_saved_smaller(file, tried):
+                save_failure(self.save_to, self.verdict, failure)
+            failure = replace(failure, file=file)
         self.verdict.failure = failure
         if device_lost(self.device):
             raise _Stop
+
+    def another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
+        """Whether another shard of this run has saved a smaller case of the same failure."""
+        try:
+            saved_at = file.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
 
     def begin(self, check: str) -> Callable[[Case], None]:
         """Start a trace; return what runs its next step and raises where that is wrong."""
@@ -267,20 +279,20 @@ def _draw(state: _Search, budget: Budget) -> None:
     traced = traced_checks(state.binding, state.checks)
     only_traces = state.binding.keeps_state and len(traced) == len(state.checks)
     while state.left(budget):
-        _traced_round(state, traced, budget.seed * 1_000_003 + number, budget)
         left = ROUND
         if budget.examples is not None:
             left = min(ROUND, budget.examples + state.num_first - state.verdict.cases)
         if only_traces:
             # A new instance for each case has nothing to forget.
             state.num_first -= left
-            number += 1
-            continue
-        num_seeded = left * budget.volume // 100
-        for case in _while_left(volume, num_seeded, state, budget):
-            state.examine(case)
-        if left > num_seeded:
-            _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
+        else:
+            num_seeded = left * budget.volume // 100
+            for case in _while_left(volume, num_seeded, state, budget):
+                state.examine(case)
+            if left > num_seeded:
+                _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
+        # Traces come last: what one case shows is told by the check that is there for it.
+        _traced_round(state, traced, budget.seed * 1_000_003 + number, budget)
         number += 1
 
 

@@ -63,6 +63,11 @@ def wrong_values(
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             return found if case is None else replace(found, rows=_rows(binding, case))
+    judge = binding.operation.judge
+    if judge is not None and case is not None:
+        faults = judge(Inputs(case), {name: words.tolist() for name, words in seen.outputs.items()})
+        if faults:
+            return Finding(check, faults[0], binding.operation.rule, count=len(faults))
     return None
 
 

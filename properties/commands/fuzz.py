@@ -100,6 +100,8 @@ def fuzz(
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
     targets = [(target, operation)] if target and operation else shipped
+    if not targets:
+        raise ValueError(f"TARGET = None, must be given: no kernel of {operation} is shipped")
     share = None if seconds is None else seconds / len(targets)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
     apart = target is not None if isolate is None else isolate

@@ -53,7 +53,8 @@ class Operation:
     """An operation. ``features``: what may vary in its cases; ``kernels``: targets shipped here.
 
     ``resolve`` turns an oracle's row sources into bytes. ``enlarge`` yields the same case at
-    addresses beyond 2^31 elements.
+    addresses beyond 2^31 elements. ``judge``: where many answers are right, says what is wrong with the
+    outputs it gets by name, a sentence each; the oracle then tells their shapes and extents only.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Operation:
     rule: str = ""
     kernels: tuple[str, ...] = ()
     enlarge: Callable[[Case], Iterator[Case]] | None = None
+    judge: Callable[[Inputs, Mapping[str, list[int]]], list[str]] | None = None
 
     def expected(
         self, inputs: Inputs, held: Callable[[str], Held], dialect: Dialect, names: Collection[str]

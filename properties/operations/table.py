@@ -1,10 +1,10 @@
 """The table of operations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cumae import oracle
-from cumae.oracle import Case
+from cumae.oracle import Case, Inputs
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects import Piece
@@ -186,6 +186,27 @@ SPARSE_SCHEDULE = Operation(
     "a token attends to kv_len = min(position + 1, topk) keys, cut in splits, which workers get in order",
     ("cumae.gpu_impl:write_sparse_schedule",),
 )
+
+
+def _faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> list[str]:
+    kv_lens = inputs.call(oracle.kv_lens_of)
+    return oracle.schedule_faults(outputs["work_token"], outputs["work_start"], outputs["work_stop"], kv_lens)
+
+
+ANY_SCHEDULE = Operation(
+    "any_schedule",
+    oracle.any_schedule,
+    (
+        Output("work_token", _int32, _work_items, "work_item", "the row whose keys the item holds"),
+        Output("work_start", _int32, _work_items, "work_item", "the first key of the item within its row"),
+        Output(
+            "work_stop", _int32, _work_items, "work_item", "one past the last key; at most start: no item"
+        ),
+    ),
+    frozenset({"topk", "split_size", "num_workers"}),
+    "the items of each row, clipped to its kv_len, hold each of its keys once",
+    judge=_faults,
+)
 METADATA_CACHE = Operation(
     "metadata_cache",
     oracle.metadata_cache,
@@ -246,6 +267,7 @@ OPERATIONS = {
         CAUSAL_WINDOWS,
         PREFIX_INTERLEAVE,
         SPARSE_SCHEDULE,
+        ANY_SCHEDULE,
         METADATA_CACHE,
         PERSISTENT_BUFFERS,
     )
