@@ -1,0 +1,1 @@
+"""Faults: looked for in compiled kernels, and put into correct ones."""
