@@ -7,7 +7,13 @@ from cumae.properties.verdict import Finding
 
 
 def agrees(trial: Trial) -> Finding | None:
-    """Compare the elements that were written with the oracle's values."""
+    """Compare the elements that were written with the oracle's values; assertions of the kernel hold."""
     seen = trial.first
+    if seen.watch is not None and seen.watch.asserted:
+        asserted = seen.watch.asserted
+        message = f"an assertion of the kernel fails: {asserted[0]}"
+        return Finding(
+            "agrees", message, "a kernel's assertions hold on every valid case", count=len(asserted)
+        )
     found = wrong_values("agrees", trial.binding, seen, trial.expected, trial.quiet.case)
     return found and with_cause(trial, found)

@@ -53,8 +53,8 @@ class Trial:
         return self._expected
 
     def again(self, order_seed: int | None = None) -> Observation:
-        """Call once more on the same case, in another program order if a seed is given."""
-        return self.quiet.observe(POISON, order_seed)
+        """Call once more on the same case, looking for races, in another order if a seed is given."""
+        return self.quiet.observe(POISON, order_seed, races=True)
 
     def with_garbage(self, kind: GarbageKind) -> Observation:
         """Call on the quiet case with other garbage."""

@@ -33,7 +33,7 @@ def doctor() -> int:
     interpreter = _probe("interpreter")
     _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
     hooks = _probe("hooks") if not interpreter else "needs the interpreter"
-    _line("bounds guard", hooks or "the interpreter's hooks are there", hooks and "use Triton 3.6 to 3.9")
+    _line("memory hooks", hooks or "planted faults are seen", hooks and "use Triton 3.7 to 3.9")
     gpu = _probe("gpu") if has_gpu() else "none can be seen"
     cure = "run on the CPU, or install a driver and a torch build for it"
     if _hidden():

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cumae.properties.running.watch import Region
+
 GUARD_BYTES = 1024
 _EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
 _FILLED = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
@@ -18,6 +20,8 @@ class _Allocation:
     storage: torch.Tensor
     address: int
     size_bytes: int
+    item_bytes: int
+    is_filled: bool
 
 
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -52,13 +56,19 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if keep:
             fenced.copy_(plain)
         seen = storage[: 2 * GUARD_BYTES + span * item]
-        self._made.append(_Allocation(seen, fenced.data_ptr(), span * item))
+        self._made.append(_Allocation(seen, fenced.data_ptr(), span * item, item, keep))
         return fenced
 
     def made(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor lies in memory that was poisoned here."""
         address = tensor.data_ptr()
         return any(a.address <= address < a.address + a.size_bytes for a in self._made)
+
+    def poisoned(self) -> Iterator[Region]:
+        """Yield the memory of the tensors allocated here without a value."""
+        for i, a in enumerate(self._made):
+            if not a.is_filled:
+                yield Region(f"allocated tensor {i}", a.address, a.address + a.size_bytes, a.item_bytes)
 
     def damage(self) -> Iterator[str]:
         """Yield what was written outside the tensors allocated here."""

@@ -1,85 +1,86 @@
-"""Watching Triton's interpreter: addresses against the tensors of a launch, programs in another order."""
+"""Hooks in Triton's interpreter: every access and assertion of a call, and programs in another order."""
 
-import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-_KERNEL_FRAMES_END = "triton"
+from cumae.oracle.rules import require
+from cumae.properties.running.watch import Region, Watch, source_line
 
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One access outside every tensor of the launch: the nearest tensor and the element beyond it."""
-
-    kind: str
-    tensor: str
-    element: int
-    num_elements: int
-    line: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.kind} of element {self.element} of `{self.tensor}`, "
-            f"which has {self.num_elements}, at {self.line}"
-        )
-
-
-@dataclass(slots=True)
-class _Range:
-    name: str
-    start: int
-    stop: int
-    item: int
-
-
-@dataclass(slots=True)
-class Watch:
-    """What was seen of the launches of one call: accesses outside, and how many were looked at."""
-
-    outside: list[Access] = field(default_factory=list)
-    num_accesses: int = 0
-    most_programs: int = 0
-    _ranges: list[_Range] = field(default_factory=list)
-    _order_seed: int | None = None
+_ACCESSES = {
+    "create_masked_load": ("load", 0, None, 1),
+    "create_masked_store": ("store", 0, 1, 2),
+    "create_atomic_rmw": ("atomic", 1, 2, 3),
+    "create_atomic_cas": ("exchange", 0, 2, None),
+}
+"""Of each method that accesses memory: its kind, and which arguments are pointers, values and mask."""
+_ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
+"""Methods of newer releases that go through the masked load and store."""
+_OTHERS = ("create_assert", "set_grid_idx", "set_grid_dim")
 
 
 @contextmanager
-def watching(order_seed: int | None = None) -> Iterator[Watch]:
-    """Watch the interpreter's loads, stores and atomics; run programs in a seeded order if one is given.
+def watching(
+    order_seed: int | None = None, *, races: bool = False, overflow: bool = False
+) -> Iterator[Watch]:
+    """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
-    The interpreter's own overflow arithmetic, which reports nothing, is off: it costs a third of the time.
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
-    and not a crash. Raises ``RuntimeError`` where this Triton's interpreter has no such methods.
+    and not a crash; an assertion that fails is recorded as well. ``races``: whether accesses are kept and
+    searched for races. ``overflow``: whether arithmetic of less than 64 bits asserts that it does not
+    wrap, at a third to two thirds of the time more. Raises ``ValueError`` where this Triton's interpreter
+    lacks a method.
     """
     from triton.runtime import interpreter
 
+    require_hooks()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    watch = Watch(_order_seed=order_seed)
-    patches = {
-        (builder, "create_masked_load"): _guarded(builder, "create_masked_load", "load", watch),
-        (builder, "create_masked_store"): _guarded(builder, "create_masked_store", "store", watch),
-        (builder, "create_atomic_rmw"): _guarded(builder, "create_atomic_rmw", "atomic", watch),
-        (builder, "create_atomic_cas"): _guarded(builder, "create_atomic_cas", "atomic", watch),
-        (builder, "set_grid_idx"): _reordered(builder, watch),
-        (builder, "set_grid_dim"): _counted(builder, watch),
-        (interpreter.interpreter_builder, "options"): interpreter.InterpreterOptions(sanitize_overflow=False),
-        (executor, "_init_args_hst"): _collecting(executor, watch),
+    watch = Watch(seeks_races=races)
+    patches: dict[tuple[Any, str], Any] = {
+        (builder, name): _guarded(getattr(builder, name), *place, watch) for name, place in _ACCESSES.items()
     }
-    patch_lang = _PatchOnce(_method(interpreter, "_patch_lang"))
-    patches[(interpreter, "_patch_lang")] = patch_lang
+    for name in _ATOMIC:
+        if hasattr(builder, name):
+            patches[builder, name] = _atomic(getattr(builder, name), watch)
+    options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
+    patch_lang = _PatchOnce(interpreter._patch_lang)
+    patches |= {
+        (builder, "create_assert"): _asserted(watch),
+        (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
+        (builder, "set_grid_dim"): _counted(builder.set_grid_dim, watch),
+        (interpreter.interpreter_builder, "options"): options,
+        (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
+        (interpreter, "_patch_lang"): patch_lang,
+    }
     originals = {place: getattr(*place) for place in patches}
     for (owner, name), patch in patches.items():
         setattr(owner, name, patch)
     try:
         yield watch
+        watch.close()
     finally:
         patch_lang.restore_all()
         for (owner, name), original in originals.items():
             setattr(owner, name, original)
+
+
+def require_hooks() -> None:
+    """Raise ``ValueError`` naming what this release of Triton lacks of what is hooked into."""
+    from triton.runtime import interpreter
+
+    needed = [("InterpreterBuilder", name) for name in (*_ACCESSES, *_OTHERS)]
+    needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
+    missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
+    missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
+    rule = f"have {', '.join(missing)} in its interpreter, as 3.7 to 3.9 do"
+    require(not missing, "triton", version("triton"), rule)
+
+
+def _part(interpreter: Any, name: str) -> Any:
+    return getattr(interpreter, name, None)
 
 
 class _PatchOnce:
@@ -105,85 +106,84 @@ class _PatchOnce:
             self._scopes.pop().restore()
 
 
-def _method(owner: type, name: str) -> Any:
-    method = getattr(owner, name, None)
-    if method is None:
-        raise RuntimeError(f"Triton's interpreter has no {owner.__name__}.{name}: the bounds guard needs it")
-    return method
-
-
-def _guarded(builder: type, name: str, kind: str, watch: Watch) -> Any:
-    original = _method(builder, name)
-    mask_at = {"create_masked_load": 1, "create_masked_store": 2, "create_atomic_rmw": 3}.get(name)
-
+def _guarded(
+    original: Callable[..., Any],
+    kind: str,
+    pointer_at: int,
+    value_at: int | None,
+    mask_at: int | None,
+    watch: Watch,
+) -> Any:
     def guarded(self: Any, *args: Any) -> Any:
         arguments = list(args)
-        pointer = arguments[1] if name == "create_atomic_rmw" else arguments[0]
-        addresses = np.asarray(pointer.data)
+        addresses = np.asarray(arguments[pointer_at].data)
         live = np.ones(addresses.shape, dtype=bool)
         if mask_at is not None:
             live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
-        watch.num_accesses += 1
-        inside = _inside(addresses, watch)
+        watch.counts[kind] += 1
+        inside = watch.inside(addresses)
         if not np.all(inside | ~live):
-            _record(kind, addresses[live & ~inside], watch)
+            watch.stray(kind, addresses[live & ~inside])
             if mask_at is None:
                 return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
             mask = arguments[mask_at]
-            arguments[mask_at] = type(mask)(live & inside, mask.dtype)
-        return original(self, *arguments)
+            live = live & inside
+            arguments[mask_at] = type(mask)(live, mask.dtype)
+        value = None if value_at is None else np.asarray(arguments[value_at].data)
+        if not watch.seeks_races:
+            answer = original(self, *arguments)
+        elif value is None:
+            answer = original(self, *arguments)
+            found = np.broadcast_to(answer.data, live.shape)
+            watch.loaded(addresses[live], found[live])
+        else:
+            before = watch.peek(addresses[live], value.itemsize)
+            answer = original(self, *arguments)
+            stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
+            synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
+            watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
+        if kind != "store":
+            watch.read(addresses, live, answer.data)
+        return answer
 
     return guarded
 
 
-def _inside(addresses: Any, watch: Watch) -> Any:
-    inside = np.zeros(addresses.shape, dtype=bool)
-    for span in watch._ranges:
-        inside |= (addresses >= span.start) & (addresses < span.stop)
-        if inside.all():
-            break
-    return inside
+def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
+    def atomic(self: Any, *args: Any) -> Any:
+        watch.semantic = str(args[-2])
+        try:
+            return original(self, *args)
+        finally:
+            watch.semantic = ""
+
+    return atomic
 
 
-def _record(kind: str, addresses: Any, watch: Watch) -> None:
-    """Name the access by the tensor whose memory is nearest."""
-    if not watch._ranges or len(watch.outside) >= 8:
-        return
-    address = int(addresses.reshape(-1)[0])
-    span = min(watch._ranges, key=lambda r: max(r.start - address, address - (r.stop - 1)))
-    element = (address - span.start) // span.item
-    watch.outside.append(
-        Access(kind, span.name, element, (span.stop - span.start) // span.item, _source_line())
-    )
+def _asserted(watch: Watch) -> Any:
+    def asserted(self: Any, condition: Any, message: str) -> None:
+        watch.counts["assert"] += 1
+        if not np.all(condition.data):
+            watch.asserted.append(f"{message} at {source_line()}")
+
+    return asserted
 
 
-def _source_line() -> str:
-    """Return file and line of the kernel's statement: the innermost frame outside Triton and this file."""
-    for frame in reversed(traceback.extract_stack()):
-        parts = frame.filename.replace("\\", "/").split("/")
-        if _KERNEL_FRAMES_END not in parts and frame.filename != __file__:
-            return f"{parts[-1]}:{frame.lineno}"
-    return "unknown line"
-
-
-def _reordered(builder: type, watch: Watch) -> Any:
-    original = _method(builder, "set_grid_idx")
-
+def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> Any:
     def reordered(self: Any, x: int, y: int, z: int) -> Any:
-        if watch._order_seed is not None:
-            sizes = self.grid_dim
+        sizes = self.grid_dim
+        if seed is not None:
             count = sizes[0] * sizes[1] * sizes[2]
-            order = np.random.default_rng(watch._order_seed).permutation(count)[::-1]
+            order = np.random.default_rng(seed).permutation(count)[::-1]
             flat = int(order[(x * sizes[1] + y) * sizes[2] + z])
             x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
+        watch.program = (x * sizes[1] + y) * sizes[2] + z
         return original(self, x, y, z)
 
     return reordered
 
 
-def _counted(builder: type, watch: Watch) -> Any:
-    original = _method(builder, "set_grid_dim")
-
+def _counted(original: Callable[..., Any], watch: Watch) -> Any:
     def counted(self: Any, x: int, y: int, z: int) -> Any:
         watch.most_programs = max(watch.most_programs, x * y * z)
         return original(self, x, y, z)
@@ -191,22 +191,24 @@ def _counted(builder: type, watch: Watch) -> Any:
     return counted
 
 
-def _collecting(executor: type, watch: Watch) -> Any:
-    original = _method(executor, "_init_args_hst")
-
+def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
     def collecting(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
-        watch._ranges = [
-            _span(name, tensor)
-            for name, tensor in (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
-            if hasattr(tensor, "data_ptr") and tensor.numel()
-        ]
+        named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
+        watch.launch([span for name, value in named for span in _spans(name, value)])
         return args_host, kwargs_host
 
     return collecting
 
 
-def _span(name: str, tensor: Any) -> _Range:
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    start = tensor.data_ptr()
-    return _Range(name, start, start + (last + 1) * tensor.element_size(), tensor.element_size())
+def _spans(name: str, value: Any) -> Iterator[Region]:
+    """Yield the memory of an argument that is a tensor, a descriptor of one, or a tuple of arguments."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _spans(name, part)
+        return
+    tensor = getattr(value, "base", value)
+    if hasattr(tensor, "data_ptr") and tensor.numel():
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        start = tensor.data_ptr()
+        yield Region(name, start, start + (last + 1) * tensor.element_size(), tensor.element_size())

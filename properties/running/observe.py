@@ -1,6 +1,6 @@
 """One call of a kernel on one case: inputs up, outputs poisoned, launched, everything read back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,9 +14,10 @@ from cumae.properties.operations import Expected
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.device import Device, interpreting
-from cumae.properties.running.interpreter import Watch, watching
+from cumae.properties.running.device import Device, debugging, interpreting
+from cumae.properties.running.interpreter import watching
 from cumae.properties.running.memory import (
+    GUARD_BYTES,
     Buffer,
     Words,
     hold,
@@ -25,6 +26,7 @@ from cumae.properties.running.memory import (
     torch_dtype,
     words_of,
 )
+from cumae.properties.running.watch import Region, Watch
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -150,16 +152,36 @@ class Bench:
         names = (*self.binding.outputs, *self.binding.returned)
         return self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
 
-    def observe(self, poison: int = POISON, order_seed: int | None = None) -> Observation:
+    def observe(
+        self,
+        poison: int = POISON,
+        order_seed: int | None = None,
+        *,
+        races: bool = False,
+        overflow: bool = False,
+    ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         allocated = FencedAllocations(poison)
-        with watching(order_seed) if interpreting() else nullcontext() as watch:
+        overflow = overflow or debugging()
+        watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
+        with watched as watch:
             with allocated:
                 function = self.made()
             call = Call(self, poison, function=function)
+            if watch is not None:
+                watch.follow(poison, lambda: (*self._poisoned(call), *allocated.poisoned()))
             with allocated:
                 answer = call.run()
         return self.seen(call, answer, allocated, watch, poison)
+
+    def _poisoned(self, call: Call) -> Iterator[Region]:
+        """Yield the memory of the outputs that are not inputs too; those too large to keep are left out."""
+        for buffer in call.outputs:
+            if buffer.before is not None and not self.binding.is_in_place(buffer.name):
+                assert buffer.tensor is not None
+                start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
+                size = len(buffer.before) - 2 * GUARD_BYTES
+                yield Region(buffer.name, start, start + size, item, buffer.strides[0])
 
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON

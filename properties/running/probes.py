@@ -13,6 +13,17 @@ def _double(values, doubled, num_values, TILE: tl.constexpr):  # type: ignore[no
     tl.store(doubled + o_value, tl.load(values + o_value, mask=m_value, other=0) * 2, mask=m_value)
 
 
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _faulty(values, answer, num_values) -> None:  # type: ignore[no-untyped-def]
+    i_program = tl.program_id(0)
+    behind = tl.load(values + num_values)
+    tl.store(values + num_values + 1, behind)
+    tl.atomic_add(values + num_values + 2, 1)
+    tl.atomic_cas(values + num_values + 3, 0, 1)
+    tl.store(answer + 1, tl.load(answer + i_program) * 0 + i_program)
+    tl.device_assert(tl.load(values + 4) * 1073741824 < i_program, "planted")
+
+
 def launch(device: str) -> None:
     """Run a tiny kernel on a device. Raises what Triton raises, ``RuntimeError`` for a wrong answer."""
     import torch
@@ -25,13 +36,26 @@ def launch(device: str) -> None:
 
 
 def hooks() -> None:
-    """Run a tiny kernel under the bounds guard. Raises ``RuntimeError`` where a hook is missing."""
-    from cumae.properties.running.interpreter import watching
+    """Run a kernel with a fault for every hook. Raises ``RuntimeError`` where one sees nothing."""
+    import torch
 
-    with watching() as watch:
-        launch("cpu")
-    if not watch.num_accesses:
-        raise RuntimeError("the bounds guard saw no access")
+    from cumae.properties.running.interpreter import watching
+    from cumae.properties.running.watch import Region
+
+    # What lies behind the five values is ours, too: a hook that misses a stray access does no harm.
+    values, answer = torch.arange(9, dtype=torch.int32)[:5], torch.zeros(2, dtype=torch.int32)
+    start = answer.data_ptr()
+    with watching(races=True, overflow=True) as watch:
+        watch.follow(0, lambda: [Region("answer", start, start + 8, 4)])
+        _faulty[(2,)](values, answer, 5)
+    told = " ".join(watch.asserted)
+    seen = {access.kind for access in watch.outside}
+    seen |= {name for name in ("planted", "overflow") if name in told}
+    seen |= {"garbage"} if watch.garbage else set()
+    seen |= {"race"} if watch.races else set()
+    silent = {"load", "store", "atomic", "exchange", "planted", "overflow", "garbage", "race"} - seen
+    if silent:
+        raise RuntimeError(f"the hooks miss what was planted for them: {', '.join(sorted(silent))}")
 
 
 def compiles() -> None:

@@ -28,6 +28,11 @@ ONLY = [
     ("accepts_index_types", wrong.rows_read_as_32_bits, "slot_mapping"),
     ("forgets_history", wrong.answers_by_address, "position_ids"),
 ]
+ONLY_IN_INTERPRETER = [
+    ("is_deterministic", wrong.leaves_its_number),
+    ("stays_in_bounds", wrong.reads_its_output),
+    ("agrees", wrong.asserts_too_much),
+]
 ONLY_ON_GPU = [
     ("never_synchronises", wrong.synchronises, "position_ids"),
     ("replays_in_graph", wrong.counts_on_the_host, "position_ids"),
@@ -37,6 +42,10 @@ if DEVICE == "cuda":
 MIXED = Case(
     Batch((Request(3, 2, (4, 1), "prefill"), Request(5, 1, (7, 2), "decode")), 4),
     Layout(num_padding_tokens=2, num_padding_requests=1),
+)
+LONG = Case(
+    Batch((Request(3, 19, (4, 1, 0, 3, 8, 6), "prefill"), Request(5, 1, (7, 2), "decode")), 4),
+    Layout(num_padding_tokens=2),
 )
 
 
@@ -65,6 +74,13 @@ def test_each_defect_fails_one_check_only(check: str, function: Callable[..., An
     if function is wrong.reads_one_behind and DEVICE == "cuda":
         pytest.skip("reads are watched only in the interpreter")
     assert failing(function, operation, cases_for(function, operation)) == {check}
+
+
+@pytest.mark.parametrize(("check", "function"), ONLY_IN_INTERPRETER)
+def test_what_makes_no_difference_yet_fails_one_check_only(check: str, function: Callable[..., Any]) -> None:
+    if DEVICE == "cuda":
+        pytest.skip("accesses are watched only in the interpreter")
+    assert failing(function, "position_ids", [Case(LONG.batch), LONG]) == {check}
 
 
 def test_a_fact_is_broken_where_the_case_itself_is_right() -> None:

@@ -1,0 +1,130 @@
+"""Two programs of a launch at one element with nothing between them that orders them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access of one program: what it addressed, which elements it changed, what these held after.
+
+    ``torn``: elements that hold another value than this access stored there, since a further lane of the
+    same block stored, too. ``synchronises``: whether it is an atomic that is not relaxed.
+    """
+
+    kind: str
+    program: int
+    line: str
+    addresses: Any
+    changed: Any
+    after: Any
+    torn: Any
+    synchronises: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """An element that two programs, or two lanes of one, access so that what it holds depends on luck."""
+
+    tensor: str
+    index: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"`{self.tensor}[{self.index}]` {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """One element of an event; ``time``: when, in events."""
+
+    event: Event
+    time: int
+    changed: bool
+    value: int
+
+    def __str__(self) -> str:
+        done = {"load": "loaded", "store": "stored"}.get(self.event.kind, "updated atomically")
+        return f"{done} by program {self.event.program} at {self.event.line}"
+
+
+def races_of(events: Sequence[Event], place: Callable[[int], tuple[str, int]]) -> list[Race]:
+    """Return the races among the events of a launch, at most 64, one for each element.
+
+    Two programs that store one value are none, in whatever order they run; nor is an access that changed
+    nothing, nor two atomics, nor what atomics on one address, not relaxed, put in order.
+    """
+    found = [
+        Race(*place(int(event.addresses[i])), f"is stored with two values by one block at {event.line}")
+        for event in events
+        for i in np.flatnonzero(event.torn)[:1]
+    ]
+    for address, touches in _contested(events):
+        pair = next((pair for pair in _pairs(touches) if not _ordered(events, *pair)), None)
+        if pair is not None:
+            tensor, index = place(address)
+            found.append(Race(tensor, index, f"is {pair[0]} and {pair[1]}"))
+        if len(found) >= MOST:
+            break
+    return found
+
+
+def _contested(events: Sequence[Event]) -> Iterator[tuple[int, list[_Touch]]]:
+    """Yield each address that one program changes and another accesses, with its accesses in time."""
+    if len({event.program for event in events}) < 2:
+        return
+    address = np.concatenate([event.addresses for event in events])
+    time = np.repeat(np.arange(len(events)), [len(event.addresses) for event in events])
+    lane = np.concatenate([np.arange(len(event.addresses)) for event in events])
+    program = np.array([event.program for event in events])[time]
+    changed = np.concatenate([event.changed for event in events])
+    order = np.lexsort((time, address))
+    starts = np.flatnonzero(np.r_[True, np.diff(address[order].astype(np.int64)) != 0])
+    several = np.minimum.reduceat(program[order], starts) != np.maximum.reduceat(program[order], starts)
+    touched = several & np.logical_or.reduceat(changed[order], starts)
+    stops = np.r_[starts[1:], len(order)]
+    for group in np.flatnonzero(touched):
+        ids = order[starts[group] : stops[group]]
+        touches = [
+            _Touch(events[time[i]], int(time[i]), bool(changed[i]), int(events[time[i]].after[lane[i]]))
+            for i in ids
+        ]
+        yield int(address[ids[0]]), touches
+
+
+def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
+    """Yield accesses of one element by two programs whose order shows: each with the last before it."""
+    for j, second in enumerate(touches):
+        others = [touch for touch in reversed(touches[:j]) if touch.event.program != second.event.program]
+        for is_load in (False, True):
+            first = next((touch for touch in others if (touch.event.kind == "load") is is_load), None)
+            if first is not None and _shows(first, second):
+                yield first, second
+
+
+def _shows(first: _Touch, second: _Touch) -> bool:
+    """Whether one of two accesses would find, or leave, something else if the other came first."""
+    kinds = {first.event.kind, second.event.kind}
+    if kinds == {"load"} or not kinds & {"load", "store"}:
+        return False
+    if kinds == {"store"}:
+        return first.value != second.value
+    return first.changed or second.changed
+
+
+def _ordered(events: Sequence[Event], first: _Touch, second: _Touch) -> bool:
+    """Whether the first program releases, after its access, an address that the second acquires before."""
+    between = events[first.time : second.time + 1]
+    for i, released in enumerate(between):
+        if released.program != first.event.program or not released.synchronises:
+            continue
+        for acquired in between[i + 1 :]:
+            if acquired.program == second.event.program and acquired.synchronises:
+                if np.isin(acquired.addresses, released.addresses).any():
+                    return True
+    return False
