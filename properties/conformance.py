@@ -155,6 +155,8 @@ def conforms_to(
             item = replace(binding, function=_filled(function, values, given))
             _run_item(item, arguments["cumae_check"], request, device, examples, by_pytest=bool(given))
 
+        if inspect.isclass(function):
+            del test.__dict__["__wrapped__"]  # pytest looks for the code of what is wrapped
         names = dict.fromkeys((*_owner(function), *FILLED_BY_CUMAE, *fixtures))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from cumae.oracle import Case, Request
+from cumae.oracle import Case, Inputs, Request, kv_lens_of
 from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.running.memory import Words
 
@@ -52,11 +52,14 @@ def _empty_changes_indices_only(case: Case, base: Answer, others: list[Answer]) 
         other = found[name]
         if name in PER_REQUEST:
             other = np.delete(other, at)
-        elif name == "token_to_request":
+        elif name in ("token_to_request", "request_of_row"):
             n = case.batch.num_tokens
             other = np.concatenate([other[:n] - (other[:n] > at), other[n:]])
         elif name == "keys":
             words, other = words[: case.num_keys], other[: case.num_keys]
+        elif name == "kv_indices":
+            num_selected = sum(Inputs(case).call(kv_lens_of))
+            words, other = words[:num_selected], other[:num_selected]
         if not _same(other, words):
             return f"`{name}` changed when an empty request was inserted at {at}"
     return None

@@ -1,4 +1,4 @@
-"""A schedule that is not ours is right where its items hold each key of each row once, whatever their order."""
+"""A foreign schedule is right where its items hold each key of each row once, in whatever order."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,9 @@ def verdict_on(deal: Callable[[list[int]], Items]) -> cumae.Verdict:
     ) -> None:
         items = deal(kv_lens_of(token_to_request, cu_seqlens_q, context_lens, topk))
         columns = torch.tensor(items, dtype=torch.int32).reshape(-1, 3).T
-        for output, fill, values in zip((work_token, work_start, work_stop), (-1, 0, 0), columns, strict=True):
+        for output, fill, values in zip(
+            (work_token, work_start, work_stop), (-1, 0, 0), columns, strict=True
+        ):
             output.fill_(fill)
             output[: len(values)] = values
 

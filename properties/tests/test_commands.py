@@ -1,6 +1,7 @@
 """The command line: same verdicts as pytest, exit status 0, 1 or 2, one line for bad input."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ BROKEN = "cumae.fixtures.bugs.windows:key_offsets_as_rows"
 def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:
     found = cumae("fuzz", BROKEN, "--op", "causal_windows", "--cases", "100", cwd=tmp_path)
     assert found.returncode == 1, found.stderr
-    assert "1 of 1 kernels disagree" in found.stdout
+    assert "1 of 1 kernel disagrees" in found.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
     again = cumae("replay", str(file), cwd=tmp_path)
     assert again.returncode == 1
@@ -36,7 +37,9 @@ def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
     run = cumae("fuzz", "--op", "position_ids", "--cases", "60", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "decode of one token" in run.stdout
-    assert "all agree: 81 cases" in run.stdout
+    said = re.search(r"all agree: (\d+) cases", run.stdout)
+    assert said is not None
+    assert int(said[1]) > 81  # 21 fixtures, 60 drawn, and steps of an engine
 
 
 def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
@@ -56,7 +59,7 @@ def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
     [
         (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time such as 60s, 5m or 1h"),
         (["fuzz", "--shard", "3/2"], "cumae: --shard = '3/2', must be i/n with 1 <= i <= n"),
-        (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of sequence_layout, "),
+        (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of 'sequence_layout', "),
         (["fuzz", "--limit", "0"], "cumae: --limit = 0.0, must be a number of seconds > 0"),
         (["fuzz", BROKEN], "cumae: --op = None, must name the operation that TARGET computes"),
         (["fuzz", "nowhere:f", "--op", "position_ids"], "cumae: target = 'nowhere:f', must be importable"),
@@ -102,7 +105,8 @@ def test_a_saved_case_is_reduced(tmp_path: Path) -> None:
 
 def test_equal_functions_compare_equal_with_the_ratio_of_their_times(tmp_path: Path) -> None:
     names = ("cumae.gpu_impl:write_position_ids", "cumae.gpu_impl:position_ids")
-    same = cumae("compare", names[0], names[0], "--op", "position_ids", "--cases", "10", cwd=tmp_path)
+    options = ("--op", "position_ids", "--cases", "10", "--speed")
+    same = cumae("compare", names[0], names[0], *options, cwd=tmp_path)
     assert same.returncode == 0, same.stderr
     assert same.stdout.startswith("equal: 31 cases, every output bit for bit")
     assert "time of candidate / base: " in same.stdout
@@ -168,4 +172,4 @@ def test_an_interrupted_fuzz_prints_what_it_had_found(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "slow:kernel disagrees with position_ids" in told
     assert "saved: .cumae/failures/position_ids-slow-kernel-agrees.json" in told
-    assert "interrupted: 1 of 1 kernels tried disagree" in told
+    assert "interrupted: 1 of 1 kernel tried disagrees" in told

@@ -83,7 +83,7 @@ def test_a_failing_test_is_replayed_from_its_file_and_tried_first(tmp_path: Path
     assert (again.returncode, again.stderr) == (1, "")
     assert "inner/test_it.py:test_positions disagrees with position_ids" in again.stdout
     done = run_pytest(tmp_path, "--cumae-device", "cpu", "inner/test_it.py")
-    assert "found after 1 cases" in done.stdout
+    assert "found after 1 case" in done.stdout
 
 
 def test_a_test_that_needs_a_gpu_is_skipped_for_that_reason(

@@ -9,10 +9,12 @@ import pytest
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties import apart
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
+from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.isolation import run_apart
-from cumae.properties.search import Budget
+from cumae.properties.search import Budget, search
+from cumae.properties.targets import load_function
 from cumae.properties.tests.test_commands import BROKEN, cumae
 from cumae.properties.verdict import Finding, Verdict
 
@@ -75,9 +77,12 @@ def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status() -> Non
 
 
 def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process() -> None:
-    verdict = search_apart(job("cumae.gpu_impl:write_position_ids", budget=Budget(examples=10, seed=3)))
+    one = job("cumae.gpu_impl:write_position_ids", budget=Budget(examples=10, seed=3))
+    verdict = search_apart(one)
+    binding = binding_of(load_function(one.target), one.operation)
+    here = search(binding, DEVICE, one.budget, first=first_cases(binding, one.target, None))
     assert verdict.ok
-    assert verdict.cases == 31
+    assert (verdict.cases, verdict.comparisons) == (here.cases, here.comparisons)
     assert verdict.shapes["length 0"] > 0
 
 

@@ -60,14 +60,16 @@ def test_a_kernel_is_tested_from_another_folder(tmp_path: Path) -> None:
         assert f"test_positions[{check}] PASSED" in done.stdout
 
 
-def test_unasked_and_without_a_gpu_a_kernel_test_fails_with_the_line_to_add(
+def test_unasked_and_without_a_gpu_nothing_runs_and_the_line_to_add_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     write_test(tmp_path, KERNEL_TEST)
-    done = run_pytest(tmp_path)
-    assert done.returncode == 1
-    assert "add --cumae-device=auto (or `cumae_device = auto` in the ini file)" in done.stdout
+    for workers in ((), ("-p", "xdist", "-n", "2")):
+        done = run_pytest(tmp_path, *workers)
+        assert done.returncode == 4
+        told = done.stdout + done.stderr
+        assert told.count("add --cumae-device=auto (or `cumae_device = auto` in the ini file)") == 1
 
 
 def test_a_wrong_kernel_fails_with_the_report(tmp_path: Path) -> None:
@@ -131,10 +133,14 @@ def test_the_summary_counts_under_a_profile_and_in_workers(tmp_path: Path) -> No
 
 
 def test_a_run_that_compared_nothing_fails(tmp_path: Path) -> None:
-    domain = "domain=Domain(block_sizes=(2**19,)), examples=0"
-    body = KERNEL_TEST.replace("examples=5", domain).replace("import conf", "import Domain, conf")
-    body = body.replace("@conforms_to", "@__import__('pytest').mark.xfail\n@conforms_to")
-    write_test(tmp_path, body)
+    write_test(
+        tmp_path, KERNEL_TEST.replace("@conforms_to", "@__import__('pytest').mark.xfail\n@conforms_to")
+    )
+    (tmp_path / "conftest.py").write_text(
+        "from cumae.properties import conformance\n"
+        "from cumae.properties.verdict import Verdict\n"
+        "conformance.search = lambda *given, **more: Verdict('f', 'position_ids', 'cumae', ('agrees',))\n"
+    )
     done = run_pytest(tmp_path, "--cumae-device", "cpu", "-k", "agrees")
     assert done.returncode == 1, done.stdout
     assert "0 comparisons" in done.stdout

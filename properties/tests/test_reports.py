@@ -317,7 +317,7 @@ class TestDrawCommand:
     @pytest.mark.parametrize(
         ("content", "rule"),
         [
-            ("[1]", r"case\.json = \[1\], must be an object"),
+            ("[1]", r"case\.json\[0\] = 1, must be an object"),
             ("{", r"content, must be JSON"),
             ('{"version": 9, "batch": {}}', r"case\.json\.version = 9, must be 1"),
         ],
