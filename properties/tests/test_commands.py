@@ -131,7 +131,7 @@ def test_the_doctor_says_what_runs(tmp_path: Path) -> None:
         "Python ",
         "torch ",
         "interpreter ",
-        "bounds guard ",
+        "memory hooks ",
         "GPU ",
         "compiler ",
         "kernels run on ",
