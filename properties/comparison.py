@@ -45,7 +45,7 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     try:
         after = Bench(candidate, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{candidate.name} raised {error}", RULE)
+        return Finding(CHECK, f"{candidate.name} {error}", RULE)
     for name in before.outputs:
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:

@@ -14,7 +14,7 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
         return CHECKS[check](trial)
     except KernelRaised as error:
         lost = "; the CUDA context is lost" if device_lost(trial.device) else ""
-        return Finding(check, f"the kernel raised {error}{lost}", "a valid case is no error")
+        return Finding(check, f"the kernel {error}{lost}", "a valid case is no error")
 
 
 def device_lost(device: Device) -> bool:

@@ -85,7 +85,11 @@ def _slot_lines(case: Case, finding: Finding) -> list[str]:
         return []
     lines = ["", f"  slot of token {finding.index}, block:offset:"]
     for what, value in (("expected", finding.expected), ("actual", finding.actual)):
-        said = f"{value} = {slot_text(case, int(value))}" if _is_int(value) and value != "-1" else value
+        said = (
+            f"{value} = {slot_text(case, int(value), finding.raised_by)}"
+            if _is_int(value) and value != "-1"
+            else value
+        )
         lines.append(f"    {what:<8}  {'-1, none' if value == '-1' else said}")
     return lines
 

@@ -40,7 +40,8 @@ def told(case: Case, finding: Finding) -> list[str]:
     if finding.total:
         marked = len(finding.wrong)
         rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
-        lines.append(f"    {finding.count} of {finding.total} elements differ{rest}")
+        ending = "s" if finding.count == 1 else ""
+        lines.append(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}")
     if finding.rule:
         lines.append(f"  rule: {finding.rule}")
     if finding.cause:
@@ -59,12 +60,12 @@ def summary(verdict: Verdict) -> str:
 
 def _count(failure: Failure) -> str:
     requests = len(failure.case.batch.requests)
-    said = f"{requests} request{'' if requests == 1 else 's'}"
+    said = counted(requests, "request")
     if failure.trace is not None:
         steps = len(failure.trace.steps)
-        said = f"{steps} step{'' if steps == 1 else 's'}, {said} in the last"
+        said = f"{counted(steps, 'step')}, {said} in the last"
     if failure.found_after:
-        said += f", found after {failure.found_after} case{'' if failure.found_after == 1 else 's'}"
+        said += f", found after {counted(failure.found_after, 'case')}"
     return said
 
 

@@ -61,7 +61,8 @@ def place_text(case: Case, finding: Finding) -> str:
     if index < 0:
         return ""
     if finding.axis == "request_start":
-        return f"entry {index} of {len(requests)} requests ({case.num_requests_padded} padded)"
+        whose = "padded request" if index > len(requests) else "request"
+        return f"entry {index}: behind {whose} {index - 1}" if index else "entry 0: before the first request"
     if finding.axis not in (*TOKEN_AXES, "key_row"):
         return ""
     found = place_of(case, finding.axis, index)
@@ -72,8 +73,9 @@ def place_text(case: Case, finding: Finding) -> str:
         return f"key row {index}: request {found[0]}, position {found[1]}, {kind}"
     if found is None:
         return f"token {index}: padding, the step has {case.batch.num_tokens} tokens"
+    row = f", table row {finding.rows[found[0]]}" if finding.rows else ""
     block = requests[found[0]].block_ids[found[1] // case.batch.tokens_per_block]
-    return f"token {index}: request {found[0]}, position {found[1]}, block {block}"
+    return f"token {index}: request {found[0]}{row}, position {found[1]}, block {block + finding.raised_by}"
 
 
 def shared_blocks(case: Case) -> frozenset[int]:
@@ -93,8 +95,10 @@ def shared_blocks(case: Case) -> frozenset[int]:
     return frozenset(shared)
 
 
-def slot_text(case: Case, slot: int) -> str:
+def slot_text(case: Case, slot: int, raised_by: int = 0) -> str:
     """Return a slot as block:offset and whose it is, on the rank of the case.
+
+    ``raised_by``: what was added to every block id before the call.
 
     >>> from cumae.oracle import Batch, Request
     >>> slot_text(Case(Batch((Request(3, 2, (7, 4)),), 4)), 18)
@@ -105,8 +109,8 @@ def slot_text(case: Case, slot: int) -> str:
     size = case.batch.block_size
     block, offset = divmod(slot, size)
     for b, request in enumerate(case.batch.requests):
-        if block in request.block_ids:
-            column = request.block_ids.index(block)
+        if block - raised_by in request.block_ids:
+            column = request.block_ids.index(block - raised_by)
             local = column * size + offset
             position = local if case.batch.world == 1 else _global(case, local)
             return f"{block}:{offset}, position {position} of request {b}"

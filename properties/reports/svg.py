@@ -4,6 +4,7 @@ from textwrap import wrap
 
 from cumae.oracle import Case, Inputs, Request
 from cumae.properties.reports.canvas import LEFT, RIGHT, WIDTH, Picture, style
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.details import WINDOW_OUTPUTS, details, seen_window, window_of
 from cumae.properties.reports.drawing import shown_requests
 from cumae.properties.reports.places import Marks, marks_of, place_of, place_text, shared_blocks
@@ -38,7 +39,7 @@ def svg(case: Case, finding: Finding | None = None) -> str:
         left_out = b - (shown[i - 1] + 1 if i else 0)
         if left_out:
             picture.y += 12
-            picture.text(LEFT, picture.y, f"… {left_out} more requests", "soft")
+            picture.text(LEFT, picture.y, f"… {counted(left_out, 'more request')}", "soft")
             picture.y += GAP
         _request(picture, case, b, marks)
         _windows(picture, case, b, finding)
@@ -65,7 +66,7 @@ def _legend(picture: Picture, case: Case) -> None:
         picture.text(x + 18, picture.y + 10, words)
         x += 18 + 8 * len(words) + 18
     picture.line(x, picture.y - 2, x, picture.y + 14, "edge")
-    said = f"block edge, its id above; {case.batch.tokens_per_block} tokens a block"
+    said = f"block edge, its id above; {counted(case.batch.tokens_per_block, 'token')} a block"
     said += "; * shared" if shared_blocks(case) else ""
     if case.batch.tokens_per_block * picture.cell < CLOSEST_EDGES:
         said += "; only some blocks are shown"
@@ -78,9 +79,9 @@ def _words(picture: Picture, case: Case, finding: Finding | None) -> None:
     if finding is None:
         return
     lines = [finding.message, place_text(case, finding)]
+    if finding.expected and finding.axis != "slot":
+        lines.append(f"expected {finding.expected}, actual {finding.actual or 'not saved'}")
     if finding.output not in WINDOW_OUTPUTS:
-        if finding.axis != "slot" and finding.expected:
-            lines.append(f"expected {finding.expected}, actual {finding.actual or 'not saved'}")
         lines += [line.strip() for line in details(case, finding)]
     lines += [f"likely: {finding.cause}" if finding.cause else ""]
     for line in lines:
@@ -147,7 +148,8 @@ def _blocks(picture: Picture, case: Case, request: Request, wrong: frozenset[int
         taken.append((start, end))
         if not roomy:
             picture.line(start - 2, top - 4, start - 2, top + BAR, "edge")
-        picture.text(start, top - 4, words, "soft small")
+        last = end > WIDTH - 4
+        picture.text(WIDTH - 4 if last else start, top - 4, words, "soft small", "end" if last else "start")
 
 
 def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> None:
@@ -208,7 +210,11 @@ def _padding(picture: Picture, case: Case, marks: Marks) -> None:
     top = picture.y + 4
     picture.text(12, top + 13, "padding", "wrong" if marks.padding else "text")
     picture.text(
-        LEFT - 12, top + 13, f"{tokens} + {slots} slots" if slots else f"{tokens} tokens", "text", "end"
+        LEFT - 12,
+        top + 13,
+        f"{tokens} + {counted(slots, 'slot')}" if slots else counted(tokens, "token"),
+        "text",
+        "end",
     )
     if picture.cell < SMALLEST_CELL:
         picture.bar(LEFT, top, max((tokens + slots) * picture.cell, 3.0), BAR, "outline")
@@ -222,5 +228,7 @@ def _padding(picture: Picture, case: Case, marks: Marks) -> None:
                 picture.cross(x, top, picture.cell, BAR)
     picture.y = top + BAR + GAP
     if layout.num_padding_requests:
-        picture.text(12, picture.y + 10, f"and {layout.num_padding_requests} padded requests", "soft")
+        picture.text(
+            12, picture.y + 10, f"and {counted(layout.num_padding_requests, 'padded request')}", "soft"
+        )
         picture.y += 12 + GAP

@@ -14,7 +14,7 @@ from cumae.properties.operations import Expected
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.device import Device, debugging, interpreting
+from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.memory import (
     GUARD_BYTES,
@@ -26,6 +26,7 @@ from cumae.properties.running.memory import (
     torch_dtype,
     words_of,
 )
+from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.watch import Region, Watch
 
 POISON = 0xA5
@@ -102,7 +103,7 @@ class Call:
             if self._device == "cuda":
                 torch.cuda.synchronize()
         except Exception as error:
-            raise KernelRaised(f"{type(error).__name__}: {error}") from error
+            raise KernelRaised(f"raised {type(error).__name__}: {error}") from error
         return answer
 
     def collect(self) -> None:
@@ -138,7 +139,7 @@ class Bench:
         try:
             instance: Callable[..., Any] = function(**values)
         except Exception as error:
-            raise KernelRaised(f"{type(error).__name__}: {error}") from error
+            raise KernelRaised(f"raised {type(error).__name__}: {error}") from error
         return instance
 
     def held(self, name: str) -> Held:
@@ -162,7 +163,7 @@ class Bench:
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         allocated = FencedAllocations(poison)
-        overflow = overflow or debugging()
+        overflow = overflow or sanitizing() == "debug"
         watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
         with watched as watch:
             with allocated:

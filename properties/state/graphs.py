@@ -49,7 +49,7 @@ class GraphSystem(System):
             except Exception as error:
                 torch.cuda.synchronize()
                 first = str(error).splitlines()[0]
-                raise KernelRaised(f"{type(error).__name__} in a capture: {first}") from error
+                raise KernelRaised(f"raised {type(error).__name__} in a capture: {first}") from error
             graphs[key] = _Captured(graph, answer)
             self.num_captured += 1
         captured = graphs[key]

@@ -36,7 +36,7 @@ class Run:
         try:
             return self._system.step(case)
         except KernelRaised as error:
-            return Finding(self._system.check, f"the kernel raised {error}", "a valid case is no error")
+            return Finding(self._system.check, f"the kernel {error}", "a valid case is no error")
 
     @property
     def num_captured(self) -> int:

@@ -104,7 +104,7 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) ->
         "expected 2",
         "actual   1",
         "token 0: request 0, position 1, block 0",
-        "1 of 1 elements differ",
+        "1 of 1 element differs",
         "rule: one past the last key row complete at the token's position",
         "1 request, found after",
         "|0:░✗|",
