@@ -41,7 +41,7 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     try:
         before = Bench(base, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{base.name} raised {error}", RULE)
+        return Finding(CHECK, f"{base.name} {error}", RULE)
     try:
         after = Bench(candidate, case, device).observe()
     except KernelRaised as error:

@@ -21,6 +21,7 @@ from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
+from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.state.runs import Run, traced_checks
 from cumae.properties.state.walks import STEPS, drive, machine, walk
 from cumae.properties.verdict import Finding, Verdict, failure_of
@@ -121,6 +122,7 @@ class _Search:
             self.stop_at = time.monotonic() + SHRINK_SECONDS
         elif not is_smaller(tried, known.tried):
             return
+        finding = replace(finding, sanitizer=sanitizing())
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
             file = failure_file(self.save_to, self.verdict.operation, self.verdict.target, finding.check)
@@ -211,8 +213,10 @@ class _Search:
         return not self.late(budget)
 
     def late(self, budget: Budget) -> bool:
-        """Whether the time for new cases is up."""
-        return budget.seconds is not None and time.monotonic() - self.started >= budget.seconds
+        """Whether the time for new cases is up; something is compared in any case."""
+        if budget.seconds is None or not self.verdict.comparisons:
+            return False
+        return time.monotonic() - self.started >= budget.seconds
 
 
 def search(
