@@ -181,7 +181,8 @@ def test_the_time_is_kept_within_a_case_and_the_first_cases_run_whatever_it_is()
     budget = Budget(seconds=0.5, volume=0)
     verdict = search(binding, DEVICE, budget, checks=["agrees"])
     assert verdict.status == "agrees"
-    assert 0.5 <= verdict.seconds < 1.5
+    assert verdict.seconds >= 0.5
+    assert 1 <= verdict.cases <= 6  # a case takes 0.1 s at least
     first = fixture_cases(binding)[:3]
     verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
     assert verdict.cases == 3
