@@ -10,12 +10,14 @@ BEGIN, END = "<!-- figures: made by ci/figures.py -->", "<!-- end of figures -->
 
 def figures() -> str:
     """Return the tables."""
-    fuzz = json.loads((ROOT / "ci/results/gpu-fuzz.json").read_text())
-    bench = json.loads((ROOT / "ci/results/gpu-bench.json").read_text())
+    fuzz, steps, bench = (
+        json.loads((ROOT / f"ci/results/gpu-{name}.json").read_text()) for name in ("fuzz", "steps", "bench")
+    )
     machine = f"{fuzz['device']}, torch {fuzz['torch']}, triton {fuzz['triton']}, Python {fuzz['python']}"
     lines = [f"On one {machine}, by `./ci/gpu`, cases and disagreements:", ""]
     lines += ["| kernel | one very large case | every check | values, extent, bounds, garbage, determinism |"]
-    lines += ["|---|---|---|---|"]
+    lines[-1] += " steps through captured graphs |"
+    lines += ["|---|---|---|---|---|"]
     runs: dict[str, dict[str, str]] = {}
     for verdict in fuzz["verdicts"]:
         column = {1: "large", 5: "volume"}.get(
@@ -25,8 +27,12 @@ def figures() -> str:
         counted = runs.setdefault(verdict["kernel"].partition(":")[2], {})
         cases = "1 case" if verdict["cases"] == 1 else f"{verdict['cases']:,} cases"
         counted[column] = f"{cases}, {wrong}"
+    for kernel in steps["kernels"]:
+        wrong = "0" if kernel["finding"] is None else "disagrees"
+        said = f"{kernel['steps']:,} steps, {kernel['captured']} graphs, {wrong}"
+        runs.setdefault(kernel["target"].partition(":")[2], {})["steps"] = said
     for name, counted in sorted(runs.items()):
-        cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume"))
+        cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume", "steps"))
         lines.append(f"| `{name}` | {cells} |")
     lines += ["", "Device time of one call in a CUDA graph (`cumae bench`):", "", "| kernel | size | time |"]
     lines += ["|---|---|---|"]

@@ -16,6 +16,7 @@ if prepare("auto") != "cuda":
     sys.exit("ci/steps.py: no GPU, must run on one")
 soaked = soak(binding_of(load_function(target), operation), int(steps))
 print(f"{target}: {soaked.steps} steps, {soaked.captured} graphs, {soaked.seconds:.0f} s, {soaked.finding}")
-record = {**machine(), "operation": operation, **asdict(soaked)}
+command = f"ci/steps.py {operation} {target} {steps}"
+record = {**machine(), "command": command, "operation": operation, **asdict(soaked)}
 Path(out).write_text(json.dumps(record, indent=1) + "\n")
 sys.exit(soaked.finding is not None)
