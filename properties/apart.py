@@ -9,6 +9,7 @@ from cumae.properties.batches.reducer import is_smaller
 from cumae.properties.failure_file import load_failure, save_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
+from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search import Budget
 from cumae.properties.verdict import Finding, Verdict, failure_of
 
@@ -24,7 +25,7 @@ class Job:
 
     ``cases``: what is tried first, or None for saved failures and fixtures. ``reducing``: whether
     the one case is brought down; ``deaths``: whether only a candidate that ends the process counts;
-    ``skipped``: candidates left out.
+    ``skipped``: candidates left out; ``sanitizer``: what the process runs under, "" for nothing.
     """
 
     target: str
@@ -41,11 +42,12 @@ class Job:
     reducing: bool = False
     deaths: bool = False
     skipped: tuple[Case | Trace, ...] = ()
+    sanitizer: str = ""
 
 
 def ended(message: str) -> bool:
     """Whether a finding's message says that the case ended or lost its process."""
-    return message.startswith(("the process ", "did not return")) or message.endswith("context is lost")
+    return message.startswith(("the process ", "did not return")) or "context is lost" in message
 
 
 def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:
@@ -72,13 +74,19 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
             setattr(verdict, field.name, getattr(found, field.name))
     else:
         _count(verdict, outcome.state)
-        verdict.failure = failure_of(_death(outcome), _case_of(outcome, job), verdict.cases)
+        finding = replace(_death(outcome), sanitizer=job.sanitizer)
+        verdict.failure = failure_of(finding, _case_of(outcome, job), verdict.cases)
         _save(job, verdict)
         lost = True
     if lost and job.reduce and verdict.failure is not None:
         known = verdict.failure
         finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True)
         verdict.failure = failure_of(finding, tried, known.found_after)
+        _save(job, verdict)
+    if outcome.told and verdict.failure is not None:
+        finding = verdict.failure.finding
+        told = replace(finding, message=f"{finding.message}; {outcome.told}")
+        verdict.failure = replace(verdict.failure, finding=told)
         _save(job, verdict)
     if progress is not None:
         progress(verdict)
@@ -131,7 +139,8 @@ def _run(job: Job, seen: Callable[[Json], None]) -> Outcome:
         "cases": None if job.cases is None else [tried_to_json(case) for case in job.cases],
         "skipped": [tried_to_json(case) for case in job.skipped],
     }
-    outcome = run_apart(_MODULE, plain, job.limit, seen)
+    sanitizer = sanitizer_of(job.sanitizer, job.device)
+    outcome = run_apart(_MODULE, plain, job.limit, seen, sanitizer)
     if outcome.result is not None and "refused" in outcome.result:
         raise ValueError(outcome.result["refused"])
     if outcome.result is not None and "error" in outcome.result:

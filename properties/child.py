@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.isolation import Json, Notes
+from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search import Budget, search
 from cumae.properties.state.runs import Run
 from cumae.properties.targets import load_function
@@ -111,7 +112,7 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
             raise _Lost(finding)
         if finding is None or notes.job["deaths"]:
             return False
-        best = {"finding": asdict(finding), "case": tried_to_json(candidate)}
+        best = {"finding": asdict(replace(finding, sanitizer=sanitizing())), "case": tried_to_json(candidate)}
         return True
 
     try:

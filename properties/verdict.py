@@ -18,7 +18,7 @@ class Finding:
     ``axis``: what the index counts. ``wrong``: the first places that differ, on that axis.
     ``cause``: a guess at the fault, empty where none can be told. ``rows``: the table row of each
     request, as the function counts rows, where it is not the request's index. ``raised_by``: what
-    was added to every block id of the case before the call.
+    was added to every block id of the case before the call. ``sanitizer``: under which it was found.
     """
 
     check: str
@@ -35,6 +35,7 @@ class Finding:
     cause: str = ""
     rows: tuple[int, ...] = ()
     raised_by: int = 0
+    sanitizer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

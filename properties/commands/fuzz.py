@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cumae.oracle import Case, Trace
-from cumae.oracle.rules import require_choice
+from cumae.oracle.rules import require, require_choice
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.checks import CHECKS
@@ -23,6 +23,7 @@ from cumae.properties.profiles import FAILURES
 from cumae.properties.reports.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
+from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.search import Budget, search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
@@ -69,6 +70,9 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
 @click.option("--isolate/--no-isolate", default=None, help="In processes of their own; TARGET is by default.")
 @click.option(
+    "--sanitize", type=click.Choice(SANITIZERS), help="Under Triton's assertions, or compute-sanitizer."
+)
+@click.option(
     "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
 )
 def fuzz(
@@ -85,6 +89,7 @@ def fuzz(
     file: Path | None,
     failures: Path,
     isolate: bool | None,
+    sanitize: str | None,
     limit: float,
 ) -> int:
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
@@ -96,7 +101,9 @@ def fuzz(
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
     check_names(operation, dialect)
+    require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
+    sanitizer_of(sanitize or "", chosen)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
     targets = [(target, operation)] if target and operation else shipped
@@ -104,7 +111,7 @@ def fuzz(
         raise ValueError(f"TARGET = None, must be given: no kernel of {operation} is shipped")
     share = None if seconds is None else seconds / len(targets)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
-    apart = target is not None if isolate is None else isolate
+    apart = target is not None or bool(sanitize) if isolate is None else isolate
     jobs = [
         Job(
             target=kernel,
@@ -115,6 +122,7 @@ def fuzz(
             budget=budget,
             failures=failures,
             checks=checks or None,
+            sanitizer=sanitize or "",
         )
         for kernel, name in targets
     ]

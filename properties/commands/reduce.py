@@ -62,6 +62,7 @@ def reduce(
         cases=(saved.tried,),
         checks=(check,) if check else None,
         reduce=False,
+        sanitizer=saved.finding.sanitizer,
     )
     verdict = search_apart(job)
     if verdict.failure is None:

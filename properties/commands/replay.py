@@ -59,8 +59,9 @@ def replay(
                 saved = Saved(case_of(read_dump(file), dialect), str(operation), dialect, target, UNKNOWN)
             else:
                 saved = load_case(file, target, operation, dialect)
-            # A case that ended its process once is not run in this one.
+            # A case that ended its process once is not run in this one, nor what a sanitizer found.
             apart = target is not None or ended(saved.finding.message) if isolate is None else isolate
+            apart = apart or bool(saved.finding.sanitizer)
             verdict = replayed_apart(saved, chosen, limit) if apart else replayed(file, saved, chosen)
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
@@ -113,5 +114,6 @@ def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
             budget=Budget(examples=0),
             cases=(saved.tried,),
             reduce=False,
+            sanitizer=saved.finding.sanitizer,
         )
     )

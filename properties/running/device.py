@@ -52,8 +52,3 @@ def current() -> Device:
 def interpreting() -> bool:
     """Whether Triton interprets kernels in this process."""
     return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def debugging() -> bool:
-    """Whether kernels run with their assertions on, and overflows are failures."""
-    return os.environ.get("TRITON_DEBUG") == "1"

@@ -15,6 +15,7 @@ from typing import Any
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.oracle.rules import require
+from cumae.properties.running.sanitizer import Sanitizer
 
 LIMIT_SECONDS = 60.0
 START_SECONDS = 300.0
@@ -28,13 +29,14 @@ Json = dict[str, Any]
 class Outcome:
     """How a process ended: ``result`` if it wrote one, else ``reason`` and the case and state it noted.
 
-    ``case`` is None where it died before the first one.
+    ``case`` is None where it died before the first one. ``told``: what a sanitizer said.
     """
 
     result: Json | None
     reason: str
     state: Json
     case: Case | Trace | None
+    told: str = ""
 
 
 class Notes:
@@ -65,17 +67,30 @@ class Notes:
 
 
 def run_apart(
-    module: str, job: Json, limit: float = LIMIT_SECONDS, seen: Callable[[Json], None] | None = None
+    module: str,
+    job: Json,
+    limit: float = LIMIT_SECONDS,
+    seen: Callable[[Json], None] | None = None,
+    sanitizer: Sanitizer | None = None,
 ) -> Outcome:
     """Return how ``python -m module FOLDER`` ended, which finds its job there through ``Notes``.
 
     ``limit``: seconds a case may take. ``seen`` gets the child's state while it runs.
     """
     require(limit > 0, "limit", limit, "be > 0")
+    sanitizer = sanitizer or Sanitizer()
     with tempfile.TemporaryDirectory(prefix="cumae-") as name:
         folder = Path(name)
         (folder / "job.json").write_text(json.dumps(job))
-        process = subprocess.Popen([sys.executable, "-m", module, name], start_new_session=True)
+        errors = sanitizer.errors(folder)
+        process = subprocess.Popen(
+            [*sanitizer.before(folder), sys.executable, "-m", module, name],
+            env=os.environ | sanitizer.environment,
+            stderr=errors,
+            start_new_session=True,
+        )
+        if errors is not None:
+            os.close(errors)
         try:
             reason = _watched(process, folder, limit, seen)
         finally:
@@ -87,6 +102,7 @@ def run_apart(
             "" if result else reason,
             _read(folder / "state"),
             tried_from_json(case) if case else None,
+            sanitizer.told(folder),
         )
 
 

@@ -278,6 +278,27 @@ def wraps(
         _wraps[(slots.numel(),)](slots, slot_mapping, block_size)
 
 
+@triton.jit
+def _wraps_where_masked(
+    right: tl.tensor, position_ids: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    o_token = tl.arange(0, TILE)
+    scaled = tl.where(o_token < count, o_token, 65536) * 65536
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(position_ids + o_token, position + scaled // 65536 - o_token, mask=o_token < count)
+
+
+def wraps_where_masked(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails only under ``--sanitize debug``: a product wraps in lanes that nobody uses."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    _wraps_where_masked[(1,)](right, position_ids, right.numel(), TILE=1024)
+
+
 def dislikes_empty_requests(
     token_to_request: torch.Tensor,
     cu_seqlens_q: torch.Tensor,

@@ -1,0 +1,66 @@
+"""A run under Triton's assertions or compute-sanitizer is a process of its own, and replays as one."""
+
+from pathlib import Path
+
+import pytest
+
+from cumae.oracle import Batch, Case, Request
+from cumae.properties.apart import Job, search_apart
+from cumae.properties.failure_file import load_failure
+from cumae.properties.running.device import prepare
+from cumae.properties.running.isolation import run_apart
+from cumae.properties.running.sanitizer import Sanitizer, first_fault, sanitizer_of
+from cumae.properties.search import Budget
+
+DEVICE = prepare("auto")
+CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"),), 4))
+WRAPS = "cumae.properties.tests.wrong_on_purpose:wraps_where_masked"
+ASSERTED = "/a/k.py:12: k: block: [0,0,0], thread: [1,0,0] Assertion `int32 overflow detected` failed."
+CHECKED = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at k+0x90 in k.py:12
+=========     by thread (0,0,0) in block (0,0,0)
+"""
+
+
+def job(sanitizer: str, folder: Path | None) -> Job:
+    budget = Budget(examples=0)
+    known = {"target": WRAPS, "operation": "position_ids", "limit": 60, "budget": budget, "reduce": False}
+    return Job(
+        **known, device=DEVICE, checks=("agrees",), cases=(CASE,), failures=folder, sanitizer=sanitizer
+    )
+
+
+def test_debug_fails_an_overflow_in_a_masked_lane(tmp_path: Path) -> None:
+    assert search_apart(job("", None)).ok
+    verdict = search_apart(job("debug", tmp_path))
+    assert verdict.failure is not None
+    assert "int32 overflow detected for operation mul" in verdict.failure.finding.message
+    assert verdict.failure.file is not None
+    assert load_failure(verdict.failure.file).finding.sanitizer == "debug"
+
+
+def test_memcheck_needs_a_gpu_and_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"--sanitize = 'memcheck', must be debug on the CPU"):
+        sanitizer_of("memcheck", "cpu")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ValueError, match=r"--sanitize = 'memcheck', must be debug where compute-sanitizer"):
+        sanitizer_of("memcheck", "cuda")
+
+
+def test_the_tool_stands_before_the_command_and_its_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(f'#!/bin/sh\nprintf \'{CHECKED}\' > "$4"\nshift 6\nexec "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    outcome = run_apart("json.tool", {}, sanitizer=sanitizer_of("memcheck", "cuda"))
+    assert outcome.reason == "the process ended with exit status 1"
+    assert outcome.told == "Invalid __global__ read of size 4 bytes at k+0x90 in k.py:12"
+
+
+def test_the_first_fault_is_told_in_one_line() -> None:
+    assert first_fault("debug", f"a warning\n{ASSERTED}\n{ASSERTED}") == ASSERTED
+    assert first_fault("memcheck", "========= ERROR SUMMARY: 0 errors") == ""
+    assert Sanitizer().before(Path("x")) == ()
