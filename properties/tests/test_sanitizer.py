@@ -6,11 +6,14 @@ import pytest
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.apart import Job, search_apart
+from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.conformance import binding_of
 from cumae.properties.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.isolation import run_apart
 from cumae.properties.running.sanitizer import Sanitizer, first_fault, sanitizer_of
 from cumae.properties.search import Budget
+from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
 CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"),), 4))
@@ -23,16 +26,24 @@ CHECKED = """========= COMPUTE-SANITIZER
 """
 
 
-def job(sanitizer: str, folder: Path | None) -> Job:
-    budget = Budget(examples=0)
-    known = {"target": WRAPS, "operation": "position_ids", "limit": 60, "budget": budget, "reduce": False}
+def job(sanitizer: str, folder: Path) -> Job:
     return Job(
-        **known, device=DEVICE, checks=("agrees",), cases=(CASE,), failures=folder, sanitizer=sanitizer
+        target=WRAPS,
+        operation="position_ids",
+        device=DEVICE,
+        limit=60,
+        budget=Budget(examples=0),
+        failures=folder,
+        checks=("agrees",),
+        cases=(CASE,),
+        reduce=False,
+        sanitizer=sanitizer,
     )
 
 
 def test_debug_fails_an_overflow_in_a_masked_lane(tmp_path: Path) -> None:
-    assert search_apart(job("", None)).ok
+    plain = Trial(binding_of(wrong.wraps_where_masked, "position_ids"), CASE, DEVICE)
+    assert CHECKS["agrees"](plain) is None
     verdict = search_apart(job("debug", tmp_path))
     assert verdict.failure is not None
     assert "int32 overflow detected for operation mul" in verdict.failure.finding.message
@@ -56,7 +67,7 @@ def test_the_tool_stands_before_the_command_and_its_log_is_read(
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     outcome = run_apart("json.tool", {}, sanitizer=sanitizer_of("memcheck", "cuda"))
-    assert outcome.reason == "the process ended with exit status 1"
+    assert outcome.reason == "the process ended with exit status 2"
     assert outcome.told == "Invalid __global__ read of size 4 bytes at k+0x90 in k.py:12"
 
 
