@@ -184,7 +184,8 @@ def _verdict_from(result: Json) -> Verdict:
         file = None if failure["file"] is None else Path(failure["file"])
         finding = _finding_from(failure["finding"])
         tried = tried_from_json(failure["case"])
-        values["failure"] = failure_of(finding, tried, failure["found_after"], file)
+        found = failure_of(finding, tried, failure["found_after"], file)
+        values["failure"] = replace(found, stopped=failure["stopped"])
     return Verdict(**{**values, "checks": tuple(result["checks"])})
 
 

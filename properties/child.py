@@ -83,6 +83,7 @@ def _child(notes: Notes) -> Json:
             "finding": asdict(failure.finding),
             "case": tried_to_json(failure.tried),
             "found_after": failure.found_after,
+            "stopped": failure.stopped,
             "file": None if failure.file is None else str(failure.file),
         }
     return {**result, "lost": device_lost(device)}

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import HypothesisException
 
 from cumae.oracle import Case, Trace
-from cumae.properties.batches.reducer import is_smaller, reduce_case, reduce_trace
+from cumae.properties.batches.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
@@ -179,8 +179,11 @@ class _Search:
         if (known := self.verdict.failure) is None:
             return
         check = known.finding.check
+        tries = 0
 
         def still_fails(case: Case) -> bool:
+            nonlocal tries
+            tries += 1
             if self.binding.why_not(case) is not None:
                 return False
             if time.monotonic() > self.stop_at:
@@ -192,6 +195,8 @@ class _Search:
             return True
 
         def trace_still_fails(trace: Trace) -> bool:
+            nonlocal tries
+            tries += 1
             if time.monotonic() > self.stop_at:
                 raise _Stop
             run = Run(self.binding, self.device, check)
@@ -201,10 +206,15 @@ class _Search:
             self.record(finding, run.trace())
             return True
 
-        if known.trace is None:
-            reduce_case(known.case, still_fails)
-        else:
-            reduce_trace(known.trace, trace_still_fails)
+        stopped = f"{SHRINK_SECONDS:.0f} s were up"
+        try:
+            if known.trace is None:
+                reduce_case(known.case, still_fails)
+            else:
+                reduce_trace(known.trace, trace_still_fails)
+            stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
+        finally:
+            self.verdict.failure = replace(self.verdict.failure or known, stopped=stopped)
 
     def left(self, budget: Budget) -> bool:
         """Whether the budget allows more cases."""

@@ -7,6 +7,8 @@ from typing import Any
 from cumae.oracle import Batch, Case, Layout, Options, Request, Trace, leveled
 from cumae.properties.batches.cases import edited
 
+MOST_TRIES = 2000
+
 
 def size_of(case: Case) -> tuple[int, ...]:
     """Return what makes a case large: requests, then tokens, then everything that is not neutral."""
@@ -30,26 +32,40 @@ def size_of(case: Case) -> tuple[int, ...]:
     )
 
 
-def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = 2000) -> Case:
+def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
-    Drops requests (halves of them first), makes layout and options neutral, pulls lengths to 0, 1
-    and block edges, renumbers blocks. Every candidate is a valid case; nothing smaller of these
-    kinds fails when it returns before ``most_tries``.
+    Drops requests (halves of them first), pulls lengths to 0, 1 and block edges, of all requests at once
+    and then of each, makes layout and options neutral, renumbers blocks. Every candidate is a valid case;
+    nothing smaller of these kinds fails when it returns before ``most_tries``.
     """
     tries = 0
     improved = True
     while improved:
         improved = False
-        for candidate in _candidates(case):
-            if size_of(candidate) >= size_of(case):
-                continue
-            tries += 1
-            if tries > most_tries:
-                return case
-            if still_fails(candidate):
-                case, improved = candidate, True
-                break
+        for edits_of in (
+            _fewer_requests,
+            _shorter_throughout,
+            _neutral_fields,
+            _smaller_blocks,
+            _single_requests,
+            _shorter_lengths,
+        ):
+            edits, next_one = list(edits_of(case)), 0
+            while next_one < len(edits):
+                candidate = _valid(edits[next_one])
+                if candidate is None or size_of(candidate) >= size_of(case):
+                    next_one += 1
+                    continue
+                tries += 1
+                if tries > most_tries:
+                    return case
+                if still_fails(candidate):
+                    # What failed to shrink before this edit is tried again in the next round.
+                    case, improved = candidate, True
+                    edits = list(edits_of(case))
+                else:
+                    next_one += 1
     return case
 
 
@@ -66,7 +82,7 @@ def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
     return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
 
 
-def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = 2000) -> Trace:
+def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = MOST_TRIES) -> Trace:
     """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
 
     Drops steps, halves of them first, then makes all steps smaller in the same way, then single ones.
@@ -171,29 +187,63 @@ def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
     )
 
 
-def _candidates(case: Case) -> Iterator[Case]:
-    for build in _edits(case):
-        try:
-            yield build()
-        except ValueError:
-            continue
+def _valid(build: Callable[[], Case]) -> Case | None:
+    try:
+        return build()
+    except ValueError:
+        return None
 
 
 def _edits(case: Case) -> Iterator[Callable[[], Case]]:
     yield from _fewer_requests(case)
+    yield from _single_requests(case)
     yield from _shorter_lengths(case)
     yield from _neutral_fields(case)
     yield from _smaller_blocks(case)
 
 
 def _fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that drop all requests, each half, each quarter and so on, to sixteenths."""
     count = len(case.batch.requests)
     width = count
-    while width >= 1:
-        for start in range(0, count, width):
-            kept = [b for b in range(count) if not start <= b < start + width]
-            yield lambda kept=kept: _keep(case, kept)  # type: ignore[misc]
+    while width > max(1, count // 32):
+        yield from _without_each(case, width)
         width //= 2
+
+
+def _single_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that drop smaller groups, down to one request."""
+    width = max(1, len(case.batch.requests) // 32)
+    while width >= 1:
+        yield from _without_each(case, width)
+        width //= 2
+
+
+def _without_each(case: Case, width: int) -> Iterator[Callable[[], Case]]:
+    count = len(case.batch.requests)
+    for start in range(0, count, width):
+        yield lambda start=start: _keep(case, [*range(start), *range(start + width, count)])  # type: ignore[misc]
+
+
+def _shorter_throughout(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that cut the lengths of all requests at once."""
+    for name in ("context_len", "query_len"):
+        for most in (0, 1, 2):
+            yield lambda name=name, most=most: _all_capped(case, name, most)  # type: ignore[misc]
+
+
+def _all_capped(case: Case, name: str, most: int) -> Case:
+    requests = [_cut(case, r, name, min(getattr(r, name), most)) for r in case.batch.requests]
+    return edited(case, requests, case.layout.row_index)
+
+
+def _cut(case: Case, request: Request, name: str, length: int) -> Request:
+    """Return a request with one length changed; without a context it is a prefill."""
+    lengths: dict[str, Any] = {name: length}
+    if name == "context_len" and length == 0:
+        lengths["phase"] = "prefill"
+    shorter = replace(request, **lengths)
+    return replace(shorter, block_ids=request.block_ids[: case.batch.num_live_blocks(shorter)])
 
 
 def _keep(case: Case, kept: list[int]) -> Case:
@@ -211,14 +261,10 @@ def _shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
             for shorter in dict.fromkeys((0, 1, 2, length // 2, edge, edge + 1, length - size, length - 1)):
                 if 0 <= shorter < length:
                     yield lambda b=b, name=name, shorter=shorter: _shorten(case, b, name, shorter)  # type: ignore[misc]
-        yield lambda b=b: _replaced(case, b, replace(case.batch.requests[b], phase="prefill"))  # type: ignore[misc]
 
 
 def _shorten(case: Case, b: int, name: str, length: int) -> Case:
-    lengths: dict[str, Any] = {name: length}
-    request = replace(case.batch.requests[b], **lengths)
-    needed = case.batch.num_live_blocks(request)
-    return _replaced(case, b, replace(request, block_ids=request.block_ids[:needed]))
+    return _replaced(case, b, _cut(case, case.batch.requests[b], name, length))
 
 
 def _replaced(case: Case, b: int, request: Request) -> Case:

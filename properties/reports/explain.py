@@ -66,6 +66,8 @@ def _count(failure: Failure) -> str:
         said = f"{counted(steps, 'step')}, {said} in the last"
     if failure.found_after:
         said += f", found after {counted(failure.found_after, 'case')}"
+    if failure.stopped:
+        said += f"; there may be smaller ones: {failure.stopped}"
     return said
 
 

@@ -18,6 +18,22 @@ def test_one_request_of_hundreds_is_left() -> None:
     assert small.layout == type(small.layout)()
 
 
+def test_a_case_that_needs_a_thousand_requests_keeps_nothing_else() -> None:
+    case = large_case(6, num_requests=4096, num_tokens=20_000)
+    tries = 0
+
+    def many(c: Case) -> bool:
+        nonlocal tries
+        tries += 1
+        return len(c.batch.requests) > 1000
+
+    small = reduce_case(case, many, most_tries=300)
+    assert 1000 < len(small.batch.requests) < 1100
+    assert tries <= 300
+    assert {r.seq_len for r in small.batch.requests} == {0}
+    assert small.layout == Layout()
+
+
 def test_two_requests_that_matter_together_are_kept() -> None:
     case = large_case(5, num_requests=100, num_tokens=2000)
 
