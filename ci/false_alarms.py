@@ -1,0 +1,37 @@
+"""Holds correct implementations to N cases each; whatever accuses one is a false alarm, exit status 1."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from cumae.properties.false_alarms import added_up, try_all
+from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import machine
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--cases", type=int, default=1000, help="for each implementation")
+parser.add_argument("--device", choices=DEVICES, default="auto")
+parser.add_argument("--jobs", type=int, default=1, help="processes")
+parser.add_argument("--shards", type=int, default=1, help="runs of each, with seeds of their own")
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--volume", type=int, default=50, help="percent of seeded cases, the quick ones")
+parser.add_argument("--check", action="append", help="only this check; may be repeated")
+parser.add_argument("--out", type=Path, help="write the figures here as JSON")
+
+
+if __name__ == "__main__":  # a process that is spawned imports this file
+    given = parser.parse_args()
+    device, began, tried = prepare(given.device), time.monotonic(), []
+    how = (given.cases, device, given.jobs, given.shards, given.seed, given.check, given.volume)
+    for one in try_all(*how):
+        tried.append(one)
+        print(f"{one.target}: {one.cases} cases, {one.cases / one.seconds:.0f}/s", *one.accusations, sep="\n")
+    sums = {name: sum(getattr(one, name) for one in tried) for name in ("cases", "comparisons")}
+    sums |= {"accusations": sum(len(one.accusations) for one in tried), "seconds": time.monotonic() - began}
+    if given.out:
+        record = {**machine(), "command": " ".join(sys.argv), **sums, "implementations": added_up(tried)}
+        given.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(sums)
+    sys.exit(sums["accusations"] > 0)
