@@ -67,7 +67,7 @@ def _carry_over_tile_ends(
     for i_chunk in range(0, num_tiles, CHUNK):
         o_tile = i_chunk + tl.arange(0, CHUNK)
         m_tile = o_tile < num_tiles
-        o_end = tl.minimum((o_tile + 1) * TILE, num_requests)
+        o_end = tl.minimum((o_tile.to(tl.int64) + 1) * TILE, num_requests)
         sum_q = carry_q + tl.cumsum(tl.load(cu_seqlens_q + o_end, mask=m_tile, other=0))
         sum_k = carry_k + tl.cumsum(tl.load(cu_seqlens_k + o_end, mask=m_tile, other=0))
         carry_q = tl.max(sum_q)

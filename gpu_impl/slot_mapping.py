@@ -52,8 +52,9 @@ def _write_slots(
     m_slot = m_slot & (position >= 0)
     position = tl.where(m_slot, position, 0)
     if IS_SHARDED:
-        m_slot = m_slot & (position // interleave % world == rank)
-        position = position // (world * interleave) * interleave + position % interleave
+        i_run = position // interleave
+        m_slot = m_slot & (i_run % world == rank)
+        position = i_run // world * interleave + position % interleave
     i_column = position // kernel_block_size
     m_slot = m_slot & (i_column < table_width)
     entry = i_row * table_row_stride + i_column * table_column_stride
