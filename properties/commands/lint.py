@@ -1,0 +1,104 @@
+"""``cumae lint``: the static look at compiled kernels, on a machine without a GPU."""
+
+import json
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Column, Table
+
+from cumae.oracle.rules import require
+from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.commands.fuzz import check_names
+from cumae.properties.conformance import binding_of, fixture_cases
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.reports.counting import counted
+from cumae.properties.running.device import current
+from cumae.properties.targets import load_function
+
+CASES = 40
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--op", "operation", help="The operation TARGET computes.")
+@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write what was found here as well.")
+def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
+    """Compile what TARGET (module:function) launches and read it; without one, every kernel shipped here.
+
+    Four rules: it compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
+    masked load without `other` reaches a sum or an address; the number of compiles does not grow with the
+    step. Kernels are compiled from recorded launches, none runs.
+    """
+    if target is not None and operation is None:
+        raise ValueError("--op = None, must name the operation that TARGET computes")
+    check_names(operation, dialect)
+    interpreted = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") == "1"
+    require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
+    os.environ.pop("TRITON_INTERPRET", None)
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+    import torch
+
+    from cumae.properties.faults.compiling import TARGETS
+    from cumae.properties.faults.flaw import RULES
+    from cumae.properties.faults.lint import lint as look
+
+    torch.set_num_threads(1)  # many small copies
+    names = [operation] if operation else list(OPERATIONS)
+    shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
+    functions = []
+    for function, name in [(target, operation)] if target and operation else shipped:
+        binding = binding_of(load_function(function), name, dialect)
+        drawn = islice(seeded_cases(0, binding.domain, binding.features), CASES)
+        functions.append((function, binding, [*fixture_cases(binding), *drawn]))
+    console = Console()
+    with console.status(f"compiling for {', '.join(TARGETS)}"):
+        found = look(functions, current())
+    table = Table(Column("kernel", no_wrap=True), "launches", "variants", *TARGETS, "compiles, any size")
+    for kernel in found.kernels.values():
+        compiled = [
+            f"no {', '.join(kernel.missing[name])}" if name in kernel.missing else str(kernel.compiled[name])
+            for name in TARGETS
+        ]
+        table.add_row(kernel.name, str(kernel.launches), str(kernel.variants), *compiled, str(kernel.keys))
+    console.print(table)
+    for name, raised in found.raised.items():
+        if raised:
+            console.print(
+                f"{name}: {counted(len(raised), 'call')} raised where no kernel ran: {raised[0]}",
+                markup=False,
+            )
+    flaws = sorted(found.flaws)
+    for flaw in flaws:
+        click.echo(
+            f"{_shown(flaw.file)}:{flaw.line}: {flaw.rule}: {flaw.text} (in {flaw.kernel})\n    {flaw.source}"
+        )
+    for rule in sorted({flaw.rule for flaw in flaws}):
+        click.echo(f"{rule}: {RULES[rule]}")
+    findings = counted(len(flaws), "finding")
+    click.echo(f"{findings} in {counted(len(found.kernels), 'kernel')}")
+    if file is not None:
+        kernels = [
+            {
+                "kernel": kernel.name,
+                "launches": kernel.launches,
+                "variants": kernel.variants,
+                "compiled": dict(kernel.compiled),
+                "missing": kernel.missing,
+                "compiles_any_size": kernel.keys,
+            }
+            for kernel in found.kernels.values()
+        ]
+        fields = ("file", "line", "rule", "kernel", "text", "source")
+        broken = [{name: getattr(flaw, name) for name in fields} for flaw in flaws]
+        file.write_text(json.dumps({"kernels": kernels, "findings": broken}, indent=1) + "\n")
+    return 1 if flaws else 0
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -1,0 +1,28 @@
+"""What a kernel may not do, and a place where one does."""
+
+import linecache
+from dataclasses import dataclass
+
+COMPILES, WIDE, DEFINED, BOUNDED = "compiles", "64-bit addresses", "defined loads", "bounded compiles"
+RULES = {
+    COMPILES: "it compiles on every target that can have it",
+    WIDE: "no product in 32 bits that can pass 2^31 reaches an address",
+    DEFINED: "no masked load without `other` reaches a sum, a branch, or what its mask leaves out",
+    BOUNDED: "the number of compiles does not grow with the numbers of requests and tokens",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Flaw:
+    """A place in the source where a kernel breaks a rule, and how."""
+
+    file: str
+    line: int
+    rule: str
+    kernel: str
+    text: str
+
+    @property
+    def source(self) -> str:
+        """The line of the source."""
+        return linecache.getline(self.file, self.line).strip()

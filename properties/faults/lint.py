@@ -1,0 +1,139 @@
+"""The static look at compiled kernels: what functions launch is recorded, compiled and read, never run."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cumae.oracle import Case
+from cumae.properties.faults.addresses import narrow_products
+from cumae.properties.faults.compiling import TARGETS, compile_for, missing_on, spread, ttir_of
+from cumae.properties.faults.counts import MOST_VALUES, counting_cases, most_programs
+from cumae.properties.faults.dataflow import Module
+from cumae.properties.faults.flaw import BOUNDED, COMPILES, Flaw
+from cumae.properties.faults.launches import Launch, recording
+from cumae.properties.faults.undefined import undefined_loads
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device
+from cumae.properties.running.observe import Bench, Call, KernelRaised
+
+
+@dataclass(slots=True)
+class Looked:
+    """What was looked at of one kernel.
+
+    ``launches``: recorded; ``variants``: types and constants that were read; ``compiled``: of these to
+    machine code, by target; ``missing``: types that a target lacks; ``keys``: compiles that steps of all
+    sizes ask for.
+    """
+
+    name: str
+    launches: int = 0
+    variants: int = 0
+    compiled: Counter[str] = field(default_factory=Counter)
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    keys: int = 0
+
+
+@dataclass(slots=True)
+class Linted:
+    """What was found. ``raised``: by target, what the function said of calls that failed."""
+
+    kernels: dict[str, Looked] = field(default_factory=dict)
+    flaws: set[Flaw] = field(default_factory=set)
+    raised: dict[str, list[str]] = field(default_factory=dict)
+
+
+def lint(functions: Iterable[tuple[str, Binding, Iterable[Case]]], device: Device = "cpu") -> Linted:
+    """Return which rules the kernels break that functions launch on their cases and on steps of many sizes.
+
+    Each function is a target, its binding and its cases. No kernel runs, so what a function reads back from
+    the device is poison. Raises ``ValueError`` for a function that launches nothing.
+    """
+    found = Linted()
+    recorded: list[tuple[Case, list[Launch]]] = []
+    for target, binding, cases in functions:
+        raised = found.raised.setdefault(target, [])
+        of_cases = [(case, _launches(binding, case, device, raised)) for case in cases]
+        counted = [(case, _launches(binding, case, device, raised)) for case in counting_cases(binding)]
+        if not any(launches for _, launches in (*of_cases, *counted)):
+            why = f": {raised[0]}" if raised else ""
+            raise ValueError(f"target = {target!r}, must launch a Triton kernel{why}")
+        recorded += [*of_cases, *counted]
+        _count_keys([launch for _, launches in counted for launch in launches], found)
+    programs = most_programs(recorded)
+    variants: dict[str, dict[object, Launch]] = defaultdict(dict)
+    for launch in (launch for _, launches in recorded for launch in launches):
+        variants[launch.name][launch.variant] = launch
+        _looked(found, launch.name).launches += 1
+    for name, same in variants.items():
+        _judge(list(same.values()), programs[name], _looked(found, name), found.flaws)
+    return found
+
+
+def _launches(binding: Binding, case: Case, device: Device, raised: list[str]) -> list[Launch]:
+    """Record one call. A function that fails where its kernels have not run is noted, not judged."""
+    with recording() as launches:
+        try:
+            Call(Bench(binding, case, device), poison=0).run()
+        except KernelRaised as error:
+            raised.append(str(error))
+    return launches
+
+
+def _judge(same: list[Launch], programs: tuple[int, ...], looked: Looked, flaws: set[Flaw]) -> None:
+    """Read every variant of a kernel, and compile a spread of them for each target."""
+    texts = {}
+    for launch in same:
+        looked.variants += 1
+        try:
+            texts[launch.variant] = ttir_of(launch)
+        except Exception as error:  # a compiler fails in many ways, and each is a finding
+            flaws.add(_refused(launch, "any target", error))
+            continue
+        module = Module(texts[launch.variant])
+        arguments = [name for name, kind in launch.types.items() if kind != "constexpr"]
+        flaws |= set(narrow_products(module, launch.name, arguments, programs))
+        flaws |= set(undefined_loads(module, launch.name))
+    for launch in spread(launch for launch in same if launch.variant in texts):
+        for target in TARGETS:
+            try:
+                compile_for(launch, target)
+            except Exception as error:  # as above
+                if missing := missing_on(target, texts[launch.variant]):
+                    looked.missing[target] = missing
+                else:
+                    flaws.add(_refused(launch, target, error))
+            else:
+                looked.compiled[target] += 1
+
+
+def _refused(launch: Launch, target: str, error: Exception) -> Flaw:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = f"{type(error).__name__}: {lines[-1] if lines else ''}"
+    return Flaw(*launch.place, COMPILES, launch.name, f"does not compile for {target}: {said}")
+
+
+def _count_keys(launches: Iterable[Launch], found: Linted) -> None:
+    """Count the compiles that steps of many sizes ask for, and find arguments with too many values."""
+    by_kernel = defaultdict(list)
+    for launch in launches:
+        by_kernel[launch.name].append(launch)
+    for name, same in by_kernel.items():
+        looked = _looked(found, name)
+        looked.keys = max(looked.keys, len({launch.key for launch in same}))
+        values = defaultdict(set)
+        for launch in same:
+            for argument, special in launch.key:
+                values[argument].add(special)
+        many = [
+            f"{len(taken)} values of `{argument}`"
+            for argument, taken in values.items()
+            if len(taken) > MOST_VALUES
+        ]
+        if many:
+            text = f"compiled anew for {', '.join(many)} over {len(same)} launches"
+            found.flaws.add(Flaw(*same[0].place, BOUNDED, name, text))
+
+
+def _looked(found: Linted, name: str) -> Looked:
+    return found.kernels.setdefault(name, Looked(name))
