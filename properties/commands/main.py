@@ -11,6 +11,7 @@ COMMANDS = {
     "doctor": "doctor",
     "draw": "draw",
     "fuzz": "fuzz",
+    "lint": "lint",
     "list": "list_operations",
     "reduce": "reduce",
     "replay": "replay",
