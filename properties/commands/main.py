@@ -13,6 +13,7 @@ COMMANDS = {
     "fuzz": "fuzz",
     "lint": "lint",
     "list": "list_operations",
+    "mutate": "mutate",
     "reduce": "reduce",
     "replay": "replay",
 }

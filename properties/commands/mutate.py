@@ -1,0 +1,157 @@
+"""``cumae mutate``: faults injected into kernels and oracles, and whether the suite notices them."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from cumae.oracle.rules import require_choice
+from cumae.properties.checks import CHECKS
+from cumae.properties.commands.fuzz import check_names, parse_limit
+from cumae.properties.faults.judges import How, Target, Task, judged
+from cumae.properties.faults.mutants import mutants_of
+from cumae.properties.faults.outcome import STATUSES, Outcome
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.reports.counting import counted
+from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import machine
+from cumae.properties.targets import load_function
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--op", "operation", help="The operation TARGET computes; an oracle's is known.")
+@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@click.option("--oracles", is_flag=True, help="Every oracle of this repository, instead of its kernels.")
+@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
+@click.option("--check", "checks", multiple=True, help="Only this check; may be repeated.")
+@click.option(
+    "--cases", type=click.IntRange(1), default=25, show_default=True, help="Cases of the search that ends it."
+)
+@click.option(
+    "--limit", type=float, default=5.0, show_default=True, help="Seconds after which a case is a hang."
+)
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write every mutant here as well.")
+def mutate(
+    target: str | None,
+    operation: str | None,
+    dialect: str,
+    oracles: bool,
+    device: str,
+    jobs: int,
+    checks: tuple[str, ...],
+    cases: int,
+    limit: float,
+    file: Path | None,
+) -> int:
+    """Inject faults into TARGET (module:function), or into every kernel shipped here, one at a time.
+
+    Exit status 1 where a mutant survives: nothing notices it, and nothing shows that it is equal.
+    """
+    parse_limit(limit)
+    check_names(operation, dialect)
+    for check in checks:
+        require_choice("--check", check, tuple(CHECKS))
+    how = How(prepare(device), limit, cases, checks or None)
+    tasks = _tasks(_targets(target, operation, dialect, oracles=oracles))
+    console = Console()
+    targets = len({task[0] for task in tasks})
+    console.print(f"{counted(len(tasks), 'mutant')} of {counted(targets, 'target')}")
+    outcomes: dict[int, Outcome] = {}
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed}/{task.total}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+        bar = progress.add_task("", total=None)
+
+        def stage(name: str, size: int) -> None:
+            progress.update(bar, description=name, total=size, completed=0)
+
+        for number, outcome in judged(tasks, how, jobs, stage):
+            outcomes[number] = outcome
+            progress.advance(bar)
+        seconds = progress.tasks[0].elapsed or 0.0
+    survivors = _print(tasks, outcomes, console)
+    console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
+    if file is not None:
+        _write(tasks, outcomes, seconds, file)
+    return 1 if survivors else 0
+
+
+def _targets(target: str | None, operation: str | None, dialect: str, *, oracles: bool) -> list[Target]:
+    if target is None and oracles:
+        names = [name for name in OPERATIONS if operation in (None, name)]
+        return [Target(f"cumae.oracle:{name}") for name in names]
+    if target is None:
+        names = [operation] if operation else list(OPERATIONS)
+        return [Target(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
+    function = load_function(target)
+    if any(function is known.oracle for known in OPERATIONS.values()):
+        return [Target(target)]
+    if operation is None:
+        raise ValueError("--op = None, must name the operation that TARGET computes")
+    return [Target(target, operation, dialect)]
+
+
+def _tasks(targets: list[Target]) -> list[Task]:
+    """Return the mutants of all targets; what several share is mutated under the first of them."""
+    tasks: list[Task] = []
+    taken: set[tuple[str, str]] = set()
+    for target in targets:
+        new = [m for m in mutants_of(load_function(target.name)) if (m.module, m.name) not in taken]
+        tasks += [(target, mutant) for mutant in new]
+        taken |= {(mutant.module, mutant.name) for mutant in new}
+    return tasks
+
+
+def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) -> int:
+    """Print a row for each target and each survivor; return how many there are."""
+    table = Table(Column("target", no_wrap=True), "mutants", *STATUSES)
+    for target in dict.fromkeys(target for target, _ in tasks):
+        statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task[0] == target)
+        cells = [str(statuses[status]) for status in STATUSES]
+        table.add_row(target.name.rpartition(":")[2], str(sum(statuses.values())), *cells)
+    totals = Counter(outcome.status for outcome in outcomes.values())
+    table.add_section()
+    table.add_row("all", str(len(tasks)), *(str(totals[status]) for status in STATUSES))
+    survivors = [i for i in sorted(outcomes) if outcomes[i].status == "survived"]
+    for i in survivors:
+        mutant = tasks[i][1]
+        place = f"{mutant.module}:{mutant.line}, {mutant.function}: {mutant.operator}"
+        text = f"survived: {place}\n{mutant.diff}\n{outcomes[i].message}\n"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
+    killers = Counter(outcome.by for outcome in outcomes.values() if outcome.status == "killed")
+    if killers:
+        by = ", ".join(f"{name} {count}" for name, count in killers.most_common())
+        console.print(f"killed by: {by}", markup=False, highlight=False)
+    for said in sorted({o.by for o in outcomes.values() if o.status == "equal on the small domain"}):
+        console.print(f"small domain: {said}", markup=False, highlight=False)
+    return len(survivors)
+
+
+def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file: Path) -> None:
+    """Write what became of every mutant, and on what it was run."""
+    records = [
+        {
+            "target": target.name,
+            "module": mutant.module,
+            "function": mutant.function,
+            "line": mutant.line,
+            "operator": mutant.operator,
+            "before": mutant.before,
+            "after": mutant.after,
+            **asdict(outcomes[i]),
+        }
+        for i, (target, mutant) in enumerate(tasks)
+    ]
+    content = {**machine(), "seconds": round(seconds, 1), "mutants": records}
+    file.write_text(json.dumps(content, indent=1) + "\n")

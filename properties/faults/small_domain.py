@@ -1,0 +1,99 @@
+"""All cases of a domain small enough to try every one: where a mutant and its original can be compared."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from cumae.oracle import Batch, Case, Layout, Options, Phase, Request, Trace, leveled
+from cumae.properties.running.binding import Binding
+
+MOST_CONTEXT, MOST_QUERY, BLOCK_SIZE = 2, 2, 2
+CASES = "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes"
+PAIRS = "all pairs of steps of at most 1 request with context_len and query_len at most 2"
+_PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
+# What is varied, one at a time: the feature it needs, and how layout, options and world differ.
+_VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
+    ("", {}, {}, 1),
+    ("", _PADDED, {}, 1),
+    ("key_scope", _PADDED, {"key_scope": "prefill"}, 1),
+    ("compress_ratio", _PADDED, {"compress_ratio": 2}, 1),
+    ("window", _PADDED, {"window": 2}, 1),
+    ("token_padding", _PADDED, {"token_padding": 0}, 1),
+    ("dummy_request", _PADDED, {"dummy_request": True}, 1),
+    ("row_index", {**_PADDED, "row_index": (1, 0), "num_padding_slots": 1}, {}, 1),
+    ("row_index", {**_PADDED, "row_index": (-1, 0)}, {}, 1),
+    ("key_slack", {**_PADDED, "key_slack": -1}, {}, 1),
+    ("key_slack", {**_PADDED, "key_slack": 1}, {}, 1),
+    ("kernel_block_size", _PADDED, {"kernel_block_size": 1}, 1),
+    ("world", _PADDED, {"rank": 1}, 2),
+    ("world", _PADDED, {"interleave": 2}, 2),
+    ("topk", _PADDED, {"topk": 3, "split_size": 2}, 1),
+    ("num_workers", _PADDED, {"num_workers": 2}, 1),
+    ("missing_blocks", {"table_column_step": 2}, {}, 1),
+)
+
+
+def small_cases(binding: Binding) -> list[Case]:
+    """Return every case of the domain that a function promises and can see."""
+    cases = []
+    reserved = binding.domain.reserved_blocks
+    for feature, layout, options, world in _VARIED:
+        if feature and feature not in binding.features:
+            continue
+        for requests in _steps(2):
+            given = _with_blocks(requests, world, reserved, missing=feature == "missing_blocks")
+            batch = Batch(given, BLOCK_SIZE, world)
+            case = Case(batch, _layout(layout, len(requests)), _options(binding, options))
+            if binding.why_not(case) is None:
+                cases.append(case)
+    return cases
+
+
+def small_traces(binding: Binding) -> list[Trace]:
+    """Return every pair of steps, in buffers one row longer than the longest step."""
+    traces = []
+    reserved = binding.domain.reserved_blocks
+    options = _options(binding, {"num_workers": 2} if "num_workers" in binding.features else {})
+    steps = [Batch(_with_blocks(requests, 1, reserved), BLOCK_SIZE) for requests in _steps(1)]
+    for first, second in product(steps, repeat=2):
+        trace = leveled([Case(batch, Layout(), options) for batch in (first, second)], spare=1)
+        if all(binding.why_not(case) is None for case in trace.steps):
+            traces.append(trace)
+    return traces
+
+
+def _steps(most: int) -> Iterator[tuple[Request, ...]]:
+    """Yield every tuple of at most so many requests, without blocks."""
+    lens = product(range(MOST_CONTEXT + 1), range(MOST_QUERY + 1))
+    phases: tuple[Phase, ...] = ("prefill", "decode")
+    kinds = [(c, q, p) for (c, q), p in product(lens, phases) if p == "prefill" or (c and q)]
+    for count in range(most + 1):
+        for chosen in product(kinds, repeat=count):
+            yield tuple(Request(c, q, tuple(range(c + q)), phase) for c, q, phase in chosen)
+
+
+def _with_blocks(
+    requests: tuple[Request, ...], world: int, reserved: int, *, missing: bool = False
+) -> tuple[Request, ...]:
+    """Return the requests with blocks of their own, in falling order, the first one missing if asked."""
+    given = []
+    for b, request in enumerate(requests):
+        count = -(-request.seq_len // (BLOCK_SIZE * world))
+        ids = [reserved + 1 + 2 * (3 - j) + b for j in range(count)]
+        if missing and ids:
+            ids[0] = -1
+        given.append(replace(request, block_ids=tuple(ids)))
+    return tuple(given)
+
+
+def _layout(changed: dict[str, Any], num_requests: int) -> Layout:
+    rows = changed.get("row_index")
+    return Layout(**{**changed, "row_index": rows[2 - num_requests :] if rows and num_requests else None})
+
+
+def _options(binding: Binding, changed: dict[str, Any]) -> Options:
+    small = {"kv_lora_rank": 2, "qk_rope_head_dim": 1} if "row_format" in binding.features else {}
+    if binding.domain.latent_dims is not None:
+        small = {}
+    return Options(**{**small, **changed})

@@ -1,0 +1,182 @@
+"""The suite against mutants of one kernel: a few cases that kill most, then a wider search."""
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from itertools import islice
+
+from cumae.oracle import Case
+from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.checks import Trial, checks_for
+from cumae.properties.conformance import binding_of, fixture_cases
+from cumae.properties.examine import device_lost, finding_of
+from cumae.properties.faults.mutants import Mutant, swapped
+from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
+from cumae.properties.faults.scope import plain
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.device import Device, interpreting
+from cumae.properties.running.interpreter import watching
+from cumae.properties.search import Budget, search
+from cumae.properties.state.runs import Run, traced_checks
+from cumae.properties.state.walks import walk
+from cumae.properties.targets import load_function
+from cumae.properties.verdict import Finding
+
+QUICK = ("agrees", "writes_everything", "stays_in_bounds")
+NUM_SMALL, NUM_LARGE, NUM_THOROUGH = 12, 4, 8
+MOST_LOOKED_AT = 600
+TRACES, STEPS = 4, 8
+
+
+class Suite:
+    """What a kernel is held to, in an order that kills early: a case that has killed comes first.
+
+    ``limit``: seconds that a case may take; ``examples``: cases of the wider search; ``checks``: only these.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        operation: str,
+        dialect: str,
+        device: Device,
+        *,
+        limit: float = 5.0,
+        examples: int = 25,
+        checks: tuple[str, ...] | None = None,
+    ) -> None:
+        self.target = target
+        self.device = device
+        self.function = load_function(target)
+        self._names = (operation, dialect)
+        self._examples = examples
+        self.limit = limit
+        self._clock = Clock(limit)
+        binding = self.bound()
+        self._checks = checks or checks_for(binding, device)
+        small, self._large = _small_and_large(binding)
+        self._thorough = small[:NUM_THOROUGH]
+        self._cases = [*small, *fixture_cases(binding)]
+
+    def bound(self) -> Binding:
+        """Return the binding of the target as its module has it now."""
+        inner = plain(self.function)
+        now = vars(sys.modules[inner.__module__])[inner.__qualname__]
+        return binding_of(now, *self._names)
+
+    def refuse_a_wrong_target(self) -> None:
+        """Raise ``ValueError`` where the target itself fails: everything would seem killed."""
+        outcome = self._of(None, self._proved)
+        if outcome is not None:
+            what = f"{outcome.by}: {outcome.message}"
+            raise ValueError(f"target = {self.target!r}, must be right before it is mutated: {what}")
+
+    def kill(self, mutant: Mutant) -> Outcome | None:
+        """Return how small cases kill a mutant, None where they do not."""
+        return self._of(mutant, self._first)
+
+    def kill_by_search(self, mutant: Mutant) -> Outcome | None:
+        """Return how the other checks, large cases or a search kill a mutant, None where they do not."""
+        return self._of(mutant, self._searched)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this process is of no more use: a mutant has broken the GPU's context."""
+        return device_lost(self.device)
+
+    def _of(
+        self, mutant: Mutant | None, find: Callable[[Binding], tuple[Finding, int] | None]
+    ) -> Outcome | None:
+        with self._clock.running():
+            try:
+                with swapped(mutant) if mutant else nullcontext():
+                    found = find(self.bound())
+            except OutOfTime:
+                return Outcome("killed", "time limit", 0, f"no answer within {self._clock.seconds:g} s")
+        if found is None:
+            return None
+        finding, count = found
+        return Outcome("killed", finding.check, count, finding.message)
+
+    def _proved(self, binding: Binding) -> tuple[Finding, int] | None:
+        return self._first(binding) or self._closer(binding)
+
+    def _first(self, binding: Binding) -> tuple[Finding, int] | None:
+        """Run the quick checks on small cases, and traces of what keeps something."""
+        if binding.keeps_state and (found := self._traced(binding)):
+            return found
+        quick = tuple(name for name in QUICK if name in self._checks)
+        return self._tried(binding, quick, self._cases)
+
+    def _closer(self, binding: Binding) -> tuple[Finding, int] | None:
+        """Run the other checks on a few cases, the quick ones on large cases, and traces."""
+        others = tuple(name for name in self._checks if name not in QUICK)
+        found = self._tried(binding, others, self._thorough) or self._tried(binding, QUICK, self._large)
+        if found is None and not binding.keeps_state:
+            found = self._traced(binding)
+        return found
+
+    def _tried(
+        self, binding: Binding, checks: tuple[str, ...], cases: list[Case]
+    ) -> tuple[Finding, int] | None:
+        """Run checks on cases; one that shows something comes first from now on."""
+        for count, case in enumerate(cases, 1):
+            trial = Trial(binding, case, self.device)
+            for check in checks:
+                if check not in self._checks:
+                    continue
+                self._clock.wind()
+                # Buffers of an earlier case are called on without a guard of their own.
+                with watching() if check == "forgets_history" and interpreting() else nullcontext():
+                    finding = finding_of(check, trial)
+                if finding is not None:
+                    cases.remove(case)
+                    cases.insert(0, case)
+                    return finding, count
+        return None
+
+    def _traced(self, binding: Binding) -> tuple[Finding, int] | None:
+        """Run a few short traces."""
+        count = 0
+        for check in traced_checks(binding, self._checks):
+            for number in range(TRACES * (3 if binding.keeps_state else 1)):
+                run = Run(binding, self.device, check)
+                for case in islice(walk(binding, number), STEPS):
+                    self._clock.wind()
+                    count += 1
+                    finding = run.step(case) if binding.why_not(case) is None else None
+                    if finding is not None:
+                        return finding, count
+        return None
+
+    def _searched(self, binding: Binding) -> tuple[Finding, int] | None:
+        found = self._closer(binding)
+        if found is not None:
+            return found
+        verdict = search(
+            binding,
+            self.device,
+            Budget(examples=self._examples, seed=1),
+            checks=self._checks,
+            before=self._clock.wind,
+            reduce=False,
+        )
+        if verdict.failure is None:
+            return None
+        return verdict.failure.finding, len(self._cases) + verdict.failure.found_after
+
+
+def _small_and_large(binding: Binding) -> tuple[list[Case], list[Case]]:
+    """Return small drawn cases, and a few that are longer than tiles are."""
+    small: list[Case] = []
+    large: list[Case] = []
+    for case in islice(seeded_cases(0, binding.domain, binding.features), MOST_LOOKED_AT):
+        if len(small) < NUM_SMALL and case.num_tokens_padded <= 40 and len(case.batch.requests) <= 12:
+            small.append(case)
+        elif len(large) < NUM_LARGE and _is_large(case, len(large) % 2 == 0):
+            large.append(case)
+    return small, large
+
+
+def _is_large(case: Case, by_tokens: bool) -> bool:
+    return case.num_tokens_padded > 1024 if by_tokens else len(case.batch.requests) > 1024
