@@ -16,6 +16,7 @@ from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, prepare
+from cumae.properties.running.integrity import tampering
 from cumae.properties.running.isolation import Json, Notes
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search import Budget, search
@@ -27,6 +28,7 @@ from cumae.properties.verdict import Finding, Verdict
 def _child(notes: Notes) -> Json:
     """Do the job in this process and return its result."""
     job: dict[str, Any] = notes.job
+    tampering()  # the suite as it is before the function's module is imported
     device = prepare(job["device"])
     import_module("triton.runtime.interpreter")  # a second or more, which is not the first case's
     binding = binding_of(load_function(job["target"]), job["operation"], job["dialect"])

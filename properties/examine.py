@@ -4,6 +4,7 @@ import torch
 
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.running.device import Device
+from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observe import KernelRaised
 from cumae.properties.verdict import Finding
 
@@ -15,6 +16,14 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
     except KernelRaised as error:
         lost = "; the CUDA context is lost" if device_lost(trial.device) else ""
         return Finding(check, f"the kernel {error}{lost}", "a valid case is no error")
+
+
+def tampered(check: str) -> Finding | None:
+    """Return what says that the function has replaced something of the suite, which is put back."""
+    name = tampering()
+    if not name:
+        return None
+    return Finding(check, f"the function replaced `{name}`", "a function under test leaves its judge alone")
 
 
 def device_lost(device: Device) -> bool:

@@ -17,10 +17,11 @@ from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
-from cumae.properties.examine import device_lost, finding_of
+from cumae.properties.examine import device_lost, finding_of, tampered
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
+from cumae.properties.running.integrity import tampering
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.state.runs import Run, traced_checks
 from cumae.properties.state.walks import STEPS, drive, machine, walk
@@ -35,9 +36,13 @@ EVERY = {
     "replays_in_graph": 10,
     "never_synchronises": 10,
 }
-"""Where several checks run together, the costly ones look at every so many drawn cases."""
+"""Where several checks run together, the costly ones look at every so many cases, more often at first."""
 WALKS, MACHINES = 2, 3
 """In each round: traces walked from a seed, and sequences of rules that Hypothesis draws."""
+
+
+LOOK = 16
+"""Every so many drawn cases it is made sure that the function has replaced nothing of the suite."""
 
 
 class Disagreement(Exception):
@@ -75,6 +80,7 @@ class _Search:
     shapes: Counter[str] = field(default_factory=Counter)
     num_first: int = 0
     stop_at: float = float("inf")
+    last: Case | None = None
 
     def examine(self, case: Case, *, thorough: bool = False) -> None:
         """Run the checks that are due on a case; record, save and raise on the first finding."""
@@ -86,7 +92,10 @@ class _Search:
             self.shapes.update(shapes_of(case))
         elif time.monotonic() > self.stop_at:
             raise _Stop
+        self.last = case
         finding = self.first_finding(case, self.checks if thorough else self.due())
+        if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
+            finding = tampered(self.checks[0])
         if finding is not None:
             self.record(finding, case)
             raise Disagreement(finding.message)
@@ -100,7 +109,9 @@ class _Search:
             return (self.verdict.failure.finding.check,)
         if len(self.checks) == 1:
             return self.checks
-        return tuple(name for name in self.checks if self.verdict.cases % EVERY.get(name, 1) == 0)
+        number = self.verdict.cases
+        early = number & (number - 1) == 0
+        return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or (early and number < EVERY[n]))
 
     def first_finding(self, case: Case, checks: tuple[str, ...]) -> Finding | None:
         """Return what the first failing check found."""
@@ -155,6 +166,7 @@ class _Search:
                 self.shapes.update(shapes_of(case))
             elif time.monotonic() > self.stop_at:
                 raise _Stop
+            self.last = case
             if self.before is not None:
                 self.before(check, Trace((*run.steps, case)))
             finding = run.step(case)
@@ -266,7 +278,10 @@ def search(
     try:
         with suppress(_Stop):
             _search(state, first, budget, reduce)
+        if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
+            state.record(found, state.last)
     finally:
+        tampering()  # what was replaced is put back also where something else was found first
         verdict.seconds = time.monotonic() - state.started
         verdict.shapes = dict(state.shapes)
     return verdict
@@ -293,9 +308,10 @@ def _draw(state: _Search, budget: Budget) -> None:
     traced = traced_checks(state.binding, state.checks)
     only_traces = state.binding.keeps_state and len(traced) == len(state.checks)
     while state.left(budget):
-        left = ROUND
+        # What keeps something shows its faults in traces: these come soon.
+        left = ROUND if number or not state.binding.keeps_state else ROUND // 5
         if budget.examples is not None:
-            left = min(ROUND, budget.examples + state.num_first - state.verdict.cases)
+            left = min(left, budget.examples + state.num_first - state.verdict.cases)
         if only_traces:
             # A new instance for each case has nothing to forget.
             state.num_first -= left

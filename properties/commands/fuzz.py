@@ -22,6 +22,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.profiles import FAILURES
 from cumae.properties.reports.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.integrity import tampering
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.search import Budget, search
@@ -163,6 +164,7 @@ def parse_limit(limit: float) -> None:
 
 def search_here(job: Job, progress: Show | None = None) -> Verdict:
     """Return the verdict of a job done in this process."""
+    tampering()  # the suite as it is before the function's module is imported
     binding = binding_of(load_function(job.target), job.operation, job.dialect)
     first: list[Case | Trace]
     if job.large:

@@ -1,0 +1,148 @@
+"""The judge a function under test runs beside: oracles shut while it runs, and nothing of the suite replaced.
+
+A function shares its process with the suite and could reach all of it. This stops what has been seen: calling
+an oracle, and replacing an oracle, a check, or what they compute with. What rewrites this module as well, or
+the data of one call, is out of reach in one process.
+"""
+
+import builtins
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter, is_
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+_OURS = ("cumae.oracle", "cumae.properties")
+_NOT_OURS = "cumae.properties.tests"
+_TENSOR = ("as_strided", "contiguous", "copy_", "cpu", "detach", "numpy", "reshape", "view")
+_TORCH = ("Tensor", "empty", "from_numpy", "full")
+
+
+def _shut(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("an oracle was called by the function that it judges")
+
+
+@contextmanager
+def oracles_shut() -> Iterator[None]:
+    """While it is entered, calling anything in ``cumae.oracle`` raises ``RuntimeError``."""
+    _SUITE.look()
+    functions = _SUITE.oracles
+    codes = [function.__code__ for function in functions]
+    for function in functions:
+        function.__code__ = _shut.__code__
+    try:
+        yield
+    finally:
+        for function, code in zip(functions, codes, strict=True):
+            if function.__code__ is _shut.__code__:
+                function.__code__ = code
+
+
+def tampering() -> str:
+    """Return the name of what was replaced since it was first seen, put back now; empty where nothing was.
+
+    The first call sees the modules that are imported, whole: call it before a function's module is imported.
+    """
+    _SUITE.look()
+    return _SUITE.restored()
+
+
+class _Suite:
+    """What the suite is made of, as it was when it was first seen."""
+
+    def __init__(self) -> None:
+        self.oracles: list[FunctionType] = []
+        self._num_modules = 0
+        self._functions: list[FunctionType] = []
+        self._codes: list[CodeType] = []
+        self._held: dict[int, _Held] = {}
+        self._hold("builtins", vars(builtins), _code_in(vars(builtins)))
+        self._hold("numpy", vars(np), _code_in(vars(np)))
+        self._hold("torch", vars(torch), _TORCH)
+        self._hold("torch.Tensor", torch.Tensor, _TENSOR)
+
+    def look(self) -> None:
+        """Take in the modules of the suite that were imported since."""
+        if len(sys.modules) == self._num_modules:
+            return
+        self._num_modules = len(sys.modules)
+        for name, module in sorted(sys.modules.items()):
+            if (
+                name.startswith(_OURS)
+                and not name.startswith(_NOT_OURS)
+                and id(vars(module)) not in self._held
+            ):
+                self._take(name, vars(module))
+
+    def _take(self, module: str, names: dict[str, Any]) -> None:
+        self._hold(module, names, _code_in(names))
+        for name, value in names.items():
+            if isinstance(value, dict) and not name.startswith("_"):
+                self._hold(f"{module}.{name}", value, value)
+            elif getattr(value, "__module__", None) == module:
+                self._code(module, value)
+                if isinstance(value, type):
+                    self._hold(f"{module}.{name}", value, _code_in(vars(value)))
+                    for method in vars(value).values():
+                        self._code(module, method)
+
+    def _code(self, module: str, value: Any) -> None:
+        if isinstance(value, FunctionType):
+            self._functions.append(value)
+            self._codes.append(value.__code__)
+            # An Enum of the oracle holds methods of Python's own Enum, which everybody calls.
+            if (value.__module__ or "").startswith("cumae.oracle") and not value.__code__.co_freevars:
+                self.oracles.append(value)
+
+    def _hold(self, name: str, owner: Any, keys: Iterable[str]) -> None:
+        get = owner.get if isinstance(owner, dict) else vars(owner).get
+        names = tuple(keys)
+        self._held.setdefault(id(owner), _Held(name, owner, get, names, tuple(map(get, names))))
+
+    def restored(self) -> str:
+        """Return the first thing that is not what it was, after putting everything back."""
+        found = ""
+        for held in self._held.values():
+            if not all(map(is_, map(held.get, held.keys), held.values)):
+                name = held.restore()
+                found = found or name
+        if not all(map(is_, map(attrgetter("__code__"), self._functions), self._codes)):
+            for function, code in zip(self._functions, self._codes, strict=True):
+                if function.__code__ is not code:
+                    found = found or f"{function.__module__}.{function.__qualname__}"
+                    function.__code__ = code
+        return found
+
+
+class _Held(NamedTuple):
+    """What a module, a class or a table held under some of its names."""
+
+    name: str
+    owner: Any
+    get: Callable[[str], Any]
+    keys: tuple[str, ...]
+    values: tuple[Any, ...]
+
+    def restore(self) -> str:
+        """Put back what was replaced; return the name of the first."""
+        found = ""
+        for key, value in zip(self.keys, self.values, strict=True):
+            if self.get(key) is not value:
+                found = found or f"{self.name}.{key}"
+                if isinstance(self.owner, dict):
+                    self.owner[key] = value
+                else:
+                    setattr(self.owner, key, value)
+        return found
+
+
+def _code_in(names: Mapping[str, Any]) -> list[str]:
+    """Return the names of functions and classes; what is no code may change."""
+    return [name for name, value in names.items() if callable(value) and not name.startswith("__")]
+
+
+_SUITE = _Suite()
