@@ -54,8 +54,9 @@ def _write_windows(
     first = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
     num_keys = bound // compress_ratio
     if IS_SHARDED:
-        tail = bound % (world * interleave) - rank * interleave
-        num_keys = bound // (world * interleave) * interleave + tl.minimum(tl.maximum(tail, 0), interleave)
+        num_runs = bound // interleave
+        tail = (num_runs % world - rank) * interleave + bound % interleave
+        num_keys = num_runs // world * interleave + tl.minimum(tl.maximum(tail, 0), interleave)
     stop = tl.where(m_live, first + num_keys, 0)
     if HAS_WINDOW:
         first += tl.maximum(bound - window, 0)

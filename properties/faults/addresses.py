@@ -1,4 +1,4 @@
-"""Products in 32 bits that reach an address."""
+"""Products in 32 bits that reach an address, or are made 64 bits wide too late."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _ENDS = {"arith.cmpi", "arith.cmpf", "tt.call", "tt.load", "tt.store", "tt.atomi
 def narrow_products(
     module: Module, kernel: str, arguments: Sequence[str], programs: Sequence[int]
 ) -> Iterator[Flaw]:
-    """Yield the 32-bit products that can pass 2^31 and reach an address.
+    """Yield the 32-bit products that can pass 2^31 and reach an address, or are stored widened.
 
     ``arguments``: the kernel's, without constants; ``programs``: the most on each axis.
     """
@@ -25,29 +25,36 @@ def narrow_products(
         least, most = whole(op.results[0])
         if least <= low and high <= most:
             continue
-        reached = sorted({name for pointer in _reached(op.results[0]) for name in _roots(pointer, arguments)})
-        if reached:
+        for does, pointers in _reached(op.results[0]).items():
             file, line = module.place(op)
-            names = ", ".join(f"`{name}`" for name in reached)
-            text = f"a 32-bit product that can pass 2^31 reaches the address of {names}"
+            named = sorted({f"`{name}`" for pointer in pointers for name in _roots(pointer, arguments)})
+            text = f"a 32-bit product that can pass 2^31 {does} {', '.join(named)}"
             yield Flaw(file, line, WIDE, kernel, text)
 
 
-def _reached(product: Value) -> Iterator[Value]:
-    """Yield the pointers to which a value, or what is computed from it, is added."""
-    seen, waiting = {product}, [product]
+def _reached(product: Value) -> dict[str, list[Value]]:
+    """Return the pointers to which what is computed from a value is added, or where it is stored widened."""
+    found: dict[str, list[Value]] = {}
+    start = (product, False)
+    seen, waiting = {start}, [start]
     while waiting:
-        value = waiting.pop()
-        following = list(value.flows)
+        value, is_widened = waiting.pop()
+        following = [(after, is_widened) for after in value.flows]
         for op, place in value.uses:
             if op.name == "tt.addptr" or op.name.startswith(_POINTERS):
                 if place > 0:
-                    yield op.operands[0]
+                    found.setdefault("reaches the address of", []).append(op.operands[0])
+            elif op.name == "tt.store" and place == 1 and is_widened:
+                found.setdefault("is widened too late and stored in", []).append(op.operands[0])
             elif op.name not in _ENDS and not (op.name == "arith.select" and place == 0):
-                following += [result for result in op.results if result.op is op and op.name != "scf.for"]
-                following += op.results[-1:] if op.name == "scf.for" and place == 0 else []
-        waiting += [value for value in following if value not in seen]
+                widens = is_widened or op.name in ("arith.extsi", "arith.extui")
+                if op.name == "scf.for":  # only its lower bound is a value of the counter
+                    following += [(op.results[-1], is_widened)] if place == 0 else []
+                else:
+                    following += [(result, widens) for result in op.results if result.op is op]
+        waiting += [item for item in following if item not in seen]
         seen.update(following)
+    return found
 
 
 def _roots(pointer: Value, arguments: Sequence[str]) -> set[str]:

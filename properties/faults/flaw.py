@@ -6,7 +6,7 @@ from dataclasses import dataclass
 COMPILES, WIDE, DEFINED, BOUNDED = "compiles", "64-bit addresses", "defined loads", "bounded compiles"
 RULES = {
     COMPILES: "it compiles on every target that can have it",
-    WIDE: "no product in 32 bits that can pass 2^31 reaches an address",
+    WIDE: "no product in 32 bits that can pass 2^31 reaches an address, or is stored as 64 bits",
     DEFINED: "no masked load without `other` reaches a sum, a branch, or what its mask leaves out",
     BOUNDED: "the number of compiles does not grow with the numbers of requests and tokens",
 }
