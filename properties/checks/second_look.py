@@ -58,7 +58,11 @@ def _others(case: Case) -> Iterator[Case]:
                 requests.append(replace(grown, block_ids=tuple(range(taken, taken + count))))
                 taken += count
         step = max(rows or (0,)) + 1
-        every = None if rows is None else tuple(r + k * step for k in range(len(longer)) for r in rows)
+        every = (
+            None
+            if rows is None
+            else tuple(r + k * step if r >= 0 else r for k in range(len(longer)) for r in rows)
+        )
         batch = Batch(tuple(requests), case.batch.block_size, case.batch.world)
         yield replace(case, batch=batch, layout=replace(case.layout, row_index=every))
 

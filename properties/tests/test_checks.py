@@ -87,6 +87,15 @@ def test_a_fact_is_broken_where_the_case_itself_is_right() -> None:
     assert failing(wrong.dislikes_empty_requests, "position_ids", [Case(MIXED.batch)]) == {"keeps_facts"}
 
 
+def test_a_wrong_value_is_told_where_a_request_has_no_row() -> None:
+    def always_three(token_to_request: Any, row_index: Any, slot_mapping: Any) -> None:
+        slot_mapping.fill_(3)
+
+    case = Case(MIXED.batch, Layout(row_index=(-1, 0)))
+    finding = CHECKS["agrees"](Trial(binding_of(always_three, "slot_mapping"), case, DEVICE))
+    assert finding is not None and finding.index == 0
+
+
 def test_a_stray_access_is_named_by_tensor_element_and_line() -> None:
     trial = Trial(binding_of(wrong.reads_one_behind, "position_ids"), MIXED, DEVICE)
     if DEVICE == "cuda":
