@@ -175,6 +175,8 @@ def _small_and_large(binding: Binding) -> tuple[list[Case], list[Case]]:
             small.append(case)
         elif len(large) < NUM_LARGE and _is_large(case, len(large) % 2 == 0):
             large.append(case)
+        elif len(small) == NUM_SMALL and len(large) == NUM_LARGE:
+            break
     return small, large
 
 
