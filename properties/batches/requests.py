@@ -87,8 +87,9 @@ def give_blocks(
         ids += [reserved + (first + (taken + i) * step) % pool for i in range(own + extra)]
         taken += own + extra
         requests.append(Request(work.context_len, work.query_len, tuple(ids), work.phase))
-    if missing and choices.chance(15):
-        requests = [_drop_blocks(choices, request) for request in requests]
+    if missing and choices.chance(25):
+        drop = _withhold_last if choices.chance(50) else _free_first
+        requests = [drop(choices, request, tokens_per_block) for request in requests]
     return tuple(requests)
 
 
@@ -129,10 +130,14 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
     return (shared + [(0, 0)] * len(works))[: len(works)]
 
 
-def _drop_blocks(choices: Choices, request: Request) -> Request:
-    """Free the first blocks, as a sliding window does, or withhold the last ones."""
+def _free_first(choices: Choices, request: Request, tokens_per_block: int) -> Request:
+    """Free the first blocks, as a sliding window does."""
+    count = min(choices.integer(1, 2), len(request.block_ids))
+    return replace(request, block_ids=(-1,) * count + request.block_ids[count:])
+
+
+def _withhold_last(choices: Choices, request: Request, tokens_per_block: int) -> Request:
+    """Withhold the last blocks that the request needs, and those behind them."""
     ids = request.block_ids
-    count = choices.integer(0, min(2, len(ids)))
-    if choices.chance(50):
-        return replace(request, block_ids=(-1,) * count + ids[count:])
-    return replace(request, block_ids=ids[: len(ids) - count] + (-1,) * count)
+    granted = max(0, -(-request.seq_len // tokens_per_block) - choices.integer(0, 2))
+    return replace(request, block_ids=ids[:granted] + (-1,) * (len(ids) - granted))

@@ -7,6 +7,7 @@ import click
 
 COMMANDS = {
     "bench": "bench",
+    "bugs": "bugs",
     "compare": "compare",
     "doctor": "doctor",
     "draw": "draw",

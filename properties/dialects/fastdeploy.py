@@ -156,8 +156,12 @@ _OUTPUTS = {
     ("slot_mapping", "position_ids"): NamedOutput(
         "int64", _num_tokens_padded, lambda _, inputs: _live(inputs["position_ids"], inputs), "token"
     ),
-    ("causal_windows", "ks"): NamedOutput("int32", _num_tokens_padded, lambda answer, _: answer.ks, "token"),
-    ("causal_windows", "ke"): NamedOutput("int32", _num_tokens_padded, lambda answer, _: answer.ke, "token"),
+    ("causal_windows", "ks"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, _: answer.ks, "token", says="ks"
+    ),
+    ("causal_windows", "ke"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, _: answer.ke, "token", says="ke"
+    ),
     ("prefix_interleave", "full_compressed_kv"): _full("compressed_kv", lambda case: 0, _kv_lora_rank),
     ("prefix_interleave", "full_k_pe"): _full("key_pe", _kv_lora_rank, _qk_rope_head_dim),
 }

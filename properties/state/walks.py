@@ -25,10 +25,12 @@ def walk(
     choices = SeededChoices(number)
     setting = draw_setting(choices, binding.domain, binding.features, sizes, buckets=buckets)
     engine = Engine(setting, binding.domain, binding.features)
+    wishes: list[int] = []
     while True:
         if not choices.chance(3):  # else an idle step, with nobody changed
             _happen(engine, choices)
-        wishes = [choices.pick(WISHES) for _ in range(sizes.num_rows)] if not choices.chance(5) else []
+        if not choices.chance(40):  # else a steady step: everybody goes on as in the one before
+            wishes = [choices.pick(WISHES) for _ in range(sizes.num_rows)] if not choices.chance(5) else []
         yield engine.step(wishes, rejects=choices.integer(0, 3), hidden=choices.chance(5))
 
 

@@ -16,11 +16,12 @@ def cumae(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
-BROKEN = "cumae.fixtures.bugs.windows:key_offsets_as_rows"
+BROKEN = "cumae.fixtures.bugs.causal_windows:key_offsets_as_rows"
+AS_BROKEN = ("--op", "causal_windows", "--dialect", "fastdeploy")
 
 
 def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:
-    found = cumae("fuzz", BROKEN, "--op", "causal_windows", "--cases", "100", cwd=tmp_path)
+    found = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "100", cwd=tmp_path)
     assert found.returncode == 1, found.stderr
     assert "1 of 1 kernel disagrees" in found.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
@@ -83,7 +84,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_saved_case_is_reduced(tmp_path: Path) -> None:
-    found = cumae("fuzz", BROKEN, "--op", "causal_windows", "--cases", "5", cwd=tmp_path)
+    found = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "5", cwd=tmp_path)
     assert found.returncode == 1
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
     content = json.loads(file.read_text())
@@ -149,7 +150,7 @@ def test_a_plain_case_is_replayed_on_a_target(tmp_path: Path) -> None:
     file = tmp_path / "case.json"
     requests = [{"context_len": 1, "query_len": 1, "block_ids": [0], "phase": "prefill"}]
     file.write_text(json.dumps({"version": 1, "batch": {"requests": requests, "block_size": 2}}))
-    options = ("--op", "causal_windows", "--target", BROKEN, "--no-isolate")
+    options = (*AS_BROKEN, "--target", BROKEN, "--no-isolate")
     assert cumae("replay", str(file), *options, cwd=tmp_path).returncode == 1
 
 

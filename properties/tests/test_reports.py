@@ -51,8 +51,8 @@ def finding_of(binding: Binding, case: Case) -> Finding | None:
     return found or wrong_extent("writes_everything", binding, first, trial.second, trial.expected, ran)
 
 
-def cause_of(function: Callable[..., Any], operation: str, case: Case = CASE) -> str:
-    finding = finding_of(binding_of(function, operation), case)
+def cause_of(function: Callable[..., Any], operation: str, case: Case = CASE, dialect: str = "cumae") -> str:
+    finding = finding_of(binding_of(function, operation, dialect), case)
     assert finding is not None
     return finding.cause
 
@@ -125,7 +125,7 @@ class TestCauses:
         bug = BUG["padding_from_padded_count"]
         case = Case(CASE.batch, Layout(num_padding_tokens=2, num_padding_slots=1))
         cause = "the padding begins at the padded count, 8, not at the true one, 6"
-        finding = finding_of(binding_of(load_function(bug.target), bug.operation), case)
+        finding = finding_of(binding_of(load_function(bug.target), bug.operation, bug.dialect), case)
         assert finding is not None and finding.cause == cause
 
     def test_padding_left_as_it_was(self) -> None:
@@ -157,11 +157,15 @@ class TestCauses:
 
     def test_positions_from_zero_leave_the_context_out(self) -> None:
         bug = BUG["positions_from_zero"]
-        assert cause_of(load_function(bug.target), bug.operation) == "the context is left out"
+        assert (
+            cause_of(load_function(bug.target), bug.operation, CASE, bug.dialect) == "the context is left out"
+        )
 
     def test_keys_of_new_tokens_only_leave_the_context_out(self) -> None:
         bug = BUG["keys_of_new_tokens_only"]
-        assert cause_of(load_function(bug.target), bug.operation) == "the context is left out"
+        assert (
+            cause_of(load_function(bug.target), bug.operation, CASE, bug.dialect) == "the context is left out"
+        )
 
     def test_offsets_that_are_double_count_twice(self) -> None:
         def doubles(cu_seqlens_q: torch.Tensor) -> None:
@@ -306,7 +310,7 @@ class TestDrawCommand:
 
     def test_a_saved_failure_marks_its_first_element_and_is_written(self, tmp_path: Path) -> None:
         bug = BUG["key_offsets_as_rows"]
-        verdict = Verdict(bug.target, bug.operation, "cumae", ("agrees",))
+        verdict = Verdict(bug.target, bug.operation, bug.dialect, ("agrees",))
         file = save_failure(tmp_path, verdict, Failure(finding(1, "token", "ke"), CASE, 1))
         page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
         output = self.run(str(file), "--svg", str(picture), "--html", str(page))
@@ -337,7 +341,7 @@ class TestDrawCommand:
 
 def test_the_page_shows_a_report_as_the_code_prints_it(tmp_path: Path) -> None:
     bug = BUG["key_offsets_as_rows"]
-    binding = binding_of(load_function(bug.target), bug.operation)
+    binding = binding_of(load_function(bug.target), bug.operation, bug.dialect)
     verdict = search(binding, DEVICE, Budget(examples=100), first=fixture_cases(binding), save_to=tmp_path)
     assert verdict.failure is not None
     found = finding_of(binding, verdict.failure.case)
@@ -351,4 +355,4 @@ def test_the_page_shows_a_report_as_the_code_prints_it(tmp_path: Path) -> None:
     shown = re.search(r"```console\n\$ cumae fuzz [^\n]*\n…\n(.*?)\n…\n```", PAGE.read_text(), re.S)
     assert shown is not None
     assert without_run(shown[1]) == without_run(explain(verdict))
-    assert f"$ cumae fuzz {bug.target} --op {bug.operation}" in PAGE.read_text()
+    assert f"$ cumae fuzz {bug.target} --op {bug.operation} --dialect {bug.dialect}" in PAGE.read_text()

@@ -34,13 +34,21 @@ from cumae.properties.targets import load_function
 from cumae.properties.tests.test_commands import cumae
 
 DEVICE = prepare("auto")
-IN_STEPS = [bug for bug in BUGS if bug.check == "forgets_history"]
+STATEFUL = {
+    "EmptyBuffers",
+    "IdleStepKeepsSchedule",
+    "KeyOfMinima",
+    "LensOfTheCapture",
+    "LensOfTheRoundBefore",
+    "PaddedRowsKeepSlots",
+}
+IN_STEPS = [bug for bug in BUGS if bug.name in STATEFUL]
 SLOTS = next(bug for bug in BUGS if bug.report == "vllm#36580")
 KERNELS = [(operation.name, target) for operation in OPERATIONS.values() for target in operation.kernels]
 
 
-def bound(operation: str, target: str) -> Binding:
-    return binding_of(load_function(target), operation)
+def bound(operation: str, target: str, dialect: str = "cumae") -> Binding:
+    return binding_of(load_function(target), operation, dialect)
 
 
 def everything() -> Binding:
@@ -117,7 +125,7 @@ def test_every_kernel_goes_through_traces(operation: str, target: str) -> None:
 
 @pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])
 def test_a_fault_that_needs_steps_is_found_and_reduced_to_two(bug: Bug, tmp_path: Path) -> None:
-    binding = bound(bug.operation, bug.target)
+    binding = bound(bug.operation, bug.target, bug.dialect)
     budget = Budget(seconds=120, seed=3)
     verdict = search(binding, DEVICE, budget, checks=["forgets_history"], save_to=tmp_path)
     failure = verdict.failure
@@ -130,7 +138,7 @@ def test_a_fault_that_needs_steps_is_found_and_reduced_to_two(bug: Bug, tmp_path
 
 @pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])
 def test_the_machine_of_rules_finds_it_too_and_shrinks_it(bug: Bug) -> None:
-    binding = bound(bug.operation, bug.target)
+    binding = bound(bug.operation, bug.target, bug.dialect)
     failed: list[Trace] = []
 
     def begin() -> Callable[[Case], None]:
@@ -152,7 +160,8 @@ def test_one_call_does_not_show_what_needs_two() -> None:
     for bug in IN_STEPS:
         if "review" in bug.report:
             continue  # the first step over new buffers shows it
-        verdict = search(bound(bug.operation, bug.target), DEVICE, Budget(examples=60), checks=["agrees"])
+        binding = bound(bug.operation, bug.target, bug.dialect)
+        verdict = search(binding, DEVICE, Budget(examples=60), checks=["agrees"])
         assert verdict.ok, (bug, verdict.failure)
 
 
@@ -233,7 +242,7 @@ def test_a_trace_is_reduced_to_the_steps_that_matter() -> None:
 
 
 def test_a_saved_trace_is_replayed_reduced_and_drawn(tmp_path: Path) -> None:
-    target = "cumae.fixtures.bugs.state:KeyOfMinima"
+    target = "cumae.fixtures.bugs.schedules:KeyOfMinima"
     verdict = search(
         bound("metadata_cache", target),
         DEVICE,

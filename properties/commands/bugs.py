@@ -1,0 +1,118 @@
+"""``cumae bugs``: the collection of known bugs, each searched from cold."""
+
+import json
+import sys
+from pathlib import Path
+from statistics import median
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from cumae.fixtures.bugs import OUT_OF_REACH
+from cumae.properties.collection import Hunt, chosen, hunt
+from cumae.properties.reports.counting import counted
+from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import machine
+from cumae.properties.verdict import Verdict
+
+
+@click.command()
+@click.option("--report", help="Only the bugs of this report, such as vllm#36580.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
+)
+@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
+def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
+    """Search the bugs that engines shipped, broken implementations all, and say what caught each."""
+    found = chosen(report)
+    where = prepare(device)
+    hunts: list[Hunt] = []
+    console = Console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed} of {task.total}  {task.fields[status]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("bugs", total=len(found), status="")
+        for bug in found:
+
+            def show(verdict: Verdict, name: str = bug.name) -> None:
+                progress.update(task, status=f"{name}: {counted(verdict.cases, 'case')}")
+
+            progress.update(task, status=bug.name)
+            hunts.append(hunt(bug, where, seed, show))
+            progress.advance(task)
+    _print(hunts, console)
+    if report is None:
+        console.print("out of reach:")
+        for reports, reason in OUT_OF_REACH.items():
+            console.print(f"  {reports}: {reason}", markup=False, highlight=False)
+    if file is not None:
+        _write(hunts, file)
+    return 1 if any(one.outcome == "escaped" for one in hunts) else 0
+
+
+def _print(hunts: list[Hunt], console: Console) -> None:
+    """Print a row for each bug, and what they come to."""
+    table = Table(
+        Column("report", no_wrap=True),
+        "bug",
+        "operation, dialect",
+        "caught by",
+        Column("cases", justify="right"),
+        Column("seconds", justify="right"),
+        "minimal case",
+    )
+    for one in hunts:
+        bug, failure = one.bug, one.failure
+        caught, size = one.outcome.upper() if one.outcome == "escaped" else one.outcome, ""
+        if failure is not None:
+            caught = failure.finding.check
+            if caught != bug.check:
+                caught += f" (expected {bug.check})"
+            requests, tokens, steps = one.size
+            size = f"{counted(requests, 'request')}, {counted(tokens, 'token')}"
+            size += f", {counted(steps, 'step')}" if steps > 1 else ""
+        seconds = f"{one.seconds:.2f}" if one.cases else ""
+        cases = str(one.cases or "")
+        names = f"{bug.operation}, {bug.dialect}"
+        table.add_row(bug.report, bug.name, names, caught, cases, seconds, size)
+    console.print(table)
+    caught_ones = [one for one in hunts if one.failure is not None]
+    tried = [one for one in hunts if not one.outcome.startswith("needs")]
+    line = f"{len(caught_ones)} of {counted(len(tried), 'bug')} caught"
+    if caught_ones:
+        line += f", median {median(one.seconds for one in caught_ones):.2f} s"
+    if len(tried) < len(hunts):
+        line += f"; {len(hunts) - len(tried)} need another machine"
+    console.print(line)
+
+
+def _write(hunts: list[Hunt], file: Path) -> None:
+    """Write a record for each bug, and what it was measured on."""
+    records = []
+    for one in hunts:
+        requests, tokens, steps = one.size
+        records.append(
+            {
+                "report": one.bug.report,
+                "target": one.bug.target,
+                "operation": one.bug.operation,
+                "dialect": one.bug.dialect,
+                "outcome": one.outcome,
+                "check": one.failure.finding.check if one.failure else None,
+                "expected": one.bug.check,
+                "cases": one.cases,
+                "seconds": round(one.seconds, 3),
+                "reduce_seconds": round(one.reduce_seconds, 3),
+                "minimal": {"requests": requests, "tokens": tokens, "steps": steps},
+            }
+        )
+    command = " ".join(["cumae", *sys.argv[1:]])
+    content = {**machine(), "command": command, "bugs": records, "out_of_reach": dict(OUT_OF_REACH)}
+    file.write_text(json.dumps(content, indent=1) + "\n")
