@@ -54,14 +54,15 @@ def _large_slots(case: Case) -> Iterator[Case]:
 
 
 def _large_rows(case: Case) -> Iterator[Case]:
-    """Yield block ids, and rows of keys, whose offset in the tensor passes 2^31 elements.
+    """Yield block ids whose offset in the cache passes 2^31 and 2^32 elements, rows of keys beyond 2^31.
 
     Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
     """
     if row_dtype(case)[1] < 64:
         case = replace(case, options=replace(case.options, kv_lora_rank=512, qk_rope_head_dim=64))
     stride = case.batch.block_size * row_dtype(case)[1]
-    yield renamed(case, _SPAN // stride + 1)
+    for span in (_SPAN, 2 * _SPAN):
+        yield renamed(case, span // stride + 1)
     layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
     num_rows = max(case.num_keys, case.batch.num_tokens)
     if num_rows > 1:
