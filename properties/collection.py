@@ -1,6 +1,6 @@
 """The collection of known bugs, each searched from cold as a stranger's kernel would be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,13 +54,15 @@ def chosen(report: str | None) -> list[Bug]:
     return found
 
 
-def hunt(bug: Bug, device: Device, seed: int = 0, progress: Progress | None = None) -> Hunt:
+def hunt(
+    bug: Bug, device: Device, seed: int = 0, progress: Progress | None = None, examples: int = EXAMPLES
+) -> Hunt:
     """Search a bug with every check, without fixtures or saved cases; then reduce what was found."""
     if bug.needs_gpu and device == "cpu":
         return Hunt(bug, "needs a GPU")
     if bug.needs_interpreter and device == "cuda":
         return Hunt(bug, "needs the interpreter")
-    budget = Budget(examples=EXAMPLES, seconds=SECONDS, seed=seed, volume=100)
+    budget = Budget(examples=examples, seconds=SECONDS, seed=seed, volume=100)
     if bug.far and device == "cuda":
         job = Job(
             target=bug.target,
@@ -81,6 +83,11 @@ def hunt(bug: Bug, device: Device, seed: int = 0, progress: Progress | None = No
         return _hunted(bug, found, found.seconds, None, 0.0)
     again = search(binding, device, Budget(examples=0), checks=found.checks, first=(found.failure.tried,))
     return _hunted(bug, found, found.seconds, again.failure or found.failure, again.seconds)
+
+
+def status_of(hunts: Sequence[Hunt]) -> int:
+    """Return the exit status of a run: 1 where a bug escaped."""
+    return 1 if any(one.outcome == "escaped" for one in hunts) else 0
 
 
 def domain_of(bug: Bug) -> Domain:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH
-from cumae.properties.collection import Hunt, chosen, hunt
+from cumae.properties.collection import Hunt, chosen, hunt, status_of
 from cumae.properties.reports.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
@@ -54,7 +54,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
             console.print(f"  {reports}: {reason}", markup=False, highlight=False)
     if file is not None:
         _write(hunts, file)
-    return 1 if any(one.outcome == "escaped" for one in hunts) else 0
+    return status_of(hunts)
 
 
 def _print(hunts: list[Hunt], console: Console) -> None:

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.fixtures.bugs import BUGS, OUT_OF_REACH, Bug
-from cumae.properties import collection
-from cumae.properties.collection import Hunt, chosen, domain_of, hunt
+from cumae.properties.collection import Hunt, chosen, domain_of, hunt, status_of
 from cumae.properties.commands.bugs import bugs
 from cumae.properties.conformance import binding_of
 from cumae.properties.running.device import prepare
@@ -108,11 +108,10 @@ def test_the_command_writes_its_figures(tmp_path: Path) -> None:
     assert record["minimal"]["requests"] == 1
 
 
-def test_a_bug_that_escapes_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Bug("none#0", "causal_windows:one_token_is_a_decode", "causal_windows", "fastdeploy")
-    monkeypatch.setattr(collection, "BUGS", (right,))
-    monkeypatch.setattr(collection, "EXAMPLES", 2)
-    monkeypatch.setattr(collection, "load_function", lambda target: mended(load_function(target)))
-    told = CliRunner().invoke(bugs, [], standalone_mode=False)
-    assert told.return_value == 1
-    assert "ESCAPED" in told.output and "0 of 1 bug caught" in told.output
+def test_a_bug_that_escapes_is_a_failure() -> None:
+    (bug,) = chosen("FastDeploy#8065")
+    hidden = replace(bug, promises={"phases": ("decode",)})
+    escaped = hunt(hidden, DEVICE, examples=2)
+    assert escaped.outcome == "escaped"
+    assert status_of([escaped]) == 1
+    assert status_of([Hunt(bug, "caught"), Hunt(bug, "needs a GPU")]) == 0
