@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import triton
 from triton._C.libtriton import ir
@@ -28,8 +28,15 @@ def compile_for(launch: Launch, target: str) -> None:
     triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
 
 
-def ttir_of(launch: Launch, target: str = READ_FROM) -> str:
-    """Return what a launch is before any target shapes it. Raises what Triton raises where it cannot."""
+class Texts(NamedTuple):
+    """A launch as Triton first writes it down, and simplified, before any target shapes it."""
+
+    written: str
+    simplified: str
+
+
+def texts_of(launch: Launch, target: str = READ_FROM) -> Texts:
+    """Return the TTIR of a launch, not compiled further. Raises what Triton raises where it cannot."""
     source, backend = _source(launch), make_backend(TARGETS[target])
     options = backend.parse_options(dict(launch.options))
     context = ir.context()
@@ -39,13 +46,14 @@ def ttir_of(launch: Launch, target: str = READ_FROM) -> str:
     backend.add_stages(stages, options, source.language)
     made = backend.get_codegen_implementation(options), backend.get_module_map()
     module = source.make_ir(TARGETS[target], options, *made, context)
-    return str(stages["ttir"](module, {}))
+    written = str(module)
+    return Texts(written, str(stages["ttir"](module, {})))
 
 
-def missing_on(target: str, ttir: str) -> list[str]:
+def missing_on(target: str, texts: Texts) -> list[str]:
     """Return the fp8 types that a kernel has and a target has not."""
     able = make_backend(TARGETS[target]).parse_options({}).supported_fp8_dtypes
-    used = set(re.findall(r"(?<![A-Za-z])f8\w+", ttir))
+    used = set(re.findall(r"f8E\w+", texts.written))
     return [name for name, word in _FP8.items() if word in used and name not in able]
 
 

@@ -1,12 +1,12 @@
 """The static look at compiled kernels: what functions launch is recorded, compiled and read, never run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cumae.oracle import Case
 from cumae.properties.faults.addresses import narrow_products
-from cumae.properties.faults.compiling import TARGETS, compile_for, missing_on, spread, ttir_of
+from cumae.properties.faults.compiling import TARGETS, compile_for, missing_on, spread, texts_of
 from cumae.properties.faults.counts import MOST_VALUES, counting_cases, most_programs
 from cumae.properties.faults.dataflow import Module
 from cumae.properties.faults.flaw import BOUNDED, COMPILES, Flaw
@@ -43,7 +43,11 @@ class Linted:
     raised: dict[str, list[str]] = field(default_factory=dict)
 
 
-def lint(functions: Iterable[tuple[str, Binding, Iterable[Case]]], device: Device = "cpu") -> Linted:
+def lint(
+    functions: Iterable[tuple[str, Binding, Iterable[Case]]],
+    device: Device = "cpu",
+    targets: Sequence[str] = tuple(TARGETS),
+) -> Linted:
     """Return which rules the kernels break that functions launch on their cases and on steps of many sizes.
 
     Each function is a target, its binding and its cases. No kernel runs, so what a function reads back from
@@ -66,7 +70,7 @@ def lint(functions: Iterable[tuple[str, Binding, Iterable[Case]]], device: Devic
         variants[launch.name][launch.variant] = launch
         _looked(found, launch.name).launches += 1
     for name, same in variants.items():
-        _judge(list(same.values()), programs[name], _looked(found, name), found.flaws)
+        _read(list(same.values()), programs[name], targets, _looked(found, name), found.flaws)
     return found
 
 
@@ -80,22 +84,28 @@ def _launches(binding: Binding, case: Case, device: Device, raised: list[str]) -
     return launches
 
 
-def _judge(same: list[Launch], programs: tuple[int, ...], looked: Looked, flaws: set[Flaw]) -> None:
+def _read(
+    same: list[Launch],
+    programs: tuple[int, ...],
+    targets: Sequence[str],
+    looked: Looked,
+    flaws: set[Flaw],
+) -> None:
     """Read every variant of a kernel, and compile a spread of them for each target."""
     texts = {}
     for launch in same:
         looked.variants += 1
         try:
-            texts[launch.variant] = ttir_of(launch)
+            texts[launch.variant] = texts_of(launch)
         except Exception as error:  # a compiler fails in many ways, and each is a finding
             flaws.add(_refused(launch, "any target", error))
             continue
-        module = Module(texts[launch.variant])
+        module = Module(texts[launch.variant].simplified)
         arguments = [name for name, kind in launch.types.items() if kind != "constexpr"]
         flaws |= set(narrow_products(module, launch.name, arguments, programs))
         flaws |= set(undefined_loads(module, launch.name))
     for launch in spread(launch for launch in same if launch.variant in texts):
-        for target in TARGETS:
+        for target in targets:
             try:
                 compile_for(launch, target)
             except Exception as error:  # as above

@@ -9,6 +9,7 @@ from cumae.properties.faults.flaw import DEFINED, Flaw
 Mask = frozenset[tuple[Value | None, tuple[str, ...]]]
 _BRANCHES = {"cf.cond_br", "scf.condition", "scf.for", "scf.if"}
 _SUMS = {"tt.dot", "tt.gather", "tt.histogram", "tt.reduce", "tt.scan"}
+_HANDED_ON = {"scf.for", "tt.call"}
 _SHAPES = {"tt.broadcast", "tt.splat"}
 _MOVES = {"tt.expand_dims", "tt.reshape", "tt.trans"}
 _LOST: Mask = frozenset({(None, ())})
@@ -38,13 +39,16 @@ def _reached(load: Op) -> list[tuple[str, Op]]:
     while waiting:
         value, mask = waiting.pop()
         following = [(after, _carried(mask, after)) for after in value.flows]
+        if any(op.name in _SUMS for op, _ in value.uses):
+            following = []  # they go into the sum, which is found
         for op, place in value.uses:
             arrived = _arrival(op, place, mask)
             if arrived:
                 found.append((arrived, op))
             elif not _is_masked_away(op, place, mask):
                 moved = _moved(mask, op)
-                following += [(result, moved) for result in op.results if result.op is op]
+                own = [] if op.name in _HANDED_ON else op.results
+                following += [(result, moved) for result in own if result.op is op]
         waiting += [item for item in following if item not in seen]
         seen.update(following)
     return found

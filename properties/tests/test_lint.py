@@ -1,0 +1,128 @@
+"""The static look at compiled kernels: each rule is broken by a small kernel, and by no correct one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("lint_small.py")
+TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
+WIDE, DEFINED, BOUNDED = "64-bit addresses", "defined loads", "bounded compiles"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where kernels are compiled: a process that interprets them cannot."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
+    command = [sys.executable, "-W", "ignore", *arguments]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False, cwd=folder
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    done = run(tmp_path_factory.mktemp("lint"), str(SCRIPT))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "--json", str(file))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    found = json.loads(file.read_text())
+    assert found["findings"] == []
+    assert len(found["kernels"]) == 14
+    for kernel in found["kernels"]:
+        assert list(kernel["compiled"]) == TARGETS, kernel
+        assert kernel["missing"] == {}
+        assert kernel["compiles_any_size"] <= 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["narrow", "widened_late", "shifted", "stored_wide", "carried", "called", "too_many_programs"],
+)
+def test_a_narrow_product_is_found_where_it_stands(small: Any, name: str) -> None:
+    ((rule, source, text),) = small[name]["flaws"]
+    assert rule == WIDE
+    assert source.endswith("# breaks")
+    assert text.endswith("`out`")
+
+
+@pytest.mark.parametrize("name", ["wide", "bounded", "grows_by_powers"])
+def test_a_correct_kernel_has_no_flaw(small: Any, name: str) -> None:
+    assert small[name]["flaws"] == []
+
+
+@pytest.mark.parametrize(
+    ("use", "reached"),
+    [
+        ("sum", "a sum over lanes"),
+        ("address", "an address"),
+        ("wider store", "a store that its mask leaves out"),
+        ("mask", "a mask"),
+        ("branch", "a branch"),
+        ("other axis", "a store that its mask leaves out"),
+        ("next round", "a store that its mask leaves out"),
+    ],
+)
+def test_an_undefined_load_is_found_by_what_it_reaches(small: Any, use: str, reached: str) -> None:
+    flaws = small[use]["flaws"]
+    assert len(flaws) == (2 if use == "next round" else 1)
+    for rule, source, text in flaws:
+        assert rule == DEFINED
+        assert source.endswith("# breaks")
+        assert text.startswith(f"a masked load without `other` reaches {reached}, line ")
+        assert ";" not in text
+
+
+@pytest.mark.parametrize("use", ["same mask", "chosen away", "same mask, turned"])
+def test_undefined_lanes_that_the_same_mask_leaves_out_do_no_harm(small: Any, use: str) -> None:
+    assert small[use]["flaws"] == []
+
+
+def test_a_constant_that_grows_with_the_step_is_found(small: Any) -> None:
+    ((rule, _, text),) = small["grows"]["flaws"]
+    assert rule == BOUNDED
+    assert "values of `NUMBER`" in text
+    assert small["grows"]["keys"] > small["grows_by_powers"]["keys"]
+
+
+def test_what_a_target_cannot_have_is_listed_and_no_flaw(small: Any) -> None:
+    assert small["has_fp8"]["flaws"] == []
+    assert small["has_fp8"]["missing"] == {"sm_80": ["fp8e4nv"]}
+    assert list(small["has_fp8"]["compiled"]) == TARGETS[1:]
+
+
+def test_a_kernel_that_does_not_compile_is_found(small: Any) -> None:
+    ((rule, _, text),) = small["never_compiles"]["flaws"]
+    assert rule == "compiles"
+    assert "power of 2" in text
+
+
+def test_a_function_that_launches_nothing_is_refused(small: Any) -> None:
+    assert small["launches_nothing"] == {
+        "refused": "target = 'launches_nothing', must launch a Triton kernel"
+    }
+
+
+@pytest.mark.parametrize(
+    "report", ["FastDeploy#7367", "vllm#57030", "sglang#14224", "vllm#50427", "flashinfer#3136"]
+)
+def test_a_narrow_product_of_an_engine_is_found_and_gone_once_repaired(small: Any, report: str) -> None:
+    names = (report, f"{report}, repaired")
+    wrong, right = ({source for _, source, _ in small[name]["flaws"]} for name in names)
+    assert wrong - right
+    assert not any("int32" in source for source in right)
+
+
+def test_a_target_without_an_operation_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "cumae.gpu_impl:write_position_ids")
+    assert done.returncode == 2
+    assert done.stderr == "cumae: --op = None, must name the operation that TARGET computes\n"
