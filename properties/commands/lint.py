@@ -58,13 +58,13 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
     console = Console()
     with console.status(f"compiling for {', '.join(TARGETS)}"):
         found = look(functions, current())
-    table = Table(Column("kernel", no_wrap=True), "launches", "variants", *TARGETS, "compiles, any size")
+    columns = ("launches", "variants", f"compiled for {len(TARGETS)} targets", "compiles, any size")
+    table = Table(Column("kernel", no_wrap=True), *columns)
     for kernel in found.kernels.values():
-        compiled = [
-            f"no {', '.join(kernel.missing[name])}" if name in kernel.missing else str(kernel.compiled[name])
-            for name in TARGETS
-        ]
-        table.add_row(kernel.name, str(kernel.launches), str(kernel.variants), *compiled, str(kernel.keys))
+        lacking = [f"{name} has no {', '.join(types)}" for name, types in kernel.missing.items()]
+        counts = sorted({kernel.compiled[name] for name in TARGETS if name not in kernel.missing})
+        compiled = "; ".join([" to ".join(map(str, counts)), *lacking])
+        table.add_row(kernel.name, str(kernel.launches), str(kernel.variants), compiled, str(kernel.keys))
     console.print(table)
     for name, raised in found.raised.items():
         if raised:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cumae.properties.faults.types_of_results import listed_types, result_types
+
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _RESULTS = re.compile(r"((?:%[\w.$-]+(?::\d+)?(?:, )?)+) = (.*)")
 _LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
@@ -52,9 +54,7 @@ class Op:
 
 @dataclass(slots=True)
 class _Region:
-    """An open region. ``targets``: what the operands of its last operation flow into; ``passed``: what its
-    block's arguments are.
-    """
+    """An open region: what its last operation's operands flow into, and what its block's arguments are."""
 
     op: Op
     targets: list[list[Value]] = field(default_factory=list)
@@ -175,7 +175,7 @@ class Module:
             return
         for value in op.results:
             value.op = op
-        _typed(op.results, _types_of(op))
+        _typed(op.results, result_types(name, body))
         region = self._regions[-1]
         if name in _ENDINGS:
             for target in region.targets:
@@ -246,23 +246,5 @@ def _join(sources: Sequence[Value], targets: Sequence[Value]) -> None:
 
 
 def _typed(values: Sequence[Value], text: str) -> None:
-    """Give values the types of a list such as ``(i32, tensor<4xi32>)``."""
-    kinds = re.findall(r"[\w!.]+(?:<[^()]*?>+)?(?=,|\)|\s|$)", text.strip().removeprefix("("))
-    for value, kind in zip(values, kinds, strict=False):
+    for value, kind in zip(values, listed_types(text), strict=False):
         value.type = kind
-
-
-def _types_of(op: Op) -> str:
-    """Return the types of an operation's results as its text gives them."""
-    given = op.text.rpartition(" : ")[2]
-    if op.name in ("arith.cmpi", "arith.cmpf"):
-        return re.sub(r"(?:(?<=x)|^)[a-z]+\d+(?=>?$)", "i1", given)
-    if op.name == "tt.load":
-        return re.sub(r"!tt\.ptr<([^<>]*)>", r"\1", given)
-    if op.name == "tt.addptr":
-        return given.rpartition(", ")[0]
-    if op.name == "arith.select":
-        return given.rpartition(", ")[2]
-    for arrow in ("-> ", " to "):
-        given = given.rpartition(arrow)[2]
-    return given

@@ -1,5 +1,6 @@
 """The static look at compiled kernels: each rule is broken by a small kernel, and by no correct one."""
 
+import doctest
 import json
 import os
 import subprocess
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cumae.properties.faults import types_of_results
 
 SCRIPT = Path(__file__).with_name("lint_small.py")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
@@ -126,3 +129,9 @@ def test_a_target_without_an_operation_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "cumae.gpu_impl:write_position_ids")
     assert done.returncode == 2
     assert done.stderr == "cumae: --op = None, must name the operation that TARGET computes\n"
+
+
+def test_the_examples_of_types_hold() -> None:
+    results = doctest.testmod(types_of_results)
+    assert results.failed == 0
+    assert results.attempted == 3
