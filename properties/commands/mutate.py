@@ -13,8 +13,7 @@ from rich.table import Column, Table
 from cumae.oracle.rules import require_choice
 from cumae.properties.checks import CHECKS
 from cumae.properties.commands.fuzz import check_names, parse_limit
-from cumae.properties.faults.judges import How, Target, Task, judged
-from cumae.properties.faults.mutants import mutants_of
+from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.reports.counting import counted
@@ -59,10 +58,10 @@ def mutate(
     for check in checks:
         require_choice("--check", check, tuple(CHECKS))
     how = How(prepare(device), limit, cases, checks or None)
-    tasks = _tasks(_targets(target, operation, dialect, oracles=oracles))
+    targets = _targets(target, operation, dialect, oracles=oracles)
+    tasks = tasks_of(targets)
     console = Console()
-    targets = len({task[0] for task in tasks})
-    console.print(f"{counted(len(tasks), 'mutant')} of {counted(targets, 'target')}")
+    console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}")
     outcomes: dict[int, Outcome] = {}
     columns = (
         TextColumn("{task.description}"),
@@ -101,22 +100,11 @@ def _targets(target: str | None, operation: str | None, dialect: str, *, oracles
     return [Target(target, operation, dialect)]
 
 
-def _tasks(targets: list[Target]) -> list[Task]:
-    """Return the mutants of all targets; what several share is mutated under the first of them."""
-    tasks: list[Task] = []
-    taken: set[tuple[str, str]] = set()
-    for target in targets:
-        new = [m for m in mutants_of(load_function(target.name)) if (m.module, m.name) not in taken]
-        tasks += [(target, mutant) for mutant in new]
-        taken |= {(mutant.module, mutant.name) for mutant in new}
-    return tasks
-
-
 def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) -> int:
     """Print a row for each target and each survivor; return how many there are."""
     table = Table(Column("target", no_wrap=True), "mutants", *STATUSES)
-    for target in dict.fromkeys(target for target, _ in tasks):
-        statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task[0] == target)
+    for target in dict.fromkeys(task.targets[0] for task in tasks):  # shared ones count under the first
+        statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task.targets[0] == target)
         cells = [str(statuses[status]) for status in STATUSES]
         table.add_row(target.name.rpartition(":")[2], str(sum(statuses.values())), *cells)
     totals = Counter(outcome.status for outcome in outcomes.values())
@@ -124,7 +112,7 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
     table.add_row("all", str(len(tasks)), *(str(totals[status]) for status in STATUSES))
     survivors = [i for i in sorted(outcomes) if outcomes[i].status == "survived"]
     for i in survivors:
-        mutant = tasks[i][1]
+        mutant = tasks[i].mutant
         place = f"{mutant.module}:{mutant.line}, {mutant.function}: {mutant.operator}"
         text = f"survived: {place}\n{mutant.diff}\n{outcomes[i].message}\n"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -142,16 +130,16 @@ def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file
     """Write what became of every mutant, and on what it was run."""
     records = [
         {
-            "target": target.name,
-            "module": mutant.module,
-            "function": mutant.function,
-            "line": mutant.line,
-            "operator": mutant.operator,
-            "before": mutant.before,
-            "after": mutant.after,
+            "targets": [target.name for target in task.targets],
+            "module": task.mutant.module,
+            "function": task.mutant.function,
+            "line": task.mutant.line,
+            "operator": task.mutant.operator,
+            "before": task.mutant.before,
+            "after": task.mutant.after,
             **asdict(outcomes[i]),
         }
-        for i, (target, mutant) in enumerate(tasks)
+        for i, task in enumerate(tasks)
     ]
     content = {**machine(), "seconds": round(seconds, 1), "mutants": records}
     file.write_text(json.dumps(content, indent=1) + "\n")

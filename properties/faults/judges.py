@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from cumae.properties.faults.equality import SmallDomain
-from cumae.properties.faults.mutants import Mutant
+from cumae.properties.faults.mutants import Mutant, mutants_of
 from cumae.properties.faults.oracle_suite import OracleSuite
 from cumae.properties.faults.outcome import Outcome
 from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.suite import Suite
 from cumae.properties.faults.ttir import Compiler, Launch, recording
 from cumae.properties.running.device import Device
+from cumae.properties.targets import load_function
 
 HARD_LIMIT = 600.0
 """Seconds until a process that answers nothing, not even the alarm, is ended."""
@@ -31,7 +32,21 @@ class Target:
         return not self.operation
 
 
-Task = tuple[Target, Mutant]
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A mutant, and the targets that it is part of: any of them may kill it."""
+
+    targets: tuple[Target, ...]
+    mutant: Mutant
+
+
+def tasks_of(targets: Sequence[Target]) -> list[Task]:
+    """Return every mutant of the targets once, with all the targets that it is part of."""
+    found: dict[Mutant, list[Target]] = {}
+    for target in targets:
+        for mutant in mutants_of(load_function(target.name)):
+            found.setdefault(mutant, []).append(target)
+    return [Task(tuple(those), mutant) for mutant, those in found.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +82,21 @@ class Judge:
         return launches
 
     def kill(self, task: Task) -> Outcome | None:
-        """Return how the first cases kill a mutant."""
-        return self._suite(task[0]).kill(task[1])
+        """Return how small cases of one of the targets kill a mutant."""
+        found = (self._suite(target).kill(task.mutant) for target in task.targets)
+        return next((outcome for outcome in found if outcome is not None), None)
 
     def look_closer(self, task: Task) -> Outcome:
         """Return how a search kills a mutant, or else how far it equals its original."""
-        target, mutant = task
+        for target in task.targets:
+            found = self._suite(target).kill_by_search(task.mutant)
+            if found is not None:
+                return found
+        outcomes = [self._compared(target, task.mutant) for target in task.targets]
+        return next((outcome for outcome in outcomes if outcome.status == "survived"), outcomes[0])
+
+    def _compared(self, target: Target, mutant: Mutant) -> Outcome:
         suite = self._suite(target)
-        found = suite.kill_by_search(mutant)
-        if found is not None:
-            return found
         if isinstance(suite, OracleSuite):
             return suite.compare(mutant)
         if target not in self._domains:
@@ -114,7 +134,7 @@ def judged(
     ``stage`` gets the name and the size of each stage: first cases, then the compiler, then a search and
     the small domain. Raises ``ValueError`` for a target that is wrong before it is mutated.
     """
-    targets = list(dict.fromkeys(target for target, _ in tasks))
+    targets = list(dict.fromkeys(target for task in tasks for target in task.targets))
     interpret = how.device == "cpu"
     pool = Pool(partial(Judge, how), jobs, HARD_LIMIT, interpret=interpret)
     try:
@@ -130,7 +150,7 @@ def judged(
                 left.append(i)
             else:
                 yield i, outcome
-        equal = list(_same_code(tasks, [i for i in left if tasks[i][1].in_kernel], how, jobs, stage))
+        equal = list(_same_code(tasks, [i for i in left if tasks[i].mutant.in_kernel], how, jobs, stage))
         yield from equal
         left = [i for i in left if i not in dict(equal)]
         stage("other checks, search, small domain", len(left))
@@ -150,7 +170,7 @@ def _same_code(
     tasks: Sequence[Task], left: list[int], how: How, jobs: int, stage: Callable[[str, int], None]
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield those of the mutants that compile to what their original compiles to."""
-    targets = list(dict.fromkeys(tasks[i][0] for i in left))
+    targets = list(dict.fromkeys(target for i in left for target in tasks[i].targets))
     if not targets:
         return
     stage("compiler", len(left))
@@ -160,10 +180,11 @@ def _same_code(
     finally:
         recorder.close()
     known = {target: found for target, found in launches.items() if not isinstance(found, Died)}
-    asked = [i for i in left if tasks[i][0] in known]
-    pool = Pool(partial(Compiler, known), jobs, HARD_LIMIT, interpret=False)
+    asked = [i for i in left if set(tasks[i].targets) <= set(known)]
+    work = [([launch for t in tasks[i].targets for launch in known[t]], tasks[i].mutant) for i in asked]
+    pool = Pool(Compiler, jobs, HARD_LIMIT, interpret=False)
     try:
-        for number, count in pool.each("num_equal", [tasks[i] for i in asked]):
+        for number, count in pool.each("num_equal", work):
             if count and not isinstance(count, Died):
                 said = f"same TTIR for {count} sets of types and constants, as launched"
                 yield asked[number], Outcome("equivalent", said, count)

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -85,17 +85,16 @@ def _type(value: Any) -> str:
 class Compiler:
     """Compiles mutants ahead of time; needs a process in which Triton does not interpret."""
 
-    def __init__(self, launches: Mapping[Any, list[Launch]]) -> None:
+    def __init__(self) -> None:
         os.environ["TRITON_ALWAYS_COMPILE"] = "1"  # the cache knows nothing of a helper that was swapped
         self._folder = tempfile.TemporaryDirectory(prefix="cumae-")
         os.environ["TRITON_CACHE_DIR"] = self._folder.name
-        self._launches = launches
         self._originals: dict[Launch, str | None] = {}
 
-    def num_equal(self, task: tuple[Any, Mutant]) -> int:
-        """Return how many launches of a target reach the mutant; 0 unless the code is equal in all."""
-        target, mutant = task
-        launches = [launch for launch in self._launches[target] if _reaches(launch, mutant)]
+    def num_equal(self, asked: tuple[list[Launch], Mutant]) -> int:
+        """Return how many of the launches reach the mutant; 0 unless the code is equal in all of these."""
+        every, mutant = asked
+        launches = [launch for launch in dict.fromkeys(every) if _reaches(launch, mutant)]
         for launch in launches:
             if launch not in self._originals:
                 self._originals[launch] = self._ttir(launch)

@@ -8,7 +8,7 @@ import pytest
 from cumae import oracle
 from cumae.properties.commands.main import cli
 from cumae.properties.faults.equality import SmallDomain
-from cumae.properties.faults.judges import How, Target, judged
+from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.mutants import Mutant, mutants_of, swapped
 from cumae.properties.faults.operators import Names, faults_of
 from cumae.properties.faults.oracle_suite import OracleSuite
@@ -159,9 +159,18 @@ def test_killed_and_equivalent_mutants_are_told_apart() -> None:
     target = Target(TARGET, "position_ids")
     killed = one("bound moved by one", "m_token = o_token <", "num_tokens - 1")
     same = one("operand dropped", "start = 1 *", "start = tl.load")
-    outcomes = dict(judged([(target, killed), (target, same)], How(DEVICE), 1, lambda *_: None))
+    outcomes = dict(judged([Task((target,), killed), Task((target,), same)], How(DEVICE), 1, lambda *_: None))
     assert [outcomes[i].status for i in range(2)] == ["killed", "equivalent"]
     assert outcomes[1].by.startswith("same TTIR for ")
+
+
+def test_what_two_targets_share_is_mutated_once_and_judged_by_both() -> None:
+    names = ("write_causal_windows", "write_packed_causal_windows")
+    targets = [Target(f"cumae.gpu_impl:{name}", "causal_windows") for name in names]
+    tasks = tasks_of(targets)
+    assert len({task.mutant for task in tasks}) == len(tasks)
+    shared = {task.mutant.name for task in tasks if task.targets == tuple(targets)}
+    assert shared == {"write_causal_windows", "_write_windows"}
 
 
 def test_a_process_that_dies_takes_one_mutant_with_it() -> None:
