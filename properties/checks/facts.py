@@ -55,6 +55,8 @@ def _empty_changes_indices_only(case: Case, base: Answer, others: list[Answer]) 
         elif name in ("token_to_request", "request_of_row"):
             n = case.batch.num_tokens
             other = np.concatenate([other[:n] - (other[:n] > at), other[n:]])
+        elif name in PER_TOKEN:  # padding may be that of requests, of which there is one more
+            words, other = words[: case.batch.num_tokens], other[: case.batch.num_tokens]
         elif name == "keys":
             words, other = words[: case.num_keys], other[: case.num_keys]
         elif name == "kv_indices":

@@ -36,6 +36,22 @@ def _draft_token_num(case: Case) -> int:
     return case.batch.requests[0].query_len if forward_mode(case.batch) == "verify" else 0
 
 
+def num_rows(case: Case) -> int:
+    """Return the rows of tensors that have one for each token.
+
+    Where each request has as many tokens as the others, requests are padded, and padded ones have as many.
+    """
+    if forward_mode(case.batch) == "extend":
+        return case.num_tokens_padded
+    return case.num_requests_padded * case.batch.requests[0].query_len
+
+
+def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
+    """Return the values of live tokens, and the padding up to the rows of the step."""
+    live = values[: case.batch.num_tokens]
+    return [*live, *[padding] * (num_rows(case) - len(live))]
+
+
 def _padded(case: Case, of: Callable[[Request], int], padding: int) -> list[int]:
     return [of(request) for request in case.batch.requests] + [padding] * case.layout.num_padding_requests
 
@@ -68,8 +84,7 @@ def _starts(inputs: Inputs) -> list[int]:
 
 
 def _token_to_batch_idx(inputs: Inputs) -> list[Any]:
-    live: list[Any] = inputs["token_to_request"][: inputs.case.batch.num_tokens]
-    return live + [GARBAGE] * inputs.case.layout.num_padding_tokens
+    return _rows(inputs["token_to_request"], inputs.case, GARBAGE)
 
 
 def _free_behind(values: Sequence[Any], num_live: int) -> list[Any]:
@@ -143,7 +158,8 @@ def _unused(shape: tuple[int, int], case: Case) -> IntArray:
 
 def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
     """Return slots with the dump slot for -1; anything for one that no pool of 32-bit slots has."""
-    return [ANY if slot > INT32_MAX else max(slot, 0) for slot in answer.slot_mapping]
+    slots = [ANY if slot > INT32_MAX else max(slot, 0) for slot in answer.slot_mapping]
+    return _rows(slots, inputs.case, 0)
 
 
 def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
@@ -153,7 +169,7 @@ def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
         case = inputs.case
         every = [True] * case.num_requests_padded
         windows = causal_windows(inputs["context_lens"], inputs["query_lens"], every, case.num_tokens_padded)
-        return _free_behind(getattr(windows, bound), case.batch.num_tokens)
+        return _rows(getattr(windows, bound), case, ANY)
 
     return expect
 
@@ -171,7 +187,7 @@ def _per_request(expect: Callable[[Any, Inputs], list[Any]]) -> NamedOutput:
 
 
 def _per_token(dtype: str, expect: Callable[[Any, Inputs], list[Any]], says: str = "") -> NamedOutput:
-    return NamedOutput(dtype, lambda inputs: inputs.case.num_tokens_padded, expect, "token", says=says)
+    return NamedOutput(dtype, lambda inputs: num_rows(inputs.case), expect, "token", says=says)
 
 
 _INPUTS = {
@@ -189,7 +205,7 @@ _INPUTS = {
     "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(_cache_seqlens(case))]),
     "kv_indptr": _of_case("int32", _kv_indptr),
     "token_to_batch_idx": _held("int32", _token_to_batch_idx),
-    "positions": _held("int64", lambda inputs: inputs["position_ids"]),
+    "positions": _held("int64", lambda inputs: _rows(inputs["position_ids"], inputs.case, 0)),
     "req_pool_indices": _of_case("int64", _req_pool_indices, "row_index"),
     "req_to_token": Input(_req_to_token),
     "page_table": Input(_page_table),
@@ -211,10 +227,10 @@ _OUTPUTS = {
     ("sequence_layout", "kv_indptr"): _per_request(lambda _, inputs: _kv_indptr(inputs.case)),
     ("sequence_layout", "token_to_batch_idx"): _per_token(
         "int32",
-        lambda answer, inputs: _free_behind(answer.token_to_request, inputs.case.batch.num_tokens),
+        lambda answer, inputs: _rows(answer.token_to_request, inputs.case, ANY),
     ),
     ("position_ids", "positions"): _per_token(
-        "int64", lambda answer, _: list(answer.position_ids), "position_ids"
+        "int64", lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0), "position_ids"
     ),
     ("slot_mapping", "out_cache_loc"): _per_token("int64", _expect_slots),
     ("causal_windows", "ks"): _per_token("int32", _expect_window("ks")),
