@@ -64,11 +64,15 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         address = tensor.data_ptr()
         return any(a.address <= address < a.address + a.size_bytes for a in self._made)
 
+    def regions(self, *, filled: bool = True) -> Iterator[Region]:
+        """Yield the memory of the tensors allocated here, of those without a value if not ``filled``."""
+        for i, a in enumerate(self._made):
+            if filled or not a.is_filled:
+                yield Region(f"allocated tensor {i}", a.address, a.address + a.size_bytes, a.item_bytes)
+
     def poisoned(self) -> Iterator[Region]:
         """Yield the memory of the tensors allocated here without a value."""
-        for i, a in enumerate(self._made):
-            if not a.is_filled:
-                yield Region(f"allocated tensor {i}", a.address, a.address + a.size_bytes, a.item_bytes)
+        return self.regions(filled=False)
 
     def damage(self) -> Iterator[str]:
         """Yield what was written outside the tensors allocated here."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle.rules import require
-from cumae.properties.running.watch import Region, Watch, source_line
+from cumae.properties.running.watch import Watch, source_line, spans_of
 
 _ACCESSES = {
     "create_masked_load": ("load", 0, None, 1),
@@ -195,20 +195,7 @@ def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
     def collecting(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
         named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
-        watch.launch([span for name, value in named for span in _spans(name, value)])
+        watch.launch([span for name, value in named for span in spans_of(name, value)])
         return args_host, kwargs_host
 
     return collecting
-
-
-def _spans(name: str, value: Any) -> Iterator[Region]:
-    """Yield the memory of an argument that is a tensor, a descriptor of one, or a tuple of arguments."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _spans(name, part)
-        return
-    tensor = getattr(value, "base", value)
-    if hasattr(tensor, "data_ptr") and tensor.numel():
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-        start = tensor.data_ptr()
-        yield Region(name, start, start + (last + 1) * tensor.element_size(), tensor.element_size())

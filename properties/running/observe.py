@@ -29,7 +29,7 @@ from cumae.properties.running.memory import (
     words_of,
 )
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.running.watch import Region, Watch
+from cumae.properties.running.watch import Region, Watch, spans_of
 
 POISON = 0xA5
 _PLAIN = (torch.Tensor, int)
@@ -118,6 +118,12 @@ class Call:
             raise KernelRaised(f"raised {type(error).__name__}: {error}") from error
         return answer
 
+    def given(self) -> Iterator[Region]:
+        """Yield the memory of each tensor that the function was given, gaps of its strides included."""
+        for buffer in (*self.inputs, *self.outputs):
+            if buffer.tensor is not None:
+                yield from spans_of(buffer.name, buffer.tensor)
+
     def collect(self) -> None:
         """Read back what memory holds now."""
         for arena, part in zip(self.arenas, self._parts, strict=True):
@@ -185,6 +191,7 @@ class Bench:
             call = Call(self, poison, function=function)
             if watch is not None:
                 watch.follow(poison, lambda: (*self._poisoned(call), *allocated.poisoned()))
+                watch.given = lambda: (*call.given(), *allocated.regions())
             with allocated:
                 answer = call.run()
         return self.seen(call, answer, allocated, watch, poison)

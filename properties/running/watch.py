@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -69,6 +69,7 @@ class Watch:
     """What was seen of the launches of one call; ``counts``: how often each hook was called.
 
     ``asserted``: device assertions that failed, with their line, and overflows where those are looked for.
+    ``given``: the tensors of the call; a launch may reach all of one of which it gets a view.
     """
 
     outside: list[Access] = field(default_factory=list)
@@ -80,7 +81,9 @@ class Watch:
     seeks_races: bool = False
     program: int = 0
     semantic: str = ""
+    given: Callable[[], Iterable[Region]] = tuple
     _spans: list[Region] = field(default_factory=list)
+    _reached: list[Region] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
     _poison: int | None = None
     _poisoned: Callable[[], Iterable[Region]] = tuple
@@ -99,6 +102,8 @@ class Watch:
         """A launch with these tensors begins."""
         self.close()
         self._spans = spans
+        whole = [r for r in self.given() if any(s.start in r and s.stop <= r.stop for s in spans)]
+        self._reached = [*spans, *whole]
 
     def close(self) -> None:
         """The last launch has ended: tell its races."""
@@ -107,9 +112,9 @@ class Watch:
         self._events.clear()
 
     def inside(self, addresses: Any) -> Any:
-        """Return which addresses lie in a tensor of the launch."""
+        """Return which addresses lie in a tensor of the launch, or in that of which it is a view."""
         inside = np.zeros(addresses.shape, dtype=bool)
-        for span in self._spans:
+        for span in self._reached:
             inside |= (addresses >= span.start) & (addresses < span.stop)
             if inside.all():
                 break
@@ -170,7 +175,7 @@ class Watch:
     def peek(self, addresses: Any, item: int) -> Any:
         """Return the words of ``item`` bytes at addresses that lie inside."""
         words = np.zeros(addresses.shape, dtype=np.uint64)
-        for span in self._spans:
+        for span in self._reached:
             here = (addresses >= span.start) & (addresses < span.stop)
             if here.any():
                 size = span.stop - span.start
@@ -182,7 +187,7 @@ class Watch:
 
     def place(self, address: int) -> tuple[str, int]:
         """Return the tensor at an address, as the call names it or else as the kernel does, and the index."""
-        regions = (*self._poisoned(), *self._spans)
+        regions = (*self._poisoned(), *self._reached)
         region = next((r for r in regions if address in r), Region("memory", 0, 2**64, 1))
         return region.name, region.index(address)
 
@@ -194,6 +199,19 @@ class Watch:
                 if event.kind != "load" and (event.addresses == address).any():
                     return f"last written by program {event.program} at {event.line}"
         return ""
+
+
+def spans_of(name: str, value: Any) -> Iterator[Region]:
+    """Yield the memory of an argument that is a tensor, a descriptor of one, or a tuple of arguments."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from spans_of(name, part)
+        return
+    tensor = getattr(value, "base", value)
+    if hasattr(tensor, "data_ptr") and tensor.numel():
+        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        start = tensor.data_ptr()
+        yield Region(name, start, start + (last + 1) * tensor.element_size(), tensor.element_size())
 
 
 def _words(values: Any) -> Any:

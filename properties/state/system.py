@@ -58,6 +58,8 @@ class System:
                 with self.allocated:
                     self.function = bench.made()
             call = Call(bench, POISON, self.call, function=self.function, room=ROOM_BYTES)
+            if watch is not None:
+                watch.given = lambda: (*call.given(), *self.allocated.regions())
             try:
                 answer = self.launch(call)
             except KernelRaised as error:

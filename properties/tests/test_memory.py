@@ -79,6 +79,18 @@ def test_an_atomic_on_what_nobody_wrote_reads_garbage() -> None:
     assert str(garbage) == f"`answer[1]` is read before anything was written there, at {line}"
 
 
+@pytest.mark.parametrize(("back", "outside"), [(1, []), (2, ["load of element -2 of `answer`, which has 3"])])
+def test_a_view_reaches_all_of_the_tensor_that_was_given_and_no_further(
+    back: int, outside: list[str]
+) -> None:
+    answer = torch.zeros(4, dtype=torch.int32)
+    start = answer.data_ptr()
+    with watching() as watch:
+        watch.given = lambda: [Region("answer", start, start + 16, 4)]
+        raw.copies_from_before[(1,)](answer[1:], BACK=back)
+    assert [str(access).partition(", at ")[0] for access in watch.outside] == outside
+
+
 def test_overflow_is_told_by_its_line_where_it_is_looked_for() -> None:
     assert watched(raw.overflows, 65536).asserted == []
     (told,) = watched(raw.overflows, 65536, programs=1, overflow=True).asserted
