@@ -102,6 +102,7 @@ class Case:
 
     @property
     def max_context_len(self) -> int:
-        """The host's bound on the cached contexts of the step."""
-        longest = max((request.context_len for request in self.batch.requests), default=0)
-        return longest + self.layout.context_slack
+        """The host's bound on the cached contexts of the step: 0 where nobody has a block."""
+        if not any(request.block_ids for request in self.batch.requests):
+            return 0
+        return max(request.context_len for request in self.batch.requests) + self.layout.context_slack
