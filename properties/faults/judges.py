@@ -1,6 +1,7 @@
 """What a process that judges mutants keeps for each target, and the order in which they are judged."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from cumae.properties.faults.outcome import Outcome
 from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.suite import Suite
 from cumae.properties.faults.ttir import Compiler, Launch, recording
-from cumae.properties.running.device import Device
+from cumae.properties.running.device import Device, interpreting
 from cumae.properties.targets import load_function
 
 HARD_LIMIT = 600.0
@@ -59,6 +60,14 @@ class How:
     checks: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why a target cannot be mutated, empty where it is right; and what it launched in the interpreter."""
+
+    refused: str
+    launches: tuple[Launch, ...] = ()
+
+
 class Judge:
     """The suites of the targets, made when they are asked for."""
 
@@ -67,19 +76,17 @@ class Judge:
         self._suites: dict[Target, Suite | OracleSuite] = {}
         self._domains: dict[Target, SmallDomain] = {}
 
-    def prove(self, target: Target) -> str:
-        """Return why a target cannot be mutated: it is wrong itself; empty where it is right."""
-        try:
-            self._suite(target).refuse_a_wrong_target()
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def record(self, target: Target) -> list[Launch]:
-        """Return what a kernel's cases launch, in Triton's interpreter."""
-        with recording() as launches:
-            self._suite(target).refuse_a_wrong_target()
-        return launches
+    def prove(self, target: Target) -> Proof:
+        """Run a target itself, which must be right, through everything that mutants go through."""
+        launches: list[Launch] = []
+        with ExitStack() as stack:
+            if interpreting() and not target.is_oracle:
+                launches = stack.enter_context(recording())
+            try:
+                self._suite(target).refuse_a_wrong_target()
+            except ValueError as error:
+                return Proof(str(error))
+        return Proof("", tuple(launches))
 
     def kill(self, task: Task) -> Outcome | None:
         """Return how small cases of one of the targets kill a mutant."""
@@ -137,11 +144,14 @@ def judged(
     targets = list(dict.fromkeys(target for task in tasks for target in task.targets))
     interpret = how.device == "cpu"
     pool = Pool(partial(Judge, how), jobs, HARD_LIMIT, interpret=interpret)
+    recorder = (
+        pool if interpret else Pool(partial(Judge, replace(how, device="cpu")), 1, HARD_LIMIT, interpret=True)
+    )
     try:
         stage("the targets themselves", len(targets))
-        for i, refused in pool.each("prove", targets):
-            if isinstance(refused, Died) or refused:
-                raise ValueError(refused or f"target = {targets[i].name!r}, must be right: it died")
+        proofs = _proved(pool, targets)
+        if not interpret:
+            proofs = _proved(recorder, targets)
         stage("small cases", len(tasks))
         left = []
         for i, outcome in pool.each("kill", tasks):
@@ -150,7 +160,8 @@ def judged(
                 left.append(i)
             else:
                 yield i, outcome
-        equal = list(_same_code(tasks, [i for i in left if tasks[i].mutant.in_kernel], how, jobs, stage))
+        in_kernels = [i for i in left if tasks[i].mutant.in_kernel]
+        equal = list(_same_code(tasks, in_kernels, proofs, jobs, stage))
         yield from equal
         left = [i for i in left if i not in dict(equal)]
         stage("other checks, search, small domain", len(left))
@@ -160,6 +171,19 @@ def judged(
             yield left[number], found
     finally:
         pool.close()
+        recorder.close()
+
+
+def _proved(pool: Pool, targets: Sequence[Target]) -> dict[Target, Proof]:
+    """Return the proofs of the targets. Raises ``ValueError`` where one is wrong."""
+    proofs = {}
+    for i, proof in pool.each("prove", targets):
+        if isinstance(proof, Died):
+            proof = Proof(f"target = {targets[i].name!r}, must be right before it is mutated: {proof.reason}")
+        if proof.refused:
+            raise ValueError(proof.refused)
+        proofs[targets[i]] = proof
+    return proofs
 
 
 def _of_dead(answer: Outcome | Died | None) -> Outcome | None:
@@ -167,26 +191,25 @@ def _of_dead(answer: Outcome | Died | None) -> Outcome | None:
 
 
 def _same_code(
-    tasks: Sequence[Task], left: list[int], how: How, jobs: int, stage: Callable[[str, int], None]
+    tasks: Sequence[Task],
+    left: list[int],
+    proofs: Mapping[Target, Proof],
+    jobs: int,
+    stage: Callable[[str, int], None],
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield those of the mutants that compile to what their original compiles to."""
-    targets = list(dict.fromkeys(target for i in left for target in tasks[i].targets))
-    if not targets:
+    if not left:
         return
     stage("compiler", len(left))
-    recorder = Pool(partial(Judge, replace(how, device="cpu")), jobs, HARD_LIMIT, interpret=True)
-    try:
-        launches = {targets[i]: found for i, found in recorder.each("record", targets)}
-    finally:
-        recorder.close()
-    known = {target: found for target, found in launches.items() if not isinstance(found, Died)}
-    asked = [i for i in left if set(tasks[i].targets) <= set(known)]
-    work = [([launch for t in tasks[i].targets for launch in known[t]], tasks[i].mutant) for i in asked]
+    work = []
+    for i in left:
+        launches = [launch for target in tasks[i].targets for launch in proofs[target].launches]
+        work.append((launches, tasks[i].mutant))
     pool = Pool(Compiler, jobs, HARD_LIMIT, interpret=False)
     try:
         for number, count in pool.each("num_equal", work):
             if count and not isinstance(count, Died):
                 said = f"same TTIR for {count} sets of types and constants, as launched"
-                yield asked[number], Outcome("equivalent", said, count)
+                yield left[number], Outcome("equivalent", said, count)
     finally:
         pool.close()
