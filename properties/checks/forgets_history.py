@@ -1,5 +1,6 @@
 """In persistent buffers, a call after another case equals a fresh call."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,8 @@ from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.checks.compare import Mask, changed, unwritten
 from cumae.properties.checks.trial import Trial
 from cumae.properties.operations import VALUE
+from cumae.properties.running.device import interpreting
+from cumae.properties.running.interpreter import watching
 from cumae.properties.running.observe import POISON, Bench, Call
 from cumae.properties.verdict import Finding
 
@@ -24,10 +27,12 @@ def forgets_history(trial: Trial) -> Finding | None:
     for case, what in _earlier(trial.quiet.case):
         if trial.binding.why_not(case) is not None:
             continue
-        before = Call(Bench(trial.binding, case, trial.device), POISON)
-        before.run()
-        call = Call(trial.quiet, POISON, earlier=before)
-        call.run()
+        # Watched, for a stray access of the other case must not end the process.
+        with watching() if interpreting() else nullcontext():
+            before = Call(Bench(trial.binding, case, trial.device), POISON)
+            before.run()
+            call = Call(trial.quiet, POISON, earlier=before)
+            call.run()
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         seen = replace(base, outputs=words)

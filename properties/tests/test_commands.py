@@ -29,7 +29,8 @@ def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:
     assert again.returncode == 1
     assert again.stdout.startswith("FAILED ")
     assert "`ke[0]` differs from the oracle" in again.stdout
-    good = cumae("replay", str(file), "--target", "cumae.gpu_impl:write_causal_windows", cwd=tmp_path)
+    right = ("--target", "cumae.gpu_impl:write_causal_windows", "--dialect", "cumae")
+    good = cumae("replay", str(file), *right, cwd=tmp_path)
     assert good.returncode == 0
     assert good.stdout.startswith("FIXED ")
 
