@@ -1,13 +1,17 @@
 """The kernels shipped here, through the same door as everybody else's."""
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
 
 from cumae import gpu_impl
 from cumae.oracle import Batch, Case, Inputs, Request
-from cumae.properties.conformance import conforms_to
+from cumae.properties.conformance import check, conforms_to
+from cumae.properties.dialects import DIALECTS, Ints
+from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.held import ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
 from cumae.properties.targets import load_function
@@ -74,3 +78,15 @@ def test_allocated_windows_are_empty_without_prefill_tokens() -> None:
 def test_a_launcher_has_no_defaults_but_host_lengths(name: str) -> None:
     parameters = inspect.signature(getattr(gpu_impl, name)).parameters.values()
     assert {p.name for p in parameters if p.default is not inspect.Parameter.empty} <= {"host_seq_lens"}
+
+
+def padded_with_0(inputs: Inputs) -> Ints:
+    return ints([max(request, 0) for request in inputs["token_to_request"]], "int32", "minus_one")
+
+
+@pytest.mark.parametrize("name", ["position_ids", "causal_windows", "sparse_schedule"])
+def test_a_map_padded_with_0_is_right_too(name: str) -> None:
+    cumae = DIALECTS["cumae"]
+    dialect = replace(cumae, inputs={**cumae.inputs, "token_to_request": Input(padded_with_0)})
+    function = getattr(gpu_impl, f"write_{name}")
+    assert check(function, name, dialect=dialect, checks=["agrees"], examples=20, save_to=None)
