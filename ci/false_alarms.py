@@ -17,6 +17,7 @@ parser.add_argument("--jobs", type=int, default=1, help="processes")
 parser.add_argument("--shards", type=int, default=1, help="runs of each, with seeds of their own")
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--volume", type=int, default=50, help="percent of seeded cases, the quick ones")
+parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no shard after so many")
 parser.add_argument("--check", action="append", help="only this check; may be repeated")
 parser.add_argument("--out", type=Path, help="write the figures here as JSON")
 
@@ -24,8 +25,9 @@ parser.add_argument("--out", type=Path, help="write the figures here as JSON")
 if __name__ == "__main__":  # a process that is spawned imports this file
     given = parser.parse_args()
     device, began, tried = prepare(given.device), time.monotonic(), []
-    how = (given.cases, device, given.jobs, given.shards, given.seed, given.check, given.volume)
-    for one in try_all(*how):
+    names = ("cases", "jobs", "shards", "seed", "volume", "seconds")
+    how = {name: getattr(given, name) for name in names} | {"checks": given.check, "device": device}
+    for one in try_all(**how):
         tried.append(one)
         print(f"{one.target}: {one.cases} cases, {one.cases / one.seconds:.0f}/s", *one.accusations, sep="\n")
     sums = {name: sum(getattr(one, name) for one in tried) for name in ("cases", "comparisons")}

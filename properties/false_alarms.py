@@ -1,5 +1,6 @@
 """Implementations known to be correct, held to many cases: whatever accuses one of them is itself wrong."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -64,7 +65,7 @@ def try_innocent(
 ) -> Tried:
     """Hold an innocent to its fixtures, where the seed is 0, and to drawn and seeded cases.
 
-    ``checks``: those of these that fit the function, or all. ``volume``: the share of seeded cases, in
+    ``checks``: only these, else all that fit the function. ``volume``: the share of seeded cases, in
     percent.
     """
     binding = innocent.binding()
@@ -91,9 +92,13 @@ def try_all(
     seed: int = 0,
     checks: Sequence[str] | None = None,
     volume: int = 50,
+    seconds: float = float("inf"),
 ) -> Iterator[Tried]:
-    """Yield, as they are done, the innocents' ``shards`` of about ``cases / shards`` cases, in processes."""
-    each = -(-cases // shards)
+    """Yield, as they are done, the innocents' ``shards`` of about ``cases / shards`` cases, in processes.
+
+    After ``seconds`` no further one is begun.
+    """
+    began, each = time.monotonic(), -(-cases // shards)
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare, (device,))
     with pool:
         tasks = [
@@ -101,8 +106,12 @@ def try_all(
             for shard in range(shards)
             for innocent in innocents()
         ]
-        for task in as_completed(tasks):
-            yield task.result()
+        for done in as_completed(tasks):
+            if not done.cancelled():
+                yield done.result()
+            if time.monotonic() - began > seconds:
+                for task in tasks:
+                    task.cancel()
 
 
 def added_up(all_tried: Sequence[Tried]) -> list[dict[str, Any]]:
