@@ -131,6 +131,11 @@ def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
         yield lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]  # type: ignore[misc]
     for row in range(max(len(step.batch.requests) for step in steps)):
         yield lambda row=row: [_without(step, row) for step in steps]  # type: ignore[misc]
+        for most in (1, 2):
+            # What compares steps by their longest query or their size sees no difference.
+            yield lambda row=row, most=most: _of_one_size(  # type: ignore[misc]
+                [_all_capped(_without(step, row), "query_len", most) for step in steps]
+            )
         for name in ("query_len", "context_len"):
             for most in (0, 1, 2):
                 yield lambda row=row, name=name, most=most: [  # type: ignore[misc]
@@ -185,6 +190,13 @@ def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
     return replace(
         case, layout=replace(case.layout, num_padding_tokens=tokens, num_padding_requests=requests)
     )
+
+
+def _of_one_size(steps: list[Case]) -> list[Case]:
+    """Return the steps padded to the tokens and requests of the largest."""
+    tokens = max(step.batch.num_tokens for step in steps)
+    requests = max(len(step.batch.requests) for step in steps)
+    return [_as_padded(step, tokens, requests) for step in steps]
 
 
 def _valid(build: Callable[[], Case]) -> Case | None:

@@ -89,7 +89,7 @@ def _print(hunts: list[Hunt], console: Console) -> None:
     if caught_ones:
         line += f", median {median(one.seconds for one in caught_ones):.2f} s"
     if len(tried) < len(hunts):
-        line += f"; {len(hunts) - len(tried)} need another machine"
+        line += f"; to be run on another machine: {len(hunts) - len(tried)}"
     console.print(line)
 
 
