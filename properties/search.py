@@ -20,7 +20,7 @@ from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
 from cumae.properties.examine import device_lost, finding_of, tampered
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.device import Device
+from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.state.runs import Run, traced_checks
@@ -276,7 +276,7 @@ def search(
     if progress is not None:
         progress(verdict)
     try:
-        with suppress(_Stop):
+        with one_thread(), suppress(_Stop):
             _search(state, first, budget, reduce)
         if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
             state.record(found, state.last)

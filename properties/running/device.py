@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +44,19 @@ def prepare(wanted: str) -> Device:
     os.environ["TRITON_INTERPRET"] = "1"
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     return "cpu"
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: more of them cost many times what they save on tensors this small."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def current() -> Device:
