@@ -102,7 +102,8 @@ class Case:
 
     @property
     def max_context_len(self) -> int:
-        """The host's bound on the cached contexts of the step: 0 where nobody has a block."""
-        if not any(request.block_ids for request in self.batch.requests):
+        """The host's bound on the cached contexts of the step: 0 where the table has no column."""
+        requests = self.batch.requests
+        if not self.layout.num_spare_columns and not any(request.block_ids for request in requests):
             return 0
-        return max(request.context_len for request in self.batch.requests) + self.layout.context_slack
+        return max((request.context_len for request in requests), default=0) + self.layout.context_slack

@@ -1,7 +1,9 @@
 """Device time of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,8 +86,9 @@ def _cache_timings() -> list[Timing]:
     found = []
     for name, arguments in (("MetadataCache, kept", kept), ("MetadataCache, rebuilt", missed)):
         call.function(**arguments)
-        median, spread = _launch_time(lambda arguments=arguments: call.function(**arguments), 1)  # type: ignore[misc]
-        found.append(Timing(name, f"{count} decodes, topk 2048, launched", median, spread))
+        run = partial(call.function, **arguments)
+        found.append(Timing(name, f"{count} decodes, topk 2048, device", *_queued_time(run)))
+        found.append(Timing(name, f"{count} decodes, topk 2048, host", *_host_time(run)))
     return found
 
 
@@ -131,6 +134,32 @@ def _graph_time(run: Callable[[], Any]) -> tuple[float, float]:
     return _launch_time(graph.replay, LAUNCHES)
 
 
+def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds of one call on a device that lies behind the host."""
+    times = []
+    for _ in range(20):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(100_000_000)
+        start.record()
+        for _ in range(LAUNCHES):
+            run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop) * 1000 / LAUNCHES)
+    return _median_and_spread(times)
+
+
+def _host_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds that one call keeps the host."""
+    times = []
+    for _ in range(60):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - started) * 1e6)
+    return _median_and_spread(times)
+
+
 def _launch_time(run: Callable[[], Any], calls: int) -> tuple[float, float]:
     """Return median and spread in microseconds of one of the ``calls`` that a run makes."""
     times = []
@@ -141,5 +170,9 @@ def _launch_time(run: Callable[[], Any], calls: int) -> tuple[float, float]:
         stop.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(stop) * 1000 / calls)
+    return _median_and_spread(times)
+
+
+def _median_and_spread(times: list[float]) -> tuple[float, float]:
     times.sort()
     return times[len(times) // 2], times[len(times) * 9 // 10] - times[len(times) // 10]

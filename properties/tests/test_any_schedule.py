@@ -1,5 +1,6 @@
 """A foreign schedule is right where its items hold each key of each row once, in whatever order."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -72,13 +73,13 @@ def test_any_partition_of_the_keys_is_right(deal: Callable[[list[int]], Items]) 
 @pytest.mark.parametrize(
     ("deal", "said"),
     [
-        (last_key_forgotten, "row 0: keys [0, 1) are in no item"),
-        (key_held_twice, "row 0: keys [1, 2) are in two items"),
-        (rows_of_the_neighbour, "row 0: keys [0, 1) are in two items"),
+        (last_key_forgotten, r"row \d: keys \[0, 1\) are in no item"),
+        (key_held_twice, r"row \d: keys \[1, 2\) are in two items"),
+        (rows_of_the_neighbour, r"row \d: keys \[0, 1\) are in two items"),
     ],
 )
 def test_a_schedule_that_is_none_is_told(deal: Callable[[list[int]], Items], said: str) -> None:
     failure = verdict_on(deal).failure
     assert failure is not None
     assert failure.finding.check == "agrees"
-    assert failure.finding.message == said
+    assert re.fullmatch(said, failure.finding.message)

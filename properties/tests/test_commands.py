@@ -101,7 +101,8 @@ def test_a_saved_case_is_reduced(tmp_path: Path) -> None:
     assert "cases tried in" in reduced.stdout
     smaller = json.loads((tmp_path / "big.reduced.json").read_text())["case"]["batch"]["requests"]
     assert [(r["context_len"], r["query_len"]) for r in smaller] == [(1, 1)]
-    fixed = cumae("reduce", str(big), "cumae.gpu_impl:write_causal_windows", cwd=tmp_path)
+    good = ("cumae.gpu_impl:write_causal_windows", "--dialect", "cumae")
+    fixed = cumae("reduce", str(big), *good, cwd=tmp_path)
     assert (fixed.returncode, fixed.stdout.split()[0]) == (0, "FIXED")
 
 

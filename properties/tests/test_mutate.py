@@ -22,6 +22,9 @@ from cumae.properties.tests.mutated import Dies
 DEVICE = prepare("auto")
 TARGET = "cumae.properties.tests.mutated:write_positions"
 MUTANTS = mutants_of(mutated.write_positions)
+on_the_cpu = pytest.mark.skipif(
+    DEVICE == "cuda", reason="a mutant may lose the CUDA context of the process it runs in"
+)
 NAMES = Names(
     dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k", "i_token", "i_request", "m_token", "a", "b"), 0),
     frozenset({"cu_seqlens_q", "cu_seqlens_k"}),
@@ -115,6 +118,7 @@ def test_every_mutant_is_python_that_stands_in_for_its_original_for_a_while() ->
     assert len({mutant.source for mutant in MUTANTS}) == len(MUTANTS) > 60
 
 
+@on_the_cpu
 @pytest.mark.parametrize(
     ("operator", "before", "after", "check"),
     [
@@ -130,15 +134,18 @@ def test_a_mutant_is_killed_by_the_check_that_is_there_for_it(
     assert outcome is not None and (outcome.status, outcome.by) == ("killed", check)
 
 
+@on_the_cpu
 def test_a_weak_list_of_checks_lets_a_mutant_survive() -> None:
     assert suite(("stays_in_bounds",)).kill(one("choice dropped", "tl.where(", "o_token, 0, mask")) is None
 
 
+@on_the_cpu
 def test_a_mutant_that_hangs_is_killed_by_the_limit() -> None:
     outcome = suite(limit=0.5).kill(one("statement deleted", "num_tiles += 1", "pass"))
     assert outcome is not None and outcome.by == "time limit"
 
 
+@on_the_cpu
 def test_a_target_that_is_wrong_is_not_mutated() -> None:
     target = "cumae.properties.tests.wrong_on_purpose:one_too_far"
     wrong = Suite(target, "position_ids", "cumae", DEVICE)
@@ -146,6 +153,7 @@ def test_a_target_that_is_wrong_is_not_mutated() -> None:
         wrong.refuse_a_wrong_target()
 
 
+@on_the_cpu
 def test_on_the_small_domain_every_case_is_compared() -> None:
     domain = SmallDomain(suite())
     equal = domain.compare(one("operand dropped", "start = 1 *", "start = tl.load"))
