@@ -139,7 +139,7 @@ def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
     times = []
     for _ in range(20):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda._sleep(100_000_000)
+        torch.cuda._sleep(100_000_000)  # type: ignore[no-untyped-call]
         start.record()
         for _ in range(LAUNCHES):
             run()
