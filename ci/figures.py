@@ -34,7 +34,15 @@ def figures() -> str:
     for name, counted in sorted(runs.items()):
         cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume", "steps"))
         lines.append(f"| `{name}` | {cells} |")
-    lines += ["", "Device time of one call in a CUDA graph (`cumae bench`):", "", "| kernel | size | time |"]
+    alarms = json.loads((ROOT / "ci/results/gpu-false-alarms.json").read_text())
+    told = f"{alarms['cases']:,} cases of {len(alarms['implementations'])} correct implementations"
+    lines += ["", f"False alarms (`ci/false_alarms.py`): {alarms['accusations']} in {told}."]
+    lines += [
+        "",
+        "Device time of one call in a CUDA graph (`cumae bench`; what is named host or device was launched):",
+        "",
+        "| kernel | size | time |",
+    ]
     lines += ["|---|---|---|"]
     for timing in bench["timings"]:
         rate = timing["gigabytes_per_second"]

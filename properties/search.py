@@ -17,6 +17,7 @@ from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
+from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.examine import device_lost, finding_of, tampered
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.running.binding import Binding
@@ -94,6 +95,8 @@ class _Search:
             raise _Stop
         self.last = case
         finding = self.first_finding(case, self.checks if thorough else self.due())
+        if finding is not None and finding.check == "keeps_facts":
+            case, finding = self.told_by_values(case, finding)
         if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
             finding = tampered(self.checks[0])
         if finding is not None:
@@ -126,6 +129,15 @@ class _Search:
             if finding is not None:
                 return finding
         return None
+
+    def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
+        """Return a related case with wrong values if there is one: these say more than a broken fact."""
+        if "agrees" in self.checks and self.verdict.failure is None:
+            for other in related_cases(case, self.binding.domain):
+                found = self.first_finding(other, ("agrees",))
+                if found is not None:
+                    return other, found
+        return case, finding
 
     def record(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep and save the smallest failing case, or trace, so far."""

@@ -1,5 +1,7 @@
 """The metamorphic facts hold between a kernel's own answers."""
 
+from cumae.oracle import Case
+from cumae.properties.batches.domain import Domain
 from cumae.properties.checks.facts import FACTS, Answer
 from cumae.properties.checks.trial import Trial, quiet_case
 from cumae.properties.running.binding import Binding
@@ -23,6 +25,12 @@ def keeps_facts(trial: Trial) -> Finding | None:
         if broken is not None:
             return Finding("keeps_facts", broken, fact.rule)
     return None
+
+
+def related_cases(case: Case, domain: Domain) -> list[Case]:
+    """Return the cases inside a domain that some fact relates to a case."""
+    cases = [other for fact in FACTS.values() for other in fact.relate(case)]
+    return [other for other in cases if domain.why_not(other) is None]
 
 
 def _by_own_name(binding: Binding, seen: Observation) -> Answer:

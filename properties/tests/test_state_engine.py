@@ -152,7 +152,7 @@ def test_the_machine_of_rules_finds_it_too_and_shrinks_it(bug: Bug) -> None:
         return step
 
     with pytest.raises(AssertionError, match="wrong"):
-        drive(machine(binding, begin), 400, 1)
+        drive(machine(binding, begin), 1500, 1)
     assert min(len(trace.steps) for trace in failed) <= 3
 
 
