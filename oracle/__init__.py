@@ -11,8 +11,10 @@ from cumae.oracle.case_json import (
     tried_to_json,
 )
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
+from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.inputs import INPUTS, Inputs
+from cumae.oracle.latent_layout import LatentLayout, latent_layout
 from cumae.oracle.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
 from cumae.oracle.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
@@ -30,6 +32,7 @@ from cumae.oracle.sparse_schedule import (
     schedule_faults,
     sparse_schedule,
 )
+from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
 from cumae.oracle.trace import Trace, leveled
 
 __all__ = [
@@ -43,10 +46,12 @@ __all__ = [
     "Batch",
     "Case",
     "CausalWindows",
+    "ChunkedContext",
     "GarbageKind",
     "IndexDtype",
     "Inputs",
     "KeyScope",
+    "LatentLayout",
     "Layout",
     "Mark",
     "MetadataCache",
@@ -61,11 +66,14 @@ __all__ = [
     "SequenceLayout",
     "SlotMapping",
     "SparseSchedule",
+    "TopkToSlots",
     "Trace",
     "any_schedule",
     "causal_windows",
+    "chunked_context",
     "from_json",
     "kv_lens_of",
+    "latent_layout",
     "leveled",
     "local_len",
     "metadata_cache",
@@ -79,6 +87,7 @@ __all__ = [
     "slot_mapping",
     "sparse_schedule",
     "to_json",
+    "topk_to_slots",
     "trace_from_json",
     "trace_to_json",
     "tried_from_json",

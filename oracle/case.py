@@ -101,6 +101,26 @@ class Case:
         return max(0, self.num_keys + self.layout.key_slack)
 
     @property
+    def num_with_context(self) -> int:
+        """Requests in the scope of keys that have cached context."""
+        everybody = self.options.key_scope == "all"
+        return sum(r.context_len > 0 and (everybody or r.phase == "prefill") for r in self.batch.requests)
+
+    @property
+    def workspace_tokens(self) -> int:
+        """Rows of the workspace that cached context is gathered into, chunk by chunk."""
+        each = self.options.chunk_blocks * self.batch.block_size
+        return max(self.num_with_context, 1) * each + self.options.workspace_slack
+
+    @property
+    def num_context_chunks(self) -> int:
+        """Chunks of cached context, by the host's bound."""
+        if not self.num_with_context:
+            return 0
+        size = self.batch.block_size
+        return -(-self.max_context_len // (self.workspace_tokens // self.num_with_context // size * size))
+
+    @property
     def max_context_len(self) -> int:
         """The host's bound on the cached contexts of the step: 0 where the table has no column."""
         requests = self.batch.requests

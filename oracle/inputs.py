@@ -137,6 +137,26 @@ def _selection(row: int, position: int, count: int) -> list[int]:
     return selected[::-1] if selected == sorted(selected) else selected
 
 
+def _selected_positions(inputs: Inputs) -> list[list[Any]]:
+    """Return the selected positions, -1 behind them, and among these now and then one beyond the table.
+
+    What a row of padding selects is garbage, or nothing where the map gives the row to request 0.
+    """
+    table = inputs["block_table"]
+    beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
+    rows: list[list[Any]] = []
+    for row, positions in enumerate(inputs["topk_indices"]):
+        if row >= inputs["num_tokens"]:
+            rows.append([GARBAGE if inputs["token_to_request"][row] < 0 else -1] * len(positions))
+            continue
+        found = [-1 if position is GARBAGE else position for position in positions]
+        unused = [j for j, position in enumerate(found) if position < 0]
+        if unused and row % 2:
+            found[unused[row // 2 % len(unused)]] = beyond + row
+        rows.append(found)
+    return rows
+
+
 def _previous(inputs: Inputs) -> Case | None:
     """Return the step before, if the host knew its lengths."""
     previous = inputs.previous
@@ -194,6 +214,9 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "split_size": lambda inputs: inputs.case.options.split_size,
     "num_workers": lambda inputs: inputs.case.options.num_workers,
     "topk_indices": _topk_indices,
+    "selected_positions": _selected_positions,
+    "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
+    "num_with_context": lambda inputs: inputs.case.num_with_context,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
     "host_lens": lambda inputs: inputs.case.layout.host_lens,
     "context_lens_cpu": _on_host("context_lens"),

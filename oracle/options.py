@@ -25,7 +25,8 @@ class Options:
     ``kv_lora_rank``, ``qk_rope_head_dim``: the latent rows of prefix_interleave (``fp8`` rows are
     656 opaque bytes: 512 fp8, 4 fp32 scales, 64 bf16). ``topk``: most keys a token attends to in sparse
     attention; ``split_size``: of these, keys in one work item; ``num_workers``: over which the items are
-    dealt out.
+    dealt out. ``chunk_blocks``: blocks of each request that a workspace of cached context has room for;
+    ``workspace_slack``: rows that it has beyond.
     """
 
     rank: int = 0
@@ -42,6 +43,8 @@ class Options:
     topk: int = 2
     split_size: int = 1
     num_workers: int = 1
+    chunk_blocks: int = 1
+    workspace_slack: int = 0
 
     def __post_init__(self) -> None:
         require_int("rank", self.rank, 0)
@@ -59,6 +62,8 @@ class Options:
         require_int("topk", self.topk, 1, 2**16)
         require_int("split_size", self.split_size, 1, 2**16)
         require_int("num_workers", self.num_workers, 1, 2**16)
+        require_int("chunk_blocks", self.chunk_blocks, 1, 2**16)
+        require_int("workspace_slack", self.workspace_slack, 0, 2**20)
         both = self.compress_ratio > 1 and self.window > 0
         require(not both, "window", self.window, "be 0 when compress_ratio > 1")
 

@@ -24,6 +24,7 @@ SELECTED = {
     "sparse_schedule": _SCHEDULED,
     "metadata_cache": _SCHEDULED,
     "persistent_buffers": Options(topk=16),
+    "topk_to_slots": Options(topk=16),
 }
 """The options that operations over selected keys are timed with."""
 

@@ -92,12 +92,16 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
     case = _with_slots(case_of(dump, dialect), dump, DIALECTS[dialect])
     verdicts = []
     for name, known in OPERATIONS.items():
-        given = [output for output in DIALECTS[dialect].outputs_of(name) if output in dump]
+        outputs = DIALECTS[dialect].outputs_of(name)
+        given = [output for output in outputs if output in dump and outputs[output].is_captured]
         if given and operation in (None, name):
             verdicts.append(_judged(file, case, known, DIALECTS[dialect], {n: dump[n] for n in given}))
     if not verdicts:
-        outputs = ", ".join(sorted({name for _, name in DIALECTS[dialect].outputs}))
-        what = f"hold an output of {operation or 'an operation'} to judge ({outputs}), or a target be given"
+        judged = {name for (_, name), output in DIALECTS[dialect].outputs.items() if output.is_captured}
+        known_here = ", ".join(sorted(judged))
+        what = (
+            f"hold an output of {operation or 'an operation'} to judge ({known_here}), or a target be given"
+        )
         raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}")
     return verdicts
 

@@ -35,6 +35,7 @@ FEATURES = frozenset(
         "token_padding",
         "topk",
         "window",
+        "workspace",
         "world",
     )
 )
@@ -153,6 +154,8 @@ def draw_options(
         topk=_draw_topk(choices, batch, layout) if "topk" in features else 2,
         split_size=choices.pick(SPLIT_SIZES) if "split_size" in features else 1,
         num_workers=choices.pick(WORKERS) if "num_workers" in features else 1,
+        chunk_blocks=choices.pick((1, 2, 3, 16)) if "workspace" in features else 1,
+        workspace_slack=choices.pick((0, 0, 1, 7, 100)) if "workspace" in features else 0,
     )
 
 

@@ -13,6 +13,8 @@ from cumae.properties.running.memory import Words
 Answer = Mapping[str, Words]
 PER_TOKEN = ("position_ids", "slot_mapping")
 PER_REQUEST = ("cu_seqlens_q", "cu_seqlens_k")
+SLOTS = ("slot_mapping", "selected_slots")
+CHUNKED = ("chunk_starts", "chunk_lens", "chunk_cu_seqlens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ def _with_empty(case: Case) -> list[Case]:
 
 
 def _empty_changes_indices_only(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    found, at = others[0], _middle(case)
+    found, at, num_chunks = others[0], _middle(case), case.num_context_chunks
     for name, words in base.items():
         other = found[name]
         if name in PER_REQUEST:
             other = np.delete(other, at)
+        elif name in CHUNKED and num_chunks:
+            other = np.delete(other.reshape(num_chunks, -1), at, axis=1).ravel()
         elif name in ("token_to_request", "request_of_row"):
             n = case.batch.num_tokens
             other = np.concatenate([other[:n] - (other[:n] > at), other[n:]])
@@ -92,6 +96,11 @@ def _order_moves_answers(case: Case, base: Answer, others: list[Answer]) -> str 
             live, other = np.diff(base[name][: count + 1]), np.diff(found[name][: count + 1])
             if not _same(live[::-1], other):
                 return f"the steps of `{name}` did not move with the requests"
+    if "chunk_lens" in base and case.num_context_chunks:
+        lens_by_chunk = (a["chunk_lens"].reshape(case.num_context_chunks, -1) for a in (base, found))
+        live, other = (lens[:, :count] for lens in lens_by_chunk)
+        if not _same(live[:, ::-1], other):
+            return "`chunk_lens` did not move with the requests"
     return None
 
 
@@ -172,11 +181,11 @@ def _renamed(case: Case) -> list[Case]:
 
 
 def _renaming_moves_slots(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    if "slot_mapping" not in base:
-        return None
-    slots = base["slot_mapping"]
-    if not _same(others[0]["slot_mapping"], np.where(slots >= 0, slots + case.batch.block_size, slots)):
-        return "`slot_mapping` did not move by one block when every block id did"
+    for name in SLOTS:
+        if name in base:
+            slots = base[name]
+            if not _same(others[0][name], np.where(slots >= 0, slots + case.batch.block_size, slots)):
+                return f"`{name}` did not move by one block when every block id did"
     return None
 
 
@@ -187,7 +196,9 @@ FACTS = {
         _empty_changes_indices_only,
     ),
     "order": Fact(
-        "permuting requests permutes positions, slots and window lengths", _reversed, _order_moves_answers
+        "permuting requests permutes positions, slots, lengths of windows and of chunks",
+        _reversed,
+        _order_moves_answers,
     ),
     "halves": Fact(
         "batch A followed by B is A's answer, then B's shifted", _halves, _halves_stand_one_after_the_other

@@ -20,7 +20,9 @@ _CARRIES = {
     "max_context_len": ("context_slack",),
     "max_num_tokens": ("num_spare_tokens",),
     "query_lens_cpu": ("host_lens",),
+    "selected_positions": ("topk",),
     "topk_indices": ("topk",),
+    "workspace_tokens": ("workspace",),
 }
 
 
@@ -71,6 +73,11 @@ def _topk_indices(inputs: Inputs) -> Ints:
     return ints(inputs["topk_indices"], "int32", case.layout.garbage, width=case.options.topk)
 
 
+def _selected_positions(inputs: Inputs) -> Ints:
+    case = inputs.case
+    return ints(inputs["selected_positions"], "int32", case.layout.garbage, width=case.options.topk)
+
+
 def _cache(inputs: Inputs) -> Rows:
     """Blocks up to the largest id; the cached rows of the step are live."""
     case = inputs.case
@@ -110,6 +117,7 @@ def _inputs() -> dict[str, Input]:
     named["position_ids"] = _list("position_ids", "int64")
     named["block_table"] = Input(_block_table, _CARRIES["block_table"])
     named["topk_indices"] = Input(_topk_indices, _CARRIES["topk_indices"])
+    named["selected_positions"] = Input(_selected_positions, _CARRIES["selected_positions"])
     named["cache"] = Input(_cache, ("row_format",))
     named["new_rows"] = Input(_new_rows, ("row_format",))
     return named

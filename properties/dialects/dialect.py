@@ -36,7 +36,8 @@ class NamedOutput:
     kind ``pieces`` maps to the input that ``index`` points into. ``width``: elements of a row.
     ``axis``: what an index counts; ``per_item``: elements for each of these. ``says``: the
     operation's own output of which the same facts hold, "" if there is none. ``before``: what an
-    argument that is input and output holds before the call.
+    argument that is input and output holds before the call. ``is_captured``: whether the case that is read
+    back from dumped tensors says all that the output follows from.
     """
 
     dtype: str
@@ -48,6 +49,7 @@ class NamedOutput:
     pieces: Mapping[str, Piece] | None = None
     width: Callable[[Case], int] | None = None
     before: Callable[[Inputs], Held] | None = None
+    is_captured: bool = True
 
 
 @dataclass(frozen=True, slots=True)

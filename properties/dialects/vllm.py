@@ -13,6 +13,7 @@ from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.vllm_capture import NULL_BLOCK, capture
+from cumae.properties.dialects.vllm_mla import INPUTS, OUTPUTS
 
 
 def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
@@ -103,6 +104,7 @@ _INPUTS = {
     "num_computed_tokens": _per_request("context_lens"),
     "num_computed_tokens_cpu": _per_request("context_lens"),
     "req_id_per_token": _int32(_req_id_per_token),
+    "req_id": _int32(_req_id_per_token),
     "positions": Input(_positions),
     "block_table": Input(_block_table),
     "block_size": _host(lambda case: case.batch.block_size),
@@ -156,8 +158,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    _INPUTS,
-    _OUTPUTS,
+    {**_INPUTS, **INPUTS},
+    {**_OUTPUTS, **OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

@@ -1,6 +1,6 @@
 """The table of operations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from cumae import oracle
@@ -38,6 +38,15 @@ def _work_items(case: Case) -> tuple[int, ...]:
     return (case.max_work_items,)
 
 
+def _chunks(case: Case) -> tuple[int, ...]:
+    return (case.num_context_chunks,)
+
+
+def _chunked(more: int) -> Callable[[Case], tuple[int, ...]]:
+    """Return the shape of an output with an entry for each padded request, and some more, in each chunk."""
+    return lambda case: (case.num_context_chunks * (case.num_requests_padded + more),)
+
+
 def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
@@ -47,6 +56,11 @@ def _large_slots(case: Case) -> Iterator[Case]:
     parts = case.batch.block_size // case.kernel_block_size
     room = INT32_MAX // parts - _largest_id(case) - 1
     yield renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    yield from _far_table_rows(case)
+
+
+def _far_table_rows(case: Case) -> Iterator[Case]:
+    """Yield table rows whose offset passes 2^31 elements."""
     layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
     rows = layout.row_index or range(len(case.batch.requests))
     if max(rows, default=0) > 0:
@@ -259,6 +273,49 @@ PERSISTENT_BUFFERS = Operation(
     "a step writes what it needs, clears what only the step before needed, and touches nothing beyond",
     ("cumae.gpu_impl:PersistentBuffers",),
 )
+TOPK_TO_SLOTS = Operation(
+    "topk_to_slots",
+    oracle.topk_to_slots,
+    (
+        Output(
+            "selected_slots",
+            _int32,
+            lambda case: (case.num_tokens_padded * case.options.topk,),
+            "selected_key",
+            "table[b][p // block_size] * block_size + p % block_size, -1 where there is none",
+        ),
+    ),
+    frozenset({"topk", "world", "rank", "interleave", "missing_blocks"}),
+    "a selected position of a request is read from the slot it was written to",
+    ("cumae.gpu_impl:write_topk_to_slots",),
+    _far_table_rows,
+)
+CHUNKED_CONTEXT = Operation(
+    "chunked_context",
+    oracle.chunked_context,
+    (
+        Output("chunk_starts", _int32, _chunked(0), "chunk_request", "chunk j starts at j * chunk_len"),
+        Output(
+            "chunk_lens",
+            _int32,
+            _chunked(0),
+            "chunk_request",
+            "the request's tokens from the start of the chunk on, chunk_len at most",
+        ),
+        Output(
+            "chunk_cu_seqlens",
+            _int32,
+            _chunked(1),
+            "chunk_start",
+            "the running sum of chunk_lens in each chunk",
+        ),
+        Output("chunk_totals", _int32, _chunks, "chunk", "the sum of chunk_lens in the chunk"),
+        Output("chunk_maxima", _int32, _chunks, "chunk", "the longest of chunk_lens in the chunk"),
+    ),
+    frozenset({"key_scope", "context_slack", "workspace"}),
+    "cached contexts are cut at the same whole blocks in every request, so that a chunk of all fits",
+    ("cumae.gpu_impl:write_chunked_context",),
+)
 OPERATIONS = {
     operation.name: operation
     for operation in (
@@ -271,5 +328,7 @@ OPERATIONS = {
         ANY_SCHEDULE,
         METADATA_CACHE,
         PERSISTENT_BUFFERS,
+        TOPK_TO_SLOTS,
+        CHUNKED_CONTEXT,
     )
 }

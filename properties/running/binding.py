@@ -67,6 +67,10 @@ class Binding:
         return self.domain.why_not(case)
 
 
+_FEATURES_OF_SEVERAL = {
+    "row_format": {"kv_lora_rank", "qk_rope_head_dim"},
+    "workspace": {"chunk_blocks", "workspace_slack"},
+}
 _LAYOUT_FEATURES = ("row_index", "num_padding_slots", "key_slack")
 
 
@@ -79,8 +83,9 @@ def _varied(case: Case) -> set[str]:
     varied |= {"world"} if case.batch.world > 1 else set()
     live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
     varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
-    if varied & {"kv_lora_rank", "qk_rope_head_dim"}:
-        varied = varied - {"kv_lora_rank", "qk_rope_head_dim"} | {"row_format"}
+    for feature, names in _FEATURES_OF_SEVERAL.items():
+        if varied & names:
+            varied = varied - names | {feature}
     return varied
 
 

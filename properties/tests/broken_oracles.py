@@ -21,6 +21,13 @@ from cumae.oracle import (
     slot_mapping,
     sparse_schedule,
 )
+from cumae.properties.tests.broken_selections import (
+    a_slot_for_every_rank,
+    chunks_of_parts_of_a_block,
+    empty_chunk_holds_the_one_before,
+    every_token_of_request_zero,
+    last_block_beyond_the_table,
+)
 from cumae.properties.tests.simulated import Oracle
 
 
@@ -409,6 +416,11 @@ BROKEN = (
     Broken("sparse_schedule", splits_past_the_last_key, "splits", frozenset({"topk", "split_size"})),
     Broken("sparse_schedule", rest_for_the_last_worker, "workers", frozenset({"num_workers"})),
     Broken("sparse_schedule", padding_attends_to_one_key, "padding"),
+    Broken("topk_to_slots", every_token_of_request_zero, "topk"),
+    Broken("topk_to_slots", last_block_beyond_the_table, "vllm#53982"),
+    Broken("topk_to_slots", a_slot_for_every_rank, "context_parallel", frozenset({"world", "topk"})),
+    Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
+    Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
 )
 BROKEN_IN_TRACES = (
     ("metadata_cache", key_of_clamped_lengths),

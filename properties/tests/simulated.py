@@ -17,6 +17,8 @@ ORACLES: dict[str, Oracle] = {
     "causal_windows": oracle.causal_windows,
     "prefix_interleave": oracle.prefix_interleave,
     "sparse_schedule": oracle.sparse_schedule,
+    "topk_to_slots": oracle.topk_to_slots,
+    "chunked_context": oracle.chunked_context,
 }
 
 # Operations that a step answers with what the step before left.
@@ -98,6 +100,27 @@ def _sparse_schedule(case: Case) -> Answer:
     )
 
 
+def _topk_to_slots(case: Case) -> Answer:
+    return simulation.topk_to_slots(
+        case.batch,
+        Inputs(case)["selected_positions"],
+        num_padding_tokens=case.layout.num_padding_tokens,
+        topk=case.options.topk,
+        rank=case.options.rank,
+        interleave=case.options.interleave,
+    )
+
+
+def _chunked_context(case: Case) -> Answer:
+    return simulation.chunked_context(
+        case.batch,
+        num_padding_requests=case.layout.num_padding_requests,
+        key_scope=case.options.key_scope,
+        workspace_tokens=case.workspace_tokens,
+        max_context_len=case.max_context_len,
+    )
+
+
 def _metadata_cache(case: Case, previous: Case | None) -> Answer:
     known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
     return simulation.metadata_cache(
@@ -130,6 +153,8 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "causal_windows": _causal_windows,
     "prefix_interleave": _prefix_interleave,
     "sparse_schedule": _sparse_schedule,
+    "topk_to_slots": _topk_to_slots,
+    "chunked_context": _chunked_context,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

@@ -230,6 +230,69 @@ def persistent_buffers(
     return {"request_of_row": owners, "kv_indptr": starts, "kv_indices": indices}
 
 
+def topk_to_slots(
+    batch: Batch,
+    selected: list[list[int]],
+    *,
+    num_padding_tokens: int = 0,
+    topk: int,
+    rank: int = 0,
+    interleave: int = 1,
+) -> Answer:
+    """Return where a rank's cache holds the tokens that each new token selected, -1 where it does not."""
+    places = {
+        (token.request, token.number): place for token, place in _stored(batch, rank, interleave).items()
+    }
+    answer: list[object] = []
+    rows = [token for life in _lives(batch) for token in life if token.is_new]
+    for token, numbers in zip(rows, selected, strict=False):
+        for number in numbers:
+            place = places.get((token.request, number))
+            answer.append(-1 if place is None else place.block * batch.block_size + place.offset)
+    return {"selected_slots": answer + [-1 for _ in range(num_padding_tokens) for _ in range(topk)]}
+
+
+def chunked_context(
+    batch: Batch,
+    *,
+    num_padding_requests: int = 0,
+    key_scope: str = "all",
+    workspace_tokens: int,
+    max_context_len: int,
+) -> Answer:
+    """Return what each chunk holds: room is handed out in rounds of blocks, then contexts are read off."""
+    contexts = [
+        deque(token for token in _kept(batch, b, life, key_scope) if not token.is_new)
+        for b, life in enumerate(_lives(batch))
+    ]
+    contexts.extend(deque() for _ in range(num_padding_requests))
+    holders = [context for context in contexts if context]
+    share: list[int] = []
+    room = iter(range(workspace_tokens))
+    round_of_blocks = len(holders) * batch.block_size
+    while holders and len(list(islice(room, round_of_blocks))) == round_of_blocks:
+        share.extend(range(batch.block_size))
+    names = ("chunk_starts", "chunk_lens", "chunk_cu_seqlens", "chunk_totals", "chunk_maxima")
+    answer: Answer = {name: [] for name in names}
+    bound = deque(range(max_context_len if holders else 0))
+    while bound:
+        start, held, longest = bound[0], list[Token](), 0
+        answer["chunk_cu_seqlens"].append(0)
+        for context in contexts:
+            part = [context.popleft() for _ in share if context]
+            held.extend(part)
+            longest = max(longest, len(part))
+            answer["chunk_starts"].append(start)
+            answer["chunk_lens"].append(len(part))
+            answer["chunk_cu_seqlens"].append(len(held))
+        answer["chunk_totals"].append(len(held))
+        answer["chunk_maxima"].append(longest)
+        for _ in share:
+            if bound:
+                bound.popleft()
+    return answer
+
+
 def _attended(batch: Batch, topk: int) -> list[list[int]]:
     """Return how many keys each new token takes up, request by request where there are any."""
     attended = []

@@ -51,6 +51,25 @@ COMPRESSED = Case(
 )
 HYBRID = Case(Batch((Request(3, 2, (5, 2)),), 4), options=Options(kernel_block_size=2))
 
+# 19 rows for two prefills with context are chunks of 8; of the decode's context none is counted.
+CHUNKED = Case(
+    Batch(
+        (
+            Request(9, 2, (5, 2, 6)),
+            Request(0, 3, (7,)),
+            Request(15, 1, (8, 9, 10, 11), "decode"),
+            Request(3, 1, (12,)),
+        ),
+        block_size=4,
+    ),
+    Layout(num_padding_requests=1, context_slack=4),
+    Options(chunk_blocks=2, workspace_slack=3),
+)
+# The three tokens select positions (3, 0) and (4, 3) of request 0, and (1, 0) of request 1.
+SELECTING = Case(
+    Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options(topk=2)
+)
+
 
 def shown(case: Case, name: str) -> Any:
     held = VLLM.inputs[name].hold(Inputs(case))
@@ -130,10 +149,33 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (COMPRESSED, "causal_windows", "cu_seqlen_ks", [0, 0, 0, 0, 0, 0]),
         (COMPRESSED, "causal_windows", "cu_seqlen_ke", [0, 0, 0, 1, 1, 2]),
         (HYBRID, "slot_mapping", "slot_mapping", [23, 8]),
+        (SELECTING, "topk_to_slots", "out", [23, 20, 8, 23, 29, 28, -1, -1]),
+        (CHUNKED, "chunked_context", "context_chunk_starts", [0, 0, 0, 8, 8, 8]),
+        (CHUNKED, "chunked_context", "context_chunk_seq_lens", [8, 0, 3, 1, 0, 0]),
+        (CHUNKED, "chunked_context", "context_chunk_cu_seq_lens", [0, 8, 8, 11, 0, 1, 1, 1]),
+        (CHUNKED, "chunked_context", "context_chunk_seq_tot", [11, 1]),
+        (CHUNKED, "chunked_context", "context_chunk_max_seq_lens", [8, 1]),
     ],
 )
 def test_outputs_are_as_worked_by_hand(case: Case, operation: str, name: str, values: list[int]) -> None:
     assert expected(case, operation, name) == values
+
+
+def test_selected_tokens_are_held_as_worked_by_hand() -> None:
+    names = ("req_id", "token_indices", "BLOCK_SIZE", "NUM_TOPK_TOKENS", "dcp_size")
+    held = [[0, 0, 1, 0], [[3, 0], [4, 3], [1, 0], [-1, -1]], 4, 2, 1]
+    assert [shown(SELECTING, name) for name in names] == held
+
+
+def test_chunks_are_asked_for_as_worked_by_hand() -> None:
+    numbers = {
+        "chunked_prefill_workspace_size": 19,
+        "num_prefills_with_context_cpu": 2,
+        "max_context_len_cpu": 9,
+        "context_lens_cpu": [9, 0, 3],
+        "context_lens_tensor": [9, 0, 3],
+    }
+    assert {name: shown(CHUNKED, name) for name in numbers} == numbers
 
 
 def test_a_rank_has_row_starts_of_its_own() -> None:
@@ -228,11 +270,58 @@ def windows_of_a_chunk(
     cu_seqlen_ke.copy_(local_cu_seq_lens[request] + visible // (world * run) * run + rest)
 
 
+def slots_of_selected_tokens(
+    req_id: torch.Tensor,
+    block_table: torch.Tensor,
+    token_indices: torch.Tensor,
+    BLOCK_SIZE: int,
+    dcp_size: int,
+    dcp_rank: int,
+    cp_kv_cache_interleave_size: int,
+    out: torch.Tensor,
+) -> None:
+    out.fill_(-1)
+    if 0 in block_table.shape:
+        return
+    run, token = cp_kv_cache_interleave_size, token_indices.long()
+    local = token // (dcp_size * run) * run + token % run
+    column = local // BLOCK_SIZE
+    mine = (token >= 0) & (token // run % dcp_size == dcp_rank) & (column < block_table.shape[1])
+    block = block_table[req_id.long()[:, None], torch.where(mine, column, 0)].long()
+    slots = torch.where(mine, block * BLOCK_SIZE + local % BLOCK_SIZE, -1)
+    out.copy_(slots.flatten())
+
+
+def chunks_of_context(
+    context_lens_tensor: torch.Tensor,
+    chunked_prefill_workspace_size: int,
+    num_prefills_with_context_cpu: int,
+    max_context_len_cpu: int,
+    block_size: int,
+) -> dict[str, torch.Tensor]:
+    count, device = len(context_lens_tensor), context_lens_tensor.device
+    size = chunked_prefill_workspace_size // max(num_prefills_with_context_cpu, 1) // block_size * block_size
+    starts = torch.arange(0, max_context_len_cpu, size, dtype=torch.int32, device=device)[:, None]
+    lens = (context_lens_tensor - starts).clamp(0, size)
+    ends = torch.zeros(len(starts), count + 1, dtype=torch.int32, device=device)
+    ends[:, 1:] = lens.cumsum(1)
+    longest = lens.amax(1) if len(starts) else starts.flatten()
+    return {
+        "context_chunk_starts": starts.expand(-1, count).flatten(),
+        "context_chunk_seq_lens": lens.flatten(),
+        "context_chunk_cu_seq_lens": ends.flatten(),
+        "context_chunk_seq_tot": ends[:, -1].contiguous(),
+        "context_chunk_max_seq_lens": longest,
+    }
+
+
 RIGHT: dict[str, Callable[..., Any]] = {
     "sequence_layout": layout_of_requests,
     "position_ids": positions_of_tokens,
     "slot_mapping": slots_by_virtual_block,
     "causal_windows": windows_of_a_chunk,
+    "topk_to_slots": slots_of_selected_tokens,
+    "chunked_context": chunks_of_context,
 }
 
 
@@ -338,6 +427,33 @@ def padding_keeps_an_older_map(
     req_id_per_token[num_tokens:] = stale[num_tokens:]
 
 
+def every_draft_of_request_zero(
+    req_id: torch.Tensor,
+    block_table: torch.Tensor,
+    token_indices: torch.Tensor,
+    BLOCK_SIZE: int,
+    out: torch.Tensor,
+) -> None:
+    """TensorRT-LLM nvbugs 6513132: the map of an older step names request 0 for each token."""
+    slots_of_selected_tokens(req_id * 0, block_table, token_indices, BLOCK_SIZE, 1, 0, 1, out)
+
+
+def chunks_that_cut_blocks(
+    context_lens_tensor: torch.Tensor,
+    chunked_prefill_workspace_size: int,
+    num_prefills_with_context_cpu: int,
+    max_context_len_cpu: int,
+) -> dict[str, torch.Tensor]:
+    """A chunk may begin inside a block, where gathers from the cache cannot."""
+    return chunks_of_context(
+        context_lens_tensor,
+        chunked_prefill_workspace_size,
+        num_prefills_with_context_cpu,
+        max_context_len_cpu,
+        1,
+    )
+
+
 @pytest.mark.parametrize(
     ("function", "operation", "check"),
     [
@@ -345,13 +461,20 @@ def padding_keeps_an_older_map(
         (row_times_stride_in_32_bits, "slot_mapping", "survives_large_ids"),
         (starts_in_tokens, "causal_windows", "agrees"),
         (padding_keeps_an_older_map, "sequence_layout", "writes_everything"),
+        (every_draft_of_request_zero, "topk_to_slots", "agrees"),
     ],
-    ids=["vllm#36580", "vllm#57030", "vllm#51252", "nvbugs 6513132"],
+    ids=["vllm#36580", "vllm#57030", "vllm#51252", "nvbugs 6513132", "nvbugs 6513132, slots"],
 )
 def test_a_bug_that_shipped_is_found(function: Callable[..., Any], operation: str, check: str) -> None:
     failure = verdict_on(function, operation).failure
     assert failure is not None
     assert failure.finding.check == check
+
+
+def test_chunks_that_cut_blocks_are_found() -> None:
+    failure = verdict_on(chunks_that_cut_blocks, "chunked_context").failure
+    assert failure is not None
+    assert failure.finding.check == "agrees"
 
 
 def test_the_example_of_the_page_runs() -> None:

@@ -26,5 +26,8 @@ def test_every_oracle_has_an_example() -> None:
         "sparse_schedule",
         "metadata_cache",
         "persistent_buffers",
+        "topk_to_slots",
+        "chunked_context",
+        "latent_layout",
     ):
         assert doctest.testmod(importlib.import_module(f"cumae.oracle.{name}")).attempted >= 1

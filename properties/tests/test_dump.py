@@ -92,6 +92,8 @@ def test_a_dump_without_an_output_is_nothing_to_judge(tmp_path: Path) -> None:
         judge_dump(written(tmp_path, ".json", inputs), "vllm")
     with pytest.raises(ValueError, match=r"must hold an output of causal_windows to judge \(cu_seqlen_ke"):
         judge_dump(written(tmp_path, ".json", STEP), "vllm", "causal_windows")
+    with pytest.raises(ValueError, match="must hold an output of topk_to_slots to judge"):
+        judge_dump(written(tmp_path, ".json", STEP | {"out": [5, 6]}), "vllm", "topk_to_slots")
 
 
 @pytest.mark.parametrize(

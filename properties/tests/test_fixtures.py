@@ -86,6 +86,8 @@ TRIGGERS = {
         "vllm#50427",
     },
     "sparse_schedule": {"vllm#42982"},
+    "topk_to_slots": {"vllm#53982", "vllm#54296"},
+    "chunked_context": {"sglang#22688"},
 }
 
 

@@ -1,5 +1,6 @@
 """Launchers refuse bad tensors and numbers before anything is written, naming field, value and rule."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -91,12 +92,44 @@ def prefix_interleave() -> dict[str, Any]:
     }
 
 
+def topk_to_slots() -> dict[str, Any]:
+    return {
+        "token_to_request": tensor([0, 1, -1]),
+        "selected_positions": tensor([[3, 0], [1, -1], [9, 9]]),
+        "block_table": tensor([[5], [6]]),
+        "block_size": 4,
+        "world": 1,
+        "rank": 0,
+        "interleave": 1,
+        "selected_slots": filled(6),
+    }
+
+
+def chunked_context() -> dict[str, Any]:
+    return {
+        "context_lens": tensor([5, 0, 3]),
+        "is_prefill": tensor([True, True, False], torch.bool),
+        "workspace_tokens": 8,
+        "block_size": 4,
+        "num_with_context": 2,
+        "max_context_len": 5,
+        "key_scope": "all",
+        "chunk_starts": filled(6),
+        "chunk_lens": filled(6),
+        "chunk_cu_seqlens": filled(8),
+        "chunk_totals": filled(2),
+        "chunk_maxima": filled(2),
+    }
+
+
 GOOD: list[Callable[[], dict[str, Any]]] = [
     sequence_layout,
     position_ids,
     slot_mapping,
     causal_windows,
     prefix_interleave,
+    topk_to_slots,
+    chunked_context,
 ]
 BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
     (sequence_layout, "query_lens", tensor([1.0, 2.0], torch.float32), "query_lens"),
@@ -127,6 +160,25 @@ BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
     (prefix_interleave, "cache", filled(7, 4, 12, dtype=torch.float32)[:, :, ::2], "cache"),
     (prefix_interleave, "max_context_len", -1, "max_context_len = -1"),
     (prefix_interleave, "max_context_len", None, "max_context_len = None"),
+    (topk_to_slots, "selected_positions", tensor([[3, 0], [1, -1]]), "selected_positions.shape = (2, 2)"),
+    (topk_to_slots, "selected_positions", filled(3, 4)[:, ::2], "selected_positions.stride() = (4, 2)"),
+    (topk_to_slots, "selected_positions", filled(3, 2, dtype=torch.int16), "selected_positions.dtype"),
+    (topk_to_slots, "selected_slots", filled(3, 2), "selected_slots.shape = (3, 2)"),
+    (topk_to_slots, "selected_slots", filled(6, dtype=torch.int64), "selected_slots.dtype = torch.int64"),
+    (topk_to_slots, "block_table", tensor([5, 6]), "block_table.shape = (2,)"),
+    (topk_to_slots, "block_size", 0, "block_size = 0"),
+    (topk_to_slots, "rank", 1, "rank = 1"),
+    (chunked_context, "workspace_tokens", 7, "workspace_tokens = 7"),
+    (chunked_context, "workspace_tokens", -1, "workspace_tokens = -1"),
+    (chunked_context, "num_with_context", 4, "num_with_context = 4"),
+    (chunked_context, "max_context_len", True, "max_context_len = True"),
+    (chunked_context, "max_context_len", 9, "chunk_starts.shape = (6,)"),
+    (chunked_context, "key_scope", "decode", "key_scope = 'decode'"),
+    (chunked_context, "is_prefill", tensor([1, 1, 0]), "is_prefill.dtype = torch.int32"),
+    (chunked_context, "chunk_lens", filled(5), "chunk_lens.shape = (5,)"),
+    (chunked_context, "chunk_cu_seqlens", filled(6), "chunk_cu_seqlens.shape = (6,)"),
+    (chunked_context, "chunk_totals", filled(2, dtype=torch.int64), "chunk_totals.dtype = torch.int64"),
+    (chunked_context, "chunk_maxima", filled(4)[::2], "chunk_maxima.stride() = (2,)"),
 ]
 
 
@@ -150,7 +202,7 @@ def test_bad_input_is_refused_before_anything_is_written(
 ) -> None:
     arguments = make() | {field: value}
     before = {n: v.clone() for n, v in arguments.items() if isinstance(v, torch.Tensor)}
-    with pytest.raises(ValueError, match=rf"^{says.replace('[', '.')}.*, must "):
+    with pytest.raises(ValueError, match=rf"^{re.escape(says)}.*, must "):
         launcher(make)(**arguments)
     for name, held in before.items():
         assert torch.equal(arguments[name], held)

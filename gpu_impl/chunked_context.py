@@ -1,0 +1,204 @@
+"""Cached contexts cut into chunks that fit a workspace, as a Triton kernel."""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
+from cumae.gpu_impl.sequence_layout import KeyScope
+
+ENTRIES_PER_BLOCK = 4096
+# Requests of a tile: one tile holds a few requests in many chunks, or many in few. No other number, as each
+# is a compile.
+FEW_REQUESTS, MANY_REQUESTS = 64, 1024
+
+
+class ChunkedContext(NamedTuple):
+    """The chunks, int32, chunk by chunk: starts, lens [C * R], cu_seqlens [C * (R+1)], totals, maxima [C]."""
+
+    chunk_starts: torch.Tensor
+    chunk_lens: torch.Tensor
+    chunk_cu_seqlens: torch.Tensor
+    chunk_totals: torch.Tensor
+    chunk_maxima: torch.Tensor
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_chunks", "chunk_len"])
+def _write_chunks(
+    context_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    chunk_starts: tl.tensor,
+    chunk_lens: tl.tensor,
+    chunk_cu_seqlens: tl.tensor,
+    chunk_totals: tl.tensor,
+    chunk_maxima: tl.tensor,
+    num_requests: tl.tensor,
+    num_chunks: tl.tensor,
+    chunk_len: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
+    m_chunk = o_chunk < num_chunks
+    start = (o_chunk * chunk_len)[:, None]
+    cu_seqlens = (chunk_cu_seqlens + o_chunk * (num_requests.to(tl.int64) + 1))[:, None]
+    entries = (o_chunk * num_requests)[:, None]
+    total = tl.full((CHUNKS,), 0, tl.int32)
+    longest = tl.full((CHUNKS,), 0, tl.int32)
+    tl.store(cu_seqlens, 0, mask=m_chunk[:, None])
+    for i_request in range(0, num_requests, REQUESTS):
+        o_request = i_request + tl.arange(0, REQUESTS)
+        m_request = o_request < num_requests
+        context_len = tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int64)
+        if IS_PREFILL_SCOPE:
+            m_scope = tl.load(is_prefill + o_request, mask=m_request, other=0) != 0
+            context_len = tl.where(m_scope, context_len, 0)
+        rest = tl.maximum(context_len[None, :] - start, 0)
+        length = tl.minimum(rest, chunk_len).to(tl.int32)
+        m_entry = m_chunk[:, None] & m_request[None, :]
+        o_entry = entries + o_request[None, :]
+        tl.store(chunk_starts + o_entry, start.to(tl.int32), mask=m_entry)
+        tl.store(chunk_lens + o_entry, length, mask=m_entry)
+        sums = total[:, None] + tl.cumsum(length, axis=1)
+        tl.store(cu_seqlens + 1 + o_request[None, :], sums, mask=m_entry)
+        total += tl.sum(length, axis=1)
+        longest = tl.maximum(longest, tl.max(length, axis=1))
+    tl.store(chunk_totals + o_chunk, total, mask=m_chunk)
+    tl.store(chunk_maxima + o_chunk, longest, mask=m_chunk)
+
+
+def write_chunked_context(
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    workspace_tokens: int,
+    block_size: int,
+    num_with_context: int,
+    max_context_len: int,
+    key_scope: KeyScope,
+    chunk_starts: torch.Tensor,
+    chunk_lens: torch.Tensor,
+    chunk_cu_seqlens: torch.Tensor,
+    chunk_totals: torch.Tensor,
+    chunk_maxima: torch.Tensor,
+) -> None:
+    """Write the chunks of the cached contexts into the given buffers; every element is written.
+
+    R is len(context_lens), C the number of chunks that the host numbers say. Inputs and meaning as in
+    `chunked_context`. Outputs, all int32 and contiguous: chunk_starts, chunk_lens [C * R], chunk_cu_seqlens
+    [C * (R+1)], chunk_totals, chunk_maxima [C]. Neither synchronises nor allocates: it can be captured.
+    """
+    num_chunks, chunk_len = _check_inputs(
+        context_lens,
+        is_prefill,
+        workspace_tokens,
+        block_size,
+        num_with_context,
+        max_context_len,
+        key_scope,
+    )
+    device, num_requests = context_lens.device, context_lens.numel()
+    outputs = ChunkedContext(chunk_starts, chunk_lens, chunk_cu_seqlens, chunk_totals, chunk_maxima)
+    sizes = _sizes(num_chunks, num_requests)
+    for name, output, size in zip(ChunkedContext._fields, outputs, sizes, strict=True):
+        check_tensor(name, output, (torch.int32,), (size,), device)
+    if num_chunks == 0:
+        return
+    requests = FEW_REQUESTS if num_requests <= FEW_REQUESTS else MANY_REQUESTS
+    chunks = ENTRIES_PER_BLOCK // requests
+    with torch.cuda.device(context_lens.get_device()):
+        _write_chunks[(-(-num_chunks // chunks),)](
+            context_lens,
+            is_prefill,
+            *outputs,
+            num_requests,
+            num_chunks,
+            chunk_len,
+            IS_PREFILL_SCOPE=key_scope == "prefill",
+            CHUNKS=chunks,
+            REQUESTS=requests,
+        )
+
+
+def chunked_context(
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    workspace_tokens: int,
+    block_size: int,
+    num_with_context: int,
+    max_context_len: int,
+    key_scope: KeyScope,
+) -> ChunkedContext:
+    """Return how the cached contexts of a step are cut into chunks that fit a workspace.
+
+    context_lens [R] int32 or int64, in tokens; is_prefill [R] bool. Host numbers: workspace_tokens, rows of
+    the workspace; num_with_context, the requests with context, with key_scope "prefill" those of prefill
+    requests only; max_context_len, no less than any of their contexts.
+    A chunk holds c = workspace_tokens // num_with_context, rounded down to whole blocks, tokens of each
+    request, and there are C = ceil(max_context_len / c) chunks, none where no request has context. Chunk j
+    of request b holds its tokens [j * c, min((j + 1) * c, context_lens[b])), none past its end, and none of
+    a request out of scope.
+    All int32, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens [C * R];
+    chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima [C]:
+    their sum and maximum.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where the workspace has no
+    room for a block of each request, before anything is written.
+    Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
+
+    >>> context_lens, is_prefill = torch.tensor([5, 0, 3]), torch.ones(3, dtype=torch.bool)
+    >>> chunks = chunked_context(context_lens, is_prefill, 9, 4, 2, 5, "all")
+    >>> chunks.chunk_starts.tolist(), chunks.chunk_lens.tolist()
+    ([0, 0, 0, 4, 4, 4], [4, 0, 3, 1, 0, 0])
+    >>> chunks.chunk_cu_seqlens.tolist(), chunks.chunk_totals.tolist(), chunks.chunk_maxima.tolist()
+    ([0, 4, 4, 7, 0, 1, 1, 1], [7, 1], [4, 1])
+    """
+    inputs = (
+        context_lens,
+        is_prefill,
+        workspace_tokens,
+        block_size,
+        num_with_context,
+        max_context_len,
+        key_scope,
+    )
+    num_chunks, _ = _check_inputs(*inputs)
+    sizes = _sizes(num_chunks, context_lens.numel())
+    device = context_lens.device
+    chunks = ChunkedContext(*(torch.empty(size, dtype=torch.int32, device=device) for size in sizes))
+    write_chunked_context(*inputs, *chunks)
+    return chunks
+
+
+def _check_inputs(
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    workspace_tokens: int,
+    block_size: int,
+    num_with_context: int,
+    max_context_len: int,
+    key_scope: KeyScope,
+) -> tuple[int, int]:
+    """Return the number of chunks and the tokens of a request in each; ValueError for bad inputs."""
+    check_indices("context_lens", context_lens, None)
+    num_requests = context_lens.numel()
+    check_tensor("is_prefill", is_prefill, (torch.bool,), (num_requests,), context_lens.device)
+    check_int("workspace_tokens", workspace_tokens, 0)
+    check_int("block_size", block_size, 1)
+    check_int("num_with_context", num_with_context, 0, num_requests)
+    check_int("max_context_len", max_context_len, 0)
+    check_choice("key_scope", key_scope, ("all", "prefill"))
+    if num_with_context == 0:
+        return 0, 0
+    chunk_len = workspace_tokens // num_with_context // block_size * block_size
+    if chunk_len == 0:
+        needed = num_with_context * block_size
+        rule = f">= {needed}, a block of each request with context"
+        raise ValueError(f"workspace_tokens = {workspace_tokens}, must be {rule}")
+    return -(-max_context_len // chunk_len), chunk_len
+
+
+def _sizes(num_chunks: int, num_requests: int) -> tuple[int, ...]:
+    entries = num_chunks * num_requests
+    return entries, entries, entries + num_chunks, num_chunks, num_chunks

@@ -1,0 +1,51 @@
+"""The cache slots of the positions that each token of the step selected."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.rules import INT32_MAX, require
+from cumae.oracle.slot_mapping import slot_of
+
+
+class TopkToSlots(NamedTuple):
+    """``selected_slots`` int32 [T * topk], token after token; -1 means none."""
+
+    selected_slots: list[int]
+
+
+def topk_to_slots(
+    token_to_request: Sequence[int],
+    selected_positions: Sequence[Sequence[int]],
+    block_table: Sequence[Sequence[int]],
+    block_size: int,
+    world: int = 1,
+    rank: int = 0,
+    interleave: int = 1,
+) -> TopkToSlots:
+    """Return the slot of each selected position, in the order in which they stand.
+
+    ``token_to_request`` int32 [T], -1 on padding; ``selected_positions`` int32 [T, topk], counted within the
+    request, -1 for none; ``block_table`` int [>= R, width] in request order. Under context parallelism a
+    rank's blocks hold the positions it owns.
+
+    -1 stands for a padding row, a position of -1, one of another rank, one in a column that the table does
+    not have or whose entry is -1.
+
+    Raises ``ValueError`` for a slot that int32 does not hold. Source: vLLM's
+    ``triton_convert_req_index_to_global_index``.
+
+    >>> table = [[7, 3], [], [5]]
+    >>> topk_to_slots([0, 2, -1], [[4, 0, -1], [1, 9, 0], [0, 0, 0]], table, block_size=4).selected_slots
+    [12, 28, -1, 21, -1, 20, -1, -1, -1]
+    """
+    slots: list[int] = []
+    for owner, positions in zip(token_to_request, selected_positions, strict=True):
+        for position in positions:
+            slot = -1
+            if owner >= 0 and position >= 0 and owns(position, world, rank, interleave):
+                index = local_len(position, world, rank, interleave)
+                slot = slot_of(block_table[owner], index, block_size)
+            require(slot <= INT32_MAX, "slot", slot, f"be <= {INT32_MAX}")
+            slots.append(slot)
+    return TopkToSlots(slots)
