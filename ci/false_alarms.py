@@ -33,7 +33,8 @@ if __name__ == "__main__":  # a process that is spawned imports this file
     sums = {name: sum(getattr(one, name) for one in tried) for name in ("cases", "comparisons")}
     sums |= {"accusations": sum(len(one.accusations) for one in tried), "seconds": time.monotonic() - began}
     if given.out:
-        record = {**machine(), "command": " ".join(sys.argv), **sums, "implementations": added_up(tried)}
+        command = " ".join(word for word in sys.argv if word not in ("--out", str(given.out)))
+        record = {**machine(), "command": command, **sums, "implementations": added_up(tried)}
         given.out.write_text(json.dumps(record, indent=1) + "\n")
     print(sums)
     sys.exit(sums["accusations"] > 0)
