@@ -162,6 +162,22 @@ def test_a_steady_decode_beyond_topk_does_not_rebuild() -> None:
     assert sum(check_cache(trace, 7)) == 1
 
 
+def test_ten_thousand_steady_steps_beyond_topk_rebuild_nothing() -> None:
+    step = Step([7, 900, 0], [1, 1, 0], 2)
+    cache = MetadataCache(4, 7, 2, 3, DEVICE)
+    inputs, (contexts, queries) = step.tensors(), step.host()
+    assert cache(contexts, queries, **inputs).rebuilt == 1
+    rebuilt = 0
+    for _ in range(10_000):
+        contexts[:2] += 1
+        inputs["context_lens"][:2] += 1
+        held = cache(contexts, queries, **inputs)
+        rebuilt += held.rebuilt
+    assert rebuilt == 0
+    grown = step._replace(context_lens=contexts.tolist())
+    assert lists(held[:5]) == expected_schedule(grown, 7, 2, 3)
+
+
 def test_a_decode_below_topk_rebuilds_until_it_reaches_it() -> None:
     assert check_cache([Step([2 + t], [1]) for t in range(6)], 5) == [1, 1, 1, 0, 0, 0]
 
