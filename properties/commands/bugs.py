@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 import click
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
@@ -31,6 +32,8 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     where = prepare(device)
     hunts: list[Hunt] = []
     console = Console()
+    if not console.is_terminal:
+        console.width = 120
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -59,30 +62,23 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
 
 def _print(hunts: list[Hunt], console: Console) -> None:
     """Print a row for each bug, and what they come to."""
-    table = Table(
-        Column("report", no_wrap=True),
-        "bug",
-        "operation, dialect",
-        "caught by",
-        Column("cases", justify="right"),
-        Column("seconds", justify="right"),
-        "minimal case",
-    )
+    numbers = ("cases", "seconds", "requests", "tokens", "steps")
+    columns = [Column(name, no_wrap=True) for name in ("report", "operation, dialect", "caught by")]
+    table = Table(*columns, *(Column(name, justify="right") for name in numbers), box=SIMPLE)
     for one in hunts:
         bug, failure = one.bug, one.failure
-        caught, size = one.outcome.upper() if one.outcome == "escaped" else one.outcome, ""
+        caught = one.outcome.upper() if one.outcome == "escaped" else one.outcome
+        size: tuple[str, ...] = ("", "", "")
         if failure is not None:
             caught = failure.finding.check
             if caught != bug.check:
                 caught += f" (expected {bug.check})"
-            requests, tokens, steps = one.size
-            size = f"{counted(requests, 'request')}, {counted(tokens, 'token')}"
-            size += f", {counted(steps, 'step')}" if steps > 1 else ""
+            size = tuple(map(str, one.size))
         seconds = f"{one.seconds:.2f}" if one.cases else ""
         cases = str(one.cases or "")
-        names = f"{bug.operation}, {bug.dialect}"
-        table.add_row(bug.report, bug.name, names, caught, cases, seconds, size)
+        table.add_row(bug.report, f"{bug.operation}, {bug.dialect}", caught, cases, seconds, *size)
     console.print(table)
+    console.print("requests, tokens, steps: of the minimal case")
     caught_ones = [one for one in hunts if one.failure is not None]
     tried = [one for one in hunts if not one.outcome.startswith("needs")]
     line = f"{len(caught_ones)} of {counted(len(tried), 'bug')} caught"
