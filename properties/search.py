@@ -1,10 +1,8 @@
 """The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,246 +10,23 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import HypothesisException
 
 from cumae.oracle import Case, Trace
-from cumae.properties.batches.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.seeded import seeded_cases
-from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.batches.strategies import cases
-from cumae.properties.checks import CHECKS, ON_GPU_ONLY, Trial, checks_for
-from cumae.properties.checks.keeps_facts import related_cases
-from cumae.properties.examine import device_lost, finding_of, tampered
-from cumae.properties.failure_file import failure_file, load_failure, save_failure
+from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.examine import tampered
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
-from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.state.runs import Run, traced_checks
+from cumae.properties.searching import Budget, Disagreement, Searching, Stop
+from cumae.properties.state.runs import traced_checks
 from cumae.properties.state.walks import STEPS, drive, machine, walk
-from cumae.properties.verdict import Finding, Verdict, failure_of
+from cumae.properties.verdict import Verdict
+
+__all__ = ["Budget", "search"]
 
 ROUND = 50
-SHRINK_SECONDS = 60.0
-EVERY = {
-    "forgets_history": 3,
-    "keeps_facts": 4,
-    "survives_large_ids": 20,
-    "replays_in_graph": 10,
-    "never_synchronises": 10,
-}
-"""Where several checks run together, the costly ones look at every so many cases, more often at first."""
 WALKS, MACHINES = 2, 3
 """In each round: traces walked from a seed, and sequences of rules that Hypothesis draws."""
-
-
-LOOK = 16
-"""Every so many drawn cases it is made sure that the function has replaced nothing of the suite."""
-
-
-class Disagreement(Exception):
-    """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
-
-
-class _Stop(BaseException):
-    """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How long to search beyond the first cases: ``examples`` more, or ``seconds`` in all.
-
-    ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
-    """
-
-    examples: int | None = None
-    seconds: float | None = None
-    seed: int = 0
-    volume: int = 50
-
-
-@dataclass(slots=True)
-class _Search:
-    binding: Binding
-    device: Device
-    checks: tuple[str, ...]
-    save_to: Path | None
-    progress: Callable[[Verdict], None] | None
-    before: Callable[[str, Case | Trace], None] | None
-    verdict: Verdict
-    started: float = field(default_factory=time.monotonic)
-    began: float = field(default_factory=time.time)
-    shapes: Counter[str] = field(default_factory=Counter)
-    num_first: int = 0
-    stop_at: float = float("inf")
-    last: Case | None = None
-
-    def examine(self, case: Case, *, thorough: bool = False) -> None:
-        """Run the checks that are due on a case; record, save and raise on the first finding."""
-        if self.binding.why_not(case) is not None:
-            self.verdict.not_promised += 1
-            return
-        if self.verdict.failure is None:
-            self.verdict.cases += 1
-            self.shapes.update(shapes_of(case))
-        elif time.monotonic() > self.stop_at:
-            raise _Stop
-        self.last = case
-        finding = self.first_finding(case, self.checks if thorough else self.due())
-        if finding is not None and finding.check == "keeps_facts":
-            case, finding = self.told_by_values(case, finding)
-        if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
-            finding = tampered(self.checks[0])
-        if finding is not None:
-            self.record(finding, case)
-            raise Disagreement(finding.message)
-        self.verdict.seconds = time.monotonic() - self.started
-        if self.progress is not None:
-            self.progress(self.verdict)
-
-    def due(self) -> tuple[str, ...]:
-        """Return the checks for the next drawn case; while something shrinks, only the one it failed."""
-        if self.verdict.failure is not None:
-            return (self.verdict.failure.finding.check,)
-        if len(self.checks) == 1:
-            return self.checks
-        number = self.verdict.cases
-        # Facts wait: what they show of one case, the values of others show better.
-        early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
-        return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
-
-    def first_finding(self, case: Case, checks: tuple[str, ...]) -> Finding | None:
-        """Return what the first failing check found."""
-        trial = Trial(self.binding, case, self.device)
-        for name in checks:
-            if self.before is not None:
-                self.before(name, case)
-            finding = finding_of(name, trial)
-            if self.verdict.failure is None:
-                self.verdict.comparisons += 1
-            if finding is not None:
-                return finding
-        return None
-
-    def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
-        """Return a related case with wrong values if there is one: these say more than a broken fact."""
-        if "agrees" in self.checks and self.verdict.failure is None:
-            for other in related_cases(case, self.binding.domain):
-                found = self.first_finding(other, ("agrees",))
-                if found is not None:
-                    return other, found
-        return case, finding
-
-    def record(self, finding: Finding, tried: Case | Trace) -> None:
-        """Keep and save the smallest failing case, or trace, so far."""
-        known = self.verdict.failure
-        if known is None:
-            self.stop_at = time.monotonic() + SHRINK_SECONDS
-        elif not is_smaller(tried, known.tried):
-            return
-        finding = replace(finding, sanitizer=sanitizing())
-        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
-        if self.save_to is not None:
-            file = failure_file(self.save_to, self.verdict.operation, self.verdict.target, finding.check)
-            if not self.another_saved_smaller(file, tried):
-                save_failure(self.save_to, self.verdict, failure)
-            failure = replace(failure, file=file)
-        self.verdict.failure = failure
-        if device_lost(self.device):
-            raise _Stop
-
-    def another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
-        """Whether another shard of this run has saved a smaller case of the same failure."""
-        try:
-            saved_at = file.stat().st_mtime
-        except FileNotFoundError:
-            return False
-        return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
-
-    def begin(self, check: str) -> Callable[[Case], None]:
-        """Start a trace; return what runs its next step and raises where that is wrong."""
-        run = Run(self.binding, self.device, check)
-
-        def run_step(case: Case) -> None:
-            if self.binding.why_not(case) is not None:
-                self.verdict.not_promised += 1
-                return
-            if self.verdict.failure is None:
-                self.verdict.cases += 1
-                self.verdict.comparisons += 1
-                self.shapes.update(shapes_of(case))
-            elif time.monotonic() > self.stop_at:
-                raise _Stop
-            self.last = case
-            if self.before is not None:
-                self.before(check, Trace((*run.steps, case)))
-            finding = run.step(case)
-            if finding is not None:
-                self.record(finding, run.trace())
-                raise Disagreement(finding.message)
-            self.verdict.seconds = time.monotonic() - self.started
-            if self.progress is not None:
-                self.progress(self.verdict)
-
-        return run_step
-
-    def examine_trace(self, trace: Trace) -> None:
-        """Run a trace from its first step under every check that traces have."""
-        for check in traced_checks(self.binding, self.checks):
-            run_step = self.begin(check)
-            for case in trace.steps:
-                run_step(case)
-
-    def reduce(self) -> None:
-        """Bring the failing case or trace down, keeping the check that failed."""
-        if (known := self.verdict.failure) is None:
-            return
-        check = known.finding.check
-        tries = 0
-
-        def still_fails(case: Case) -> bool:
-            nonlocal tries
-            tries += 1
-            if self.binding.why_not(case) is not None:
-                return False
-            if time.monotonic() > self.stop_at:
-                raise _Stop
-            finding = self.first_finding(case, self.checks)
-            if finding is None or finding.check != check:
-                return False
-            self.record(finding, case)
-            return True
-
-        def trace_still_fails(trace: Trace) -> bool:
-            nonlocal tries
-            tries += 1
-            if time.monotonic() > self.stop_at:
-                raise _Stop
-            run = Run(self.binding, self.device, check)
-            finding = run.all(trace)
-            if finding is None:
-                return False
-            self.record(finding, run.trace())
-            return True
-
-        stopped = f"{SHRINK_SECONDS:.0f} s were up"
-        try:
-            if known.trace is None:
-                reduce_case(known.case, still_fails)
-            else:
-                reduce_trace(known.trace, trace_still_fails)
-            stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
-        finally:
-            self.verdict.failure = replace(self.verdict.failure or known, stopped=stopped)
-
-    def left(self, budget: Budget) -> bool:
-        """Whether the budget allows more cases."""
-        if budget.examples is not None and self.verdict.cases - self.num_first >= budget.examples:
-            return False
-        return not self.late(budget)
-
-    def late(self, budget: Budget) -> bool:
-        """Whether the time for new cases is up; something is compared in any case."""
-        if budget.seconds is None or not self.verdict.comparisons:
-            return False
-        return time.monotonic() - self.started >= budget.seconds
 
 
 def search(
@@ -285,11 +60,11 @@ def search(
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
-    state = _Search(binding, device, names, save_to, progress, before, verdict)
+    state = Searching(binding, device, names, save_to, progress, before, verdict)
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), suppress(_Stop):
+        with one_thread(), suppress(Stop):
             _search(state, first, budget, reduce)
         if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
             state.record(found, state.last)
@@ -300,7 +75,7 @@ def search(
     return verdict
 
 
-def _search(state: _Search, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
+def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
     try:
         for one in first:
             if isinstance(one, Trace):
@@ -314,7 +89,7 @@ def _search(state: _Search, first: Sequence[Case | Trace], budget: Budget, reduc
             state.reduce()
 
 
-def _draw(state: _Search, budget: Budget) -> None:
+def _draw(state: Searching, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
     volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
     number = 0
@@ -339,7 +114,7 @@ def _draw(state: _Search, budget: Budget) -> None:
         number += 1
 
 
-def _traced_round(state: _Search, traced: Sequence[str], number: int, budget: Budget) -> None:
+def _traced_round(state: Searching, traced: Sequence[str], number: int, budget: Budget) -> None:
     """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
 
     What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
@@ -362,14 +137,14 @@ def _traced_round(state: _Search, traced: Sequence[str], number: int, budget: Bu
             state.num_first += state.verdict.cases - counted
 
 
-def _while_left(volume: Iterator[Case], count: int, state: _Search, budget: Budget) -> Iterator[Case]:
+def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Budget) -> Iterator[Case]:
     for _ in range(count):
         if not state.left(budget):
             return
         yield next(volume)
 
 
-def _drawn_round(state: _Search, examples: int, round_seed: int, budget: Budget) -> None:
+def _drawn_round(state: Searching, examples: int, round_seed: int, budget: Budget) -> None:
     """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
 
     @seed(round_seed)
@@ -387,7 +162,7 @@ def _drawn_round(state: _Search, examples: int, round_seed: int, budget: Budget)
     @given(case=cases(domain=state.binding.domain, features=state.binding.features))
     def examine(case: Case) -> None:
         if state.verdict.failure is None and state.late(budget):
-            raise _Stop
+            raise Stop
         state.examine(case)
 
     with _told(state):
@@ -395,7 +170,7 @@ def _drawn_round(state: _Search, examples: int, round_seed: int, budget: Budget)
 
 
 @contextmanager
-def _told(state: _Search) -> Iterator[None]:
+def _told(state: Searching) -> Iterator[None]:
     """Raise what Hypothesis raises about a failure it could not shrink, a flaky one, as the failure it is."""
     try:
         yield

@@ -1,0 +1,47 @@
+"""Cases moved to addresses beyond 2^31 elements."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cumae.oracle import Case
+from cumae.oracle.rules import INT32_MAX
+from cumae.properties.batches.cases import renamed
+from cumae.properties.dialects.cumae import row_dtype
+
+_SPAN = 2**31
+
+
+def _largest_id(case: Case) -> int:
+    return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
+
+
+def large_slots(case: Case) -> Iterator[Case]:
+    """Yield ids whose product with the block size passes 2^31, and table rows that do."""
+    parts = case.batch.block_size // case.kernel_block_size
+    room = INT32_MAX // parts - _largest_id(case) - 1
+    yield renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    yield from far_table_rows(case)
+
+
+def far_table_rows(case: Case) -> Iterator[Case]:
+    """Yield table rows whose offset passes 2^31 elements."""
+    layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
+    rows = layout.row_index or range(len(case.batch.requests))
+    if max(rows, default=0) > 0:
+        yield replace(case, layout=replace(layout, table_row_gap=_SPAN // max(rows) + 1))
+
+
+def large_rows(case: Case) -> Iterator[Case]:
+    """Yield block ids whose offset in the cache passes 2^31 and 2^32 elements, rows of keys beyond 2^31.
+
+    Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
+    """
+    if row_dtype(case)[1] < 64:
+        case = replace(case, options=replace(case.options, kv_lora_rank=512, qk_rope_head_dim=64))
+    stride = case.batch.block_size * row_dtype(case)[1]
+    for span in (_SPAN, 2 * _SPAN):
+        yield renamed(case, span // stride + 1)
+    layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
+    num_rows = max(case.num_keys, case.batch.num_tokens)
+    if num_rows > 1:
+        yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (num_rows - 1) + 1))
