@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: made by ci/figures.py -->", "<!-- end of figures -->"
@@ -34,6 +35,17 @@ def figures() -> str:
     for name, counted in sorted(runs.items()):
         cells = " | ".join(counted.get(column, "–") for column in ("large", "every", "volume", "steps"))
         lines.append(f"| `{name}` | {cells} |")
+    bugs = json.loads((ROOT / "ci/results/cpu-bugs.json").read_text())["bugs"]
+    caught = [bug for bug in bugs if bug["check"]]
+    seconds = sorted(bug["seconds"] for bug in caught)
+    requests = max(bug["minimal"]["requests"] for bug in caught)
+    lines += [
+        "",
+        f"Known bugs (`cumae bugs`, CPU): {len(caught)} of {len(bugs)} found, one needs a GPU; median",
+    ]
+    lines[-1] += (
+        f" {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s, minimal cases of {requests} requests or fewer."
+    )
     alarms = json.loads((ROOT / "ci/results/gpu-false-alarms.json").read_text())
     told = f"{alarms['cases']:,} cases of {len(alarms['implementations'])} correct implementations"
     lines += ["", f"False alarms (`ci/false_alarms.py`): {alarms['accusations']} in {told}."]

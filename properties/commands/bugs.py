@@ -33,7 +33,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     hunts: list[Hunt] = []
     console = Console()
     if not console.is_terminal:
-        console.width = 120
+        console.width = 140
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
