@@ -1,0 +1,76 @@
+"""What was measured, as Markdown for the README: from the JSON files that the runs wrote."""
+
+from statistics import median
+from typing import Any
+
+Json = dict[str, Any]
+COLUMNS = {
+    "large": "one very large case",
+    "every": "every check",
+    "volume": "values, extent, bounds, garbage, determinism",
+    "steps": "steps through captured graphs",
+}
+
+
+def runs_lines(fuzz: Json, steps: Json) -> list[str]:
+    """Return the table of cases, steps and disagreements of each kernel."""
+    machine = f"{fuzz['device']}, torch {fuzz['torch']}, triton {fuzz['triton']}, Python {fuzz['python']}"
+    kernels: dict[str, dict[str, str]] = {}
+    for verdict in fuzz["verdicts"]:
+        column = "volume" if len(verdict["checks"]) == 5 else "every"
+        cases = f"{verdict['cases']:,} cases"
+        if verdict["cases"] == 1:
+            column, cases = "large", "1 case"
+        wrong = "0" if verdict["status"] == "agrees" else verdict["status"]
+        kernels.setdefault(_name(verdict["kernel"]), {})[column] = f"{cases}, {wrong}"
+    for run in steps["kernels"]:
+        wrong = "0" if run["finding"] is None else "disagrees"
+        said = f"{run['steps']:,} steps, {run['captured']} graphs, {wrong}"
+        kernels.setdefault(_name(run["target"]), {})["steps"] = said
+    lines = [f"On one {machine}, by `./ci/gpu`, cases and disagreements:", ""]
+    lines += [f"| kernel | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    for name, said_of in sorted(kernels.items()):
+        lines.append(f"| `{name}` | {' | '.join(said_of.get(column, '–') for column in COLUMNS)} |")
+    return lines
+
+
+def bugs_line(bugs: list[Json]) -> str:
+    """Return how many of the known bugs were found, how quickly, and how small they became."""
+    caught = [bug for bug in bugs if bug["check"]]
+    seconds = sorted(bug["seconds"] for bug in caught)
+    elsewhere = sum(bug["outcome"].startswith("needs") for bug in bugs)
+    requests = max(bug["minimal"]["requests"] for bug in caught)
+    return (
+        f"Known bugs (`cumae bugs`, on a CPU): {len(caught)} of {len(bugs)} found, {elsewhere} to be found on "
+        f"a GPU only; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s, minimal cases of {requests} "
+        "requests or fewer."
+    )
+
+
+def alarms_line(alarms: Json) -> str:
+    """Return how many correct implementations were tried on how many cases, and accused."""
+    count = len(alarms["implementations"])
+    return (
+        f"False alarms (`ci/false_alarms.py`, same GPU): {alarms['accusations']} in {alarms['cases']:,} cases "
+        f"of {count} correct implementations."
+    )
+
+
+def times_lines(timings: list[Json]) -> list[str]:
+    """Return the table of times."""
+    lines = [
+        "Device time of one call in a CUDA graph (`cumae bench`; launched where it says host or device):",
+        "",
+    ]
+    lines += ["| kernel | size | time |", "|---|---|---|"]
+    for timing in timings:
+        rate = timing["gigabytes_per_second"]
+        speed = f", {rate:,.0f} GB/s read and written" if rate else ""
+        digits = 2 if timing["microseconds"] < 1 else 1
+        time = f"{timing['microseconds']:.{digits}f} µs{speed}"
+        lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
+    return lines
+
+
+def _name(target: str) -> str:
+    return target.partition(":")[2]
