@@ -40,20 +40,15 @@ def bugs_line(bugs: list[Json]) -> str:
     seconds = sorted(bug["seconds"] for bug in caught)
     elsewhere = sum(bug["outcome"].startswith("needs") for bug in bugs)
     requests = max(bug["minimal"]["requests"] for bug in caught)
-    return (
-        f"Known bugs (`cumae bugs`, on a CPU): {len(caught)} of {len(bugs)} found, {elsewhere} to be found on "
-        f"a GPU only; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s, minimal cases of {requests} "
-        "requests or fewer."
-    )
+    said = f"{len(caught)} of {len(bugs)} found, {elsewhere} to be found on a GPU only"
+    times = f"median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"
+    return f"Known bugs (`cumae bugs`, on a CPU): {said}; {times}, minimal cases of {requests} requests or fewer."
 
 
 def alarms_line(alarms: Json) -> str:
     """Return how many correct implementations were tried on how many cases, and accused."""
-    count = len(alarms["implementations"])
-    return (
-        f"False alarms (`ci/false_alarms.py`, same GPU): {alarms['accusations']} in {alarms['cases']:,} cases "
-        f"of {count} correct implementations."
-    )
+    tried = f"{alarms['cases']:,} cases of {len(alarms['implementations'])} correct implementations"
+    return f"False alarms (`ci/false_alarms.py`, same GPU): {alarms['accusations']} in {tried}."
 
 
 def times_lines(timings: list[Json]) -> list[str]:
