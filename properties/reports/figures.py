@@ -41,8 +41,8 @@ def bugs_line(bugs: list[Json]) -> str:
     elsewhere = sum(bug["outcome"].startswith("needs") for bug in bugs)
     requests = max(bug["minimal"]["requests"] for bug in caught)
     said = f"{len(caught)} of {len(bugs)} found, {elsewhere} to be found on a GPU only"
-    times = f"median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"
-    return f"Known bugs (`cumae bugs`, on a CPU): {said}; {times}, minimal cases of {requests} requests or fewer."
+    said += f"; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"
+    return f"Known bugs (`cumae bugs`, on a CPU): {said}, minimal cases of {requests} requests or fewer."
 
 
 def alarms_line(alarms: Json) -> str:
