@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from cumae.oracle import Case, Inputs, causal_windows
+from cumae.properties.reports.counting import counted
 from cumae.properties.reports.places import place_of, slot_text
 from cumae.properties.verdict import Finding
 
@@ -54,7 +55,7 @@ def _window_lines(case: Case, finding: Finding) -> list[str]:
 
 
 def _outside(start: int, stop: int, num_rows: int) -> str:
-    return "" if 0 <= start <= stop <= num_rows else "  no range of keys"
+    return "" if 0 <= start <= stop <= num_rows else f"  not within the {counted(num_rows, 'key')}"
 
 
 def _kept_keys(num_rows: int, bounds: Collection[int]) -> list[int]:
