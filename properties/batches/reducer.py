@@ -50,7 +50,7 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
     and then of each, makes layout and options neutral, renumbers blocks. Every candidate is a valid case;
     nothing smaller of these kinds fails when it returns before ``most_tries``.
     """
-    tries = 0
+    tried: set[Case] = set()
     improved = True
     while improved:
         improved = False
@@ -65,12 +65,13 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
             builds, next_one = list(edits_of(case)), 0
             while next_one < len(builds):
                 candidate = _valid(builds[next_one])
-                if candidate is None or size_of(candidate) >= size_of(case):
+                # Of many requests that are alike, dropping one gives the same case as dropping another.
+                if candidate is None or size_of(candidate) >= size_of(case) or candidate in tried:
                     next_one += 1
                     continue
-                tries += 1
-                if tries > most_tries:
+                if len(tried) >= most_tries:
                     return case
+                tried.add(candidate)
                 if still_fails(candidate):
                     # What failed to shrink before this edit is tried again in the next round.
                     case, improved = candidate, True
