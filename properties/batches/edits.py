@@ -35,16 +35,34 @@ def single_requests(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def _without_each(case: Case, width: int) -> Iterator[Callable[[], Case]]:
-    count = len(case.batch.requests)
+    requests, count = case.batch.requests, len(case.batch.requests)
     for start in range(0, count, width):
+        if (
+            case.layout.row_index is None
+            and requests[start : start + width] == requests[start - width : start]
+        ):
+            continue  # without these the case is the one without those before them
         yield lambda start=start: keep(case, [*range(start), *range(start + width, count)])  # type: ignore[misc]
 
 
 def shorter_throughout(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that cut the lengths of all requests at once."""
+    """Yield edits that empty all requests, halves of them and so on, or cut the lengths of all at once."""
+    requests = case.batch.requests
+    width = len(requests)
+    while width > max(1, len(requests) // 64):
+        for start in range(0, len(requests), width):
+            if any(request.seq_len for request in requests[start : start + width]):
+                yield lambda start=start, width=width: _emptied(case, start, width)  # type: ignore[misc]
+        width //= 2
     for name in ("context_len", "query_len"):
         for most in (0, 1, 2):
             yield lambda name=name, most=most: all_capped(case, name, most)  # type: ignore[misc]
+
+
+def _emptied(case: Case, start: int, width: int) -> Case:
+    requests = list(case.batch.requests)
+    requests[start : start + width] = [Request(0, 0)] * len(requests[start : start + width])
+    return edited(case, requests, case.layout.row_index)
 
 
 def all_capped(case: Case, name: str, most: int) -> Case:
