@@ -21,6 +21,9 @@ from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
 from cumae.properties.targets import load_function
 
+KEPT_EVERY = 50
+"""Mutants after which what became of them is written down."""
+
 
 @click.command()
 @click.argument("target", required=False)
@@ -77,11 +80,13 @@ def mutate(
         for number, outcome in judged(tasks, how, jobs, stage):
             outcomes[number] = outcome
             progress.advance(bar)
+            if file is not None and len(outcomes) % KEPT_EVERY == 0:
+                _write(tasks, outcomes, progress.tasks[0].elapsed or 0.0, jobs, file)
         seconds = progress.tasks[0].elapsed or 0.0
     survivors = _print(tasks, outcomes, console)
     console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
     if file is not None:
-        _write(tasks, outcomes, seconds, file)
+        _write(tasks, outcomes, seconds, jobs, file)
     return 1 if survivors else 0
 
 
@@ -126,8 +131,8 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
     return len(survivors)
 
 
-def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file: Path) -> None:
-    """Write what became of every mutant, and on what it was run."""
+def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, jobs: int, file: Path) -> None:
+    """Write what became of every mutant judged so far, and on what it was run."""
     records = [
         {
             "targets": [target.name for target in task.targets],
@@ -140,6 +145,8 @@ def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file
             **asdict(outcomes[i]),
         }
         for i, task in enumerate(tasks)
+        if i in outcomes
     ]
-    content = {**machine(), "seconds": round(seconds, 1), "mutants": records}
+    numbers = {"seconds": round(seconds, 1), "jobs": jobs, "generated": len(tasks)}
+    content = {**machine(), **numbers, "mutants": records}
     file.write_text(json.dumps(content, indent=1) + "\n")
