@@ -2,15 +2,14 @@
 
 import os
 import platform
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from cumae.properties.running.device import has_gpu
+from cumae.properties.running.probing import fault_of
 
-PROBE_SECONDS = 120
 NEEDED = {
     "torch": "pip install torch (with --index-url https://download.pytorch.org/whl/cpu without a GPU)",
     "triton": "pip install 'triton>=3.6'",
@@ -30,16 +29,16 @@ def doctor() -> int:
     if missing:
         click.echo(f"nothing can run: {', '.join(missing)} missing")
         return 2
-    interpreter = _probe("interpreter")
+    interpreter = fault_of("interpreter")
     _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
-    hooks = _probe("hooks") if not interpreter else "needs the interpreter"
+    hooks = fault_of("hooks") if not interpreter else "needs the interpreter"
     _line("memory hooks", hooks or "planted faults are seen", hooks and "use Triton 3.7 to 3.9")
-    gpu = _probe("gpu") if has_gpu() else "none can be seen"
+    gpu = fault_of("gpu") if has_gpu() else "none can be seen"
     cure = "run on the CPU, or install a driver and a torch build for it"
     if _hidden():
         cure = f"{_hidden()} hides it"
     _line("GPU", gpu or _gpu_name(), gpu and cure)
-    compiles = _probe("compiles")
+    compiles = fault_of("compiles")
     _line("compiler", compiles or "compiles ahead of time for sm_90", compiles and "reinstall triton")
     able = [
         name
@@ -66,24 +65,6 @@ def _version(name: str) -> str:
 def _hidden() -> str:
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
     return next((f"{n}={os.environ[n]!r}" for n in names if os.environ.get(n) in ("", "-1")), "")
-
-
-def _probe(name: str) -> str:
-    """Return what went wrong in a probe's own process, in one line; empty when it went well."""
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    if name in ("interpreter", "hooks"):
-        environment |= {"TRITON_INTERPRET": "1", "TRITON_DEFAULT_FP_FUSION": "1"}
-    command = [sys.executable, "-m", "cumae.properties.running.probes", name]
-    try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {PROBE_SECONDS} s"
-    if done.returncode == 0:
-        return ""
-    lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines else f"ended with exit status {done.returncode}"
 
 
 def _gpu_name() -> str:

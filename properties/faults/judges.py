@@ -13,6 +13,7 @@ from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.suite import Suite
 from cumae.properties.faults.ttir import Compiler, Launch, recording
 from cumae.properties.running.device import Device, interpreting
+from cumae.properties.running.probing import fault_of
 from cumae.properties.targets import load_function
 
 HARD_LIMIT = 600.0
@@ -150,7 +151,8 @@ def judged(
     try:
         stage("the targets themselves", len(targets))
         proofs = _proved(pool, targets)
-        if not interpret:
+        no_interpreter = "" if interpret else fault_of("interpreter")
+        if not interpret and not no_interpreter:
             proofs = _proved(recorder, targets)
         stage("small cases", len(tasks))
         left = []
@@ -161,6 +163,9 @@ def judged(
             else:
                 yield i, outcome
         in_kernels = [i for i in left if tasks[i].mutant.in_kernel]
+        if no_interpreter:
+            stage(f"compiler left out, as nothing can be recorded: {no_interpreter}", 0)
+            in_kernels = []
         equal = list(_same_code(tasks, in_kernels, proofs, jobs, stage))
         yield from equal
         left = [i for i in left if i not in dict(equal)]

@@ -1,6 +1,7 @@
 """What became of a mutant."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,14 +28,21 @@ class OutOfTime(BaseException):
 class Clock:
     """Ends what computes for longer than ``seconds`` since it was last wound, in the main thread.
 
-    Processor time is counted, so that a busy machine kills no mutant.
+    Processor time is counted, so that a busy machine kills no mutant. ``longest``: the most that was
+    counted from one winding to the next.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.longest = 0.0
+        self._wound: float | None = None
 
     def wind(self, *_: object) -> None:
         """Start to count again."""
+        now = time.process_time()
+        if self._wound is not None:
+            self.longest = max(self.longest, now - self._wound)
+        self._wound = now
         signal.setitimer(signal.ITIMER_PROF, self.seconds)
 
     @contextmanager
@@ -45,6 +53,7 @@ class Clock:
             raise OutOfTime
 
         before = signal.signal(signal.SIGPROF, ring)
+        self._wound = None
         self.wind()
         try:
             yield

@@ -1,6 +1,6 @@
 """All cases of a domain small enough to try every one: where a mutant and its original can be compared."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -8,9 +8,14 @@ from typing import Any
 from cumae.oracle import Batch, Case, Layout, Options, Phase, Request, Trace, leveled
 from cumae.properties.running.binding import Binding
 
-MOST_CONTEXT, MOST_QUERY, BLOCK_SIZE = 2, 2, 2
-CASES = "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes"
+MOST_LEN, BLOCK_SIZE = 2, 2
+CASES = (
+    "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes where"
+    " they differ, and under each option those with lengths 0 and 2"
+)
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len at most 2"
+# What tells a function of the cumae dialect whether a request is a prefill.
+_PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
 # What is varied, one at a time: the feature it needs, and how layout, options and world differ.
 _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
@@ -30,6 +35,7 @@ _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
     ("world", _PADDED, {"interleave": 2}, 2),
     ("topk", _PADDED, {"topk": 3, "split_size": 2}, 1),
     ("num_workers", _PADDED, {"num_workers": 2}, 1),
+    ("context_slack", {**_PADDED, "context_slack": 3}, {}, 1),
     ("missing_blocks", {"table_column_step": 2}, {}, 1),
 )
 
@@ -38,10 +44,11 @@ def small_cases(binding: Binding) -> list[Case]:
     """Return every case of the domain that a function promises and can see."""
     cases = []
     reserved = binding.domain.reserved_blocks
+    both = binding.dialect.name != "cumae" or bool(_PHASES & {*binding.inputs, *binding.features})
     for feature, layout, options, world in _VARIED:
         if feature and feature not in binding.features:
             continue
-        for requests in _steps(2):
+        for requests in _steps(2, (0, MOST_LEN) if feature else range(MOST_LEN + 1), both=both):
             given = _with_blocks(requests, world, reserved, missing=feature == "missing_blocks")
             batch = Batch(given, BLOCK_SIZE, world)
             case = Case(batch, _layout(layout, len(requests)), _options(binding, options))
@@ -55,7 +62,8 @@ def small_traces(binding: Binding) -> list[Trace]:
     traces = []
     reserved = binding.domain.reserved_blocks
     options = _options(binding, {"num_workers": 2} if "num_workers" in binding.features else {})
-    steps = [Batch(_with_blocks(requests, 1, reserved), BLOCK_SIZE) for requests in _steps(1)]
+    small = _steps(1, range(MOST_LEN + 1), both=True)
+    steps = [Batch(_with_blocks(requests, 1, reserved), BLOCK_SIZE) for requests in small]
     for first, second in product(steps, repeat=2):
         trace = leveled([Case(batch, Layout(), options) for batch in (first, second)], spare=1)
         if all(binding.why_not(case) is None for case in trace.steps):
@@ -63,11 +71,10 @@ def small_traces(binding: Binding) -> list[Trace]:
     return traces
 
 
-def _steps(most: int) -> Iterator[tuple[Request, ...]]:
-    """Yield every tuple of at most so many requests, without blocks."""
-    lens = product(range(MOST_CONTEXT + 1), range(MOST_QUERY + 1))
-    phases: tuple[Phase, ...] = ("prefill", "decode")
-    kinds = [(c, q, p) for (c, q), p in product(lens, phases) if p == "prefill" or (c and q)]
+def _steps(most: int, lens: Sequence[int], *, both: bool) -> Iterator[tuple[Request, ...]]:
+    """Yield every tuple of at most so many requests of these lengths, in ``both`` phases, without blocks."""
+    phases: tuple[Phase, ...] = ("prefill", "decode") if both else ("prefill",)
+    kinds = [(c, q, p) for c, q, p in product(lens, lens, phases) if p == "prefill" or (c and q)]
     for count in range(most + 1):
         for chosen in product(kinds, repeat=count):
             yield tuple(Request(c, q, tuple(range(c + q)), phase) for c, q, phase in chosen)

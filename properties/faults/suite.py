@@ -3,9 +3,11 @@
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 
 from cumae.oracle import Case
+from cumae.properties.batches.cases import edited
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.checks import Trial, checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
@@ -23,8 +25,16 @@ from cumae.properties.targets import load_function
 from cumae.properties.verdict import Finding
 
 QUICK = ("agrees", "writes_everything", "stays_in_bounds")
-NUM_SMALL, NUM_LARGE, NUM_THOROUGH = 12, 4, 8
-MOST_LOOKED_AT = 600
+NUM_SMALL, NUM_THOROUGH = 12, 8
+MOST_LOOKED_AT = 4000
+SHORTEST, SLOWER = 0.3, 20
+LARGE: tuple[Callable[[Case], bool], ...] = (
+    lambda case: case.num_tokens_padded > 1024 and len(case.batch.requests) <= 12,
+    lambda case: case.num_requests_padded == 1025 and case.batch.num_tokens > 0,
+    lambda case: case.num_requests_padded > 1025 and case.batch.num_tokens > 1024,
+    lambda case: case.num_tokens_padded == 1025,
+)
+"""Kinds of cases that are longer than tiles are: barely and by more, in tokens and in requests."""
 TRACES, STEPS = 4, 8
 
 
@@ -52,6 +62,7 @@ class Suite:
         self._examples = examples
         self.limit = limit
         self._clock = Clock(limit if device == "cpu" else 12 * limit)  # on a GPU it is compiled first
+        self._brief: Clock | None = None
         binding = self.bound()
         self._checks = checks or checks_for(binding, device)
         small, self._large = _small_and_large(binding)
@@ -72,8 +83,19 @@ class Suite:
             raise ValueError(f"target = {self.target!r}, must be right before it is mutated: {what}")
 
     def kill(self, mutant: Mutant) -> Outcome | None:
-        """Return how small cases kill a mutant, None where they do not."""
-        return self._of(mutant, self._first)
+        """Return how small cases kill a mutant, None where they do not.
+
+        A case may take twenty times what the slowest of them takes the target itself.
+        """
+        whole = self._clock
+        if self.device == "cpu" and self._brief is None:
+            self._of(None, self._first)
+            self._brief = Clock(min(whole.seconds, max(SHORTEST, SLOWER * whole.longest)))
+        self._clock = self._brief or whole
+        try:
+            return self._of(mutant, self._first)
+        finally:
+            self._clock = whole
 
     def kill_by_search(self, mutant: Mutant) -> Outcome | None:
         """Return how the other checks, large cases or a search kill a mutant, None where they do not."""
@@ -92,7 +114,7 @@ class Suite:
                 with swapped(mutant) if mutant else nullcontext():
                     found = find(self.bound())
             except OutOfTime:
-                return Outcome("killed", "time limit", 0, f"no answer within {self._clock.seconds:g} s")
+                return Outcome("killed", "time limit", 0, f"no answer within {self._clock.seconds:.1f} s")
         if found is None:
             return None
         finding, count = found
@@ -167,18 +189,22 @@ class Suite:
 
 
 def _small_and_large(binding: Binding) -> tuple[list[Case], list[Case]]:
-    """Return small drawn cases, and a few that are longer than tiles are."""
+    """Return small drawn cases, and those longer than tiles are: one of each kind, and one that is idle."""
     small: list[Case] = []
-    large: list[Case] = []
+    large: dict[Callable[[Case], bool], Case] = {}
     for case in islice(seeded_cases(0, binding.domain, binding.features), MOST_LOOKED_AT):
-        if len(small) < NUM_SMALL and case.num_tokens_padded <= 40 and len(case.batch.requests) <= 12:
-            small.append(case)
-        elif len(large) < NUM_LARGE and _is_large(case, len(large) % 2 == 0):
-            large.append(case)
-        elif len(small) == NUM_SMALL and len(large) == NUM_LARGE:
+        if case.num_tokens_padded <= 40 and len(case.batch.requests) <= 12:
+            if len(small) < NUM_SMALL:
+                small.append(case)
+            continue
+        kind = next((kind for kind in LARGE if kind not in large and kind(case)), None)
+        if kind is not None:
+            large[kind] = case
+        if len(small) == NUM_SMALL and len(large) == len(LARGE):
             break
-    return small, large
-
-
-def _is_large(case: Case, by_tokens: bool) -> bool:
-    return case.num_tokens_padded > 1024 if by_tokens else len(case.batch.requests) > 1024
+    many = [case for case in large.values() if len(case.batch.requests) > 1000]
+    idle = [
+        edited(case, [replace(r, query_len=0) for r in case.batch.requests], case.layout.row_index)
+        for case in many[:1]
+    ]
+    return small, [*large.values(), *(case for case in idle if binding.why_not(case) is None)]

@@ -1,7 +1,5 @@
 """Chunks of cached context: what holds of them whatever the batch, and steps too large to be drawn often."""
 
-import doctest
-import importlib
 from itertools import islice
 from typing import Any
 
@@ -95,8 +93,3 @@ def test_a_context_as_long_as_int32_counts() -> None:
         "chunk_totals": [2**30, 2**30 - 1],
         "chunk_maxima": [2**30, 2**30 - 1],
     }
-
-
-def test_the_example_holds() -> None:
-    results = doctest.testmod(importlib.import_module("cumae.gpu_impl.chunked_context"))
-    assert (results.failed, results.attempted) == (0, 4)

@@ -5,29 +5,30 @@ import importlib
 import pkgutil
 
 import pytest
+import torch
 
+import cumae.gpu_impl
 import cumae.oracle
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.running.device import prepare
 
-MODULES = [f"cumae.oracle.{module.name}" for module in pkgutil.iter_modules(cumae.oracle.__path__)]
+DEVICE = prepare("auto")
+MODULES = [
+    module.name
+    for package in (cumae.oracle, cumae.gpu_impl)
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+]
+WITH_KERNEL = [name for name, operation in OPERATIONS.items() if operation.kernels] + ["latent_layout"]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_hold(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    with torch.device(DEVICE):
+        assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-def test_every_oracle_has_an_example() -> None:
-    for name in (
-        "sequence_layout",
-        "position_ids",
-        "slot_mapping",
-        "causal_windows",
-        "prefix_interleave",
-        "sparse_schedule",
-        "metadata_cache",
-        "persistent_buffers",
-        "topk_to_slots",
-        "chunked_context",
-        "latent_layout",
-    ):
-        assert doctest.testmod(importlib.import_module(f"cumae.oracle.{name}")).attempted >= 1
+@pytest.mark.parametrize("operation", WITH_KERNEL)
+def test_every_oracle_and_every_kernel_has_an_example(operation: str) -> None:
+    for name in (f"cumae.oracle.{operation}", f"cumae.gpu_impl.{operation}"):
+        found = doctest.DocTestFinder().find(importlib.import_module(name))
+        assert any(example.examples for example in found), f"{name} has no example"

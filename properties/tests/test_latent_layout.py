@@ -1,7 +1,5 @@
 """The view of a latent cache: right and without a copy where there is one, refused everywhere else."""
 
-import doctest
-import importlib
 import re
 from collections.abc import Callable
 from itertools import accumulate
@@ -192,8 +190,3 @@ def test_nothing_but_a_view_is_asked_of_torch() -> None:
     with Recorded():  # type: ignore[no-untyped-call]
         gpu_impl.latent_layout(cache)
     assert asked == ["aten.as_strided.default"]
-
-
-def test_the_example_holds() -> None:
-    results = doctest.testmod(importlib.import_module("cumae.gpu_impl.latent_layout"))
-    assert (results.failed, results.attempted) == (0, 3)

@@ -1,6 +1,5 @@
 """The kernels that keep state between steps, against token-by-token references of their own."""
 
-import doctest
 import importlib
 import random
 from collections.abc import Iterator, Sequence
@@ -368,11 +367,3 @@ def test_a_captured_call_clears_to_the_capacity_and_so_do_those_after_it(
     for _ in range(2):
         written.previous = 6
         written.check(Step([4], [1]), rng)
-
-
-@pytest.mark.parametrize("name", ["sparse_schedule", "metadata_cache", "persistent_buffers"])
-def test_the_examples_of_a_module_hold(name: str) -> None:
-    with torch.device(DEVICE):
-        results = doctest.testmod(importlib.import_module(f"cumae.gpu_impl.{name}"))
-    assert results.failed == 0
-    assert results.attempted > 0

@@ -1,8 +1,5 @@
 """The slots of selected positions where drawn cases seldom go: wide selections, late positions, no work."""
 
-import doctest
-import importlib
-
 import torch
 
 from cumae import gpu_impl, oracle
@@ -61,8 +58,3 @@ def test_no_token_and_no_position_are_no_work() -> None:
 
 def test_a_table_without_columns_is_not_read() -> None:
     assert slots_of([0], torch.tensor([[0, -1]]), [[]], 4) == [-1, -1]
-
-
-def test_the_example_holds() -> None:
-    results = doctest.testmod(importlib.import_module("cumae.gpu_impl.topk_to_slots"))
-    assert (results.failed, results.attempted) == (0, 4)
