@@ -8,7 +8,7 @@ from cumae.properties.batches.choices import Choices
 from cumae.properties.batches.domain import Domain
 
 TILE_EDGES = tuple(edge + d for edge in (32, 64, 128, 256, 512, 1024) for d in (0, -1, 1))
-REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025)
+REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
 KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "speculative", "empty")
 
 

@@ -73,6 +73,8 @@ class Judge:
     """The suites of the targets, made when they are asked for."""
 
     def __init__(self, how: How) -> None:
+        import torch._dynamo  # noqa: F401, the first launch would import it, and no limit may cut that in two
+
         self._how = how
         self._suites: dict[Target, Suite | OracleSuite] = {}
         self._domains: dict[Target, SmallDomain] = {}
@@ -113,7 +115,7 @@ class Judge:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the GPU is of no more use to this process."""
+        """Whether this process is of no more use."""
         return any(suite.is_lost for suite in self._suites.values() if isinstance(suite, Suite))
 
     def _suite(self, target: Target) -> Suite | OracleSuite:

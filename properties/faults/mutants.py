@@ -122,7 +122,9 @@ def _mutant(part: Part, title: str, source: str, place: Place) -> Mutant:
     inside = source[start - 1 : start] == "(" and source[stop : stop + 1] == ")"
     if isinstance(node, ast.expr) and isinstance(new, ast.Expr) and not inside:
         negative = isinstance(new.value, ast.UnaryOp) and isinstance(new.value.operand, ast.Constant)
-        if not (negative or isinstance(new.value, (*_PLAIN, ast.Tuple))):
+        number = negative or isinstance(new.value, ast.Constant)
+        asked = source[stop : stop + 1] == "." and number  # 1.to is no Python
+        if asked or not (negative or isinstance(new.value, (*_PLAIN, ast.Tuple))):
             text = f"({text})"
     changed = source[:start] + text + source[stop:]
     top, bottom = starts[node.lineno - 1], starts[end_line]

@@ -28,6 +28,7 @@ class _Worker:
     pipe: Connection
     task: int = -1
     since: float = 0.0
+    is_lost: bool = False
 
 
 class Pool:
@@ -62,7 +63,9 @@ class Pool:
                 if answer is _AT_WORK:
                     continue
                 number, worker.task = worker.task, -1
-                if isinstance(answer, Died):
+                if isinstance(answer, Died) or worker.is_lost:
+                    worker.process.kill()
+                    worker.process.join()
                     self._workers[self._workers.index(worker)] = worker = self._started()
                 self._give(worker, method, tasks, left)
                 yield number, answer
@@ -83,8 +86,8 @@ class Pool:
             worker.process.join()
             return Died(f"no answer within {self._limit:g} s")
         try:
-            kind, answer = worker.pipe.recv()
-        except EOFError:
+            kind, answer, worker.is_lost = worker.pipe.recv()
+        except (EOFError, ConnectionResetError):
             worker.process.join()
             return Died(f"the process died with exit status {worker.process.exitcode}")
         if kind == "error":
@@ -106,7 +109,7 @@ class Pool:
 
 
 def _serve(pipe: Connection, make: Callable[[], Any]) -> None:
-    """Answer until the pipe is closed, or until the judge is of no more use."""
+    """Answer until the pipe is closed, saying each time whether the judge is of no more use."""
     import traceback
 
     judge = None
@@ -117,11 +120,10 @@ def _serve(pipe: Connection, make: Callable[[], Any]) -> None:
             return
         try:
             judge = make() if judge is None else judge
-            pipe.send(("answer", getattr(judge, method)(task)))
+            answer = getattr(judge, method)(task)
+            pipe.send(("answer", answer, getattr(judge, "is_lost", False)))
         except Exception:  # told to the parent, which raises it
-            pipe.send(("error", traceback.format_exc()))
-            return
-        if getattr(judge, "is_lost", False):
+            pipe.send(("error", traceback.format_exc(), True))
             return
 
 

@@ -27,11 +27,13 @@ from cumae.properties.verdict import Finding
 QUICK = ("agrees", "writes_everything", "stays_in_bounds")
 NUM_SMALL, NUM_THOROUGH = 12, 8
 MOST_LOOKED_AT = 4000
-SHORTEST, SLOWER = 0.3, 20
+SHORTEST, SLOWER = 1.0, 8
 LARGE: tuple[Callable[[Case], bool], ...] = (
     lambda case: case.num_tokens_padded > 1024 and len(case.batch.requests) <= 12,
     lambda case: case.num_requests_padded == 1025 and case.batch.num_tokens > 0,
     lambda case: case.num_requests_padded > 1025 and case.batch.num_tokens > 1024,
+    lambda case: case.num_requests_padded == 2048,
+    lambda case: case.num_requests_padded > 1024 and case.options.dummy_request,
     lambda case: case.num_tokens_padded == 1025,
 )
 """Kinds of cases that are longer than tiles are: barely and by more, in tokens and in requests."""
@@ -63,6 +65,7 @@ class Suite:
         self.limit = limit
         self._clock = Clock(limit if device == "cpu" else 12 * limit)  # on a GPU it is compiled first
         self._brief: Clock | None = None
+        self._stopped = False
         binding = self.bound()
         self._checks = checks or checks_for(binding, device)
         small, self._large = _small_and_large(binding)
@@ -77,7 +80,10 @@ class Suite:
 
     def refuse_a_wrong_target(self) -> None:
         """Raise ``ValueError`` where the target itself fails: everything would seem killed."""
-        outcome = self._of(None, self._proved)
+        self._refuse_unless_right(self._proved)
+
+    def _refuse_unless_right(self, find: Callable[[Binding], tuple[Finding, int] | None]) -> None:
+        outcome = self._of(None, find)
         if outcome is not None:
             what = f"{outcome.by}: {outcome.message}"
             raise ValueError(f"target = {self.target!r}, must be right before it is mutated: {what}")
@@ -85,11 +91,11 @@ class Suite:
     def kill(self, mutant: Mutant) -> Outcome | None:
         """Return how small cases kill a mutant, None where they do not.
 
-        A case may take twenty times what the slowest of them takes the target itself.
+        A case may take eight times what the slowest of them takes the target itself.
         """
         whole = self._clock
         if self.device == "cpu" and self._brief is None:
-            self._of(None, self._first)
+            self._refuse_unless_right(self._first)
             self._brief = Clock(min(whole.seconds, max(SHORTEST, SLOWER * whole.longest)))
         self._clock = self._brief or whole
         try:
@@ -103,8 +109,11 @@ class Suite:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process is of no more use: a mutant has broken the GPU's context."""
-        return device_lost(self.device)
+        """Whether this process is of no more use.
+
+        A mutant has broken the GPU's context, or was stopped in the middle of anything, an import for one.
+        """
+        return self._stopped or device_lost(self.device)
 
     def _of(
         self, mutant: Mutant | None, find: Callable[[Binding], tuple[Finding, int] | None]
@@ -114,6 +123,7 @@ class Suite:
                 with swapped(mutant) if mutant else nullcontext():
                     found = find(self.bound())
             except OutOfTime:
+                self._stopped = True
                 return Outcome("killed", "time limit", 0, f"no answer within {self._clock.seconds:.1f} s")
         if found is None:
             return None

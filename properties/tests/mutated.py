@@ -51,3 +51,8 @@ class Dies:
         if status:
             os._exit(status)
         return "alive"
+
+    def last(self, number: int) -> tuple[int, int]:
+        """Return the number and the process; a judge is of no more use after the number 1."""
+        self.is_lost = number == 1
+        return number, os.getpid()

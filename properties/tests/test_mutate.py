@@ -15,6 +15,7 @@ from cumae.properties.faults.oracle_suite import OracleSuite
 from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.scope import scope_of
 from cumae.properties.faults.suite import LARGE, Suite
+from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
 from cumae.properties.running.probing import fault_of
 from cumae.properties.tests import mutated
@@ -164,17 +165,24 @@ def test_on_the_small_domain_every_case_is_compared() -> None:
     assert differs.status == "survived" and "it differs from the original on" in differs.message
 
 
-def test_a_case_may_take_twenty_times_what_the_target_itself_takes() -> None:
-    judge = suite()
+def test_a_case_may_take_eight_times_what_the_target_itself_takes() -> None:
+    judge = suite(limit=60.0)
     outcome = judge.kill(one("statement deleted", "num_tiles += 1", "pass"))
     assert outcome is not None and outcome.by == "time limit"
     assert DEVICE == "cuda" or float(outcome.message.split()[-2]) < judge.limit
 
 
 def test_every_kind_of_a_case_longer_than_a_tile_is_among_the_large_ones() -> None:
-    cases = suite()._large
+    cases = Suite("cumae.gpu_impl:write_sequence_layout", "sequence_layout", "cumae", DEVICE)._large
     assert all(any(kind(case) for case in cases) for kind in LARGE)
     assert any(len(case.batch.requests) > 1000 and not case.batch.num_tokens for case in cases)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_mutant_of_a_shipped_kernel_is_python(operation: str) -> None:
+    kernels = [Target(kernel, operation) for kernel in OPERATIONS[operation].kernels]
+    for task in tasks_of(kernels):
+        ast.parse(task.mutant.source)
 
 
 def test_killed_and_equivalent_mutants_are_told_apart() -> None:
@@ -204,6 +212,24 @@ def test_a_process_that_dies_takes_one_mutant_with_it() -> None:
     finally:
         pool.close()
     assert answers == {0: "alive", 1: Died("the process died with exit status 3"), 2: "alive"}
+
+
+def test_a_process_of_no_more_use_is_replaced_and_loses_no_task() -> None:
+    pool = Pool(Dies, 1, 60.0, interpret=True)
+    try:
+        answers = dict(pool.each("last", [0, 1, 2]))
+    finally:
+        pool.close()
+    assert [answers[i][0] for i in range(3)] == [0, 1, 2]
+    assert answers[0][1] == answers[1][1] != answers[2][1]
+
+
+@on_the_cpu
+def test_a_process_whose_mutant_was_stopped_judges_no_other() -> None:
+    stopped = suite()
+    assert not stopped.is_lost
+    stopped.kill(one("statement deleted", "num_tiles += 1", "pass"))
+    assert stopped.is_lost
 
 
 def test_every_mutant_of_an_oracle_is_noticed() -> None:
