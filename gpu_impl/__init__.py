@@ -1,5 +1,6 @@
 """Triton kernels for what a serving engine tells its attention kernels, with thin torch launchers."""
 
+from cumae.gpu_impl.cache_write import write_cache
 from cumae.gpu_impl.causal_windows import (
     CausalWindows,
     causal_windows,
@@ -7,6 +8,12 @@ from cumae.gpu_impl.causal_windows import (
     write_packed_causal_windows,
 )
 from cumae.gpu_impl.chunked_context import ChunkedContext, chunked_context, write_chunked_context
+from cumae.gpu_impl.compact_topk_slots import (
+    CompactTopkSlots,
+    compact_topk_slots,
+    write_compact_topk_slots,
+)
+from cumae.gpu_impl.grouped_topk import GroupedTopk, grouped_topk, write_grouped_topk
 from cumae.gpu_impl.latent_layout import latent_layout
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
@@ -21,6 +28,8 @@ __all__ = [
     "CachedSchedule",
     "CausalWindows",
     "ChunkedContext",
+    "CompactTopkSlots",
+    "GroupedTopk",
     "KeyIndices",
     "MetadataCache",
     "PersistentBuffers",
@@ -28,6 +37,8 @@ __all__ = [
     "SparseSchedule",
     "causal_windows",
     "chunked_context",
+    "compact_topk_slots",
+    "grouped_topk",
     "latent_layout",
     "position_ids",
     "prefix_interleave",
@@ -35,8 +46,11 @@ __all__ = [
     "slot_mapping",
     "sparse_schedule",
     "topk_to_slots",
+    "write_cache",
     "write_causal_windows",
     "write_chunked_context",
+    "write_compact_topk_slots",
+    "write_grouped_topk",
     "write_packed_causal_windows",
     "write_position_ids",
     "write_prefix_interleave",

@@ -1,0 +1,209 @@
+"""New rows scattered into the slots of a paged cache, copied or quantised to fp8, as Triton kernels."""
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import check_choice, check_tensor
+
+PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
+WORDS_PER_BLOCK = 4096
+MAX_COLUMNS = 512
+# Tuned together: one program quantises the four tiles of ROWS rows.
+ROWS = 8
+
+LATENT_WIDTH = tl.constexpr(512)
+ROPE_WIDTH = tl.constexpr(64)
+TILE_WIDTH = tl.constexpr(128)
+NUM_TILES = tl.constexpr(4)
+FP8_ROW_BYTES = 656
+
+FP8_MAX = tl.constexpr(448.0)
+FP8_MAX_BITS = tl.constexpr(0x43E00000)  # of 448.0
+FP8_MIN_NORMAL_BITS = tl.constexpr(0x3C800000)  # of 2^-6
+LEAST_SCALE_BITS = tl.constexpr(0x00800000)  # of 2^-126
+# fp32 numbers from 2^14 up are 2^-9, the step of fp8 below 2^-6, apart.
+STEP_2_9 = tl.constexpr(16384.0)
+STEP_2_9_BITS = tl.constexpr(0x46800000)
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_slots"])
+def _scatter_rows(
+    new_rows: tl.tensor,
+    slot_mapping: tl.tensor,
+    cache: tl.tensor,
+    num_rows: tl.tensor,
+    num_slots: tl.tensor,
+    block_size: tl.tensor,
+    width: tl.tensor,
+    new_row_stride: tl.tensor,
+    cache_block_stride: tl.tensor,
+    cache_row_stride: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    slot = tl.load(slot_mapping + o_row, mask=o_row < num_rows, other=-1)
+    m_row = (slot >= 0) & (slot < num_slots)
+    slot = tl.where(m_row, slot, 0)
+    source = o_row * new_row_stride
+    target = slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
+    for i_column in range(0, width, COLUMNS):
+        o_column = i_column + tl.arange(0, COLUMNS)
+        m_word = m_row[:, None] & (o_column < width)[None, :]
+        words = tl.load(new_rows + source[:, None] + o_column[None, :], mask=m_word, other=0)
+        tl.store(cache + target[:, None] + o_column[None, :], words, mask=m_word)
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_slots"])
+def _quantise_rows(
+    new_rows: tl.tensor,
+    slot_mapping: tl.tensor,
+    cache: tl.tensor,
+    num_rows: tl.tensor,
+    num_slots: tl.tensor,
+    block_size: tl.tensor,
+    new_row_stride: tl.tensor,
+    cache_block_stride: tl.tensor,
+    cache_row_stride: tl.tensor,
+    POWER_OF_TWO_SCALES: tl.constexpr,
+    ROWS: tl.constexpr,
+) -> None:
+    o_item = tl.arange(0, ROWS * NUM_TILES)
+    o_row = tl.program_id(0).to(tl.int64) * ROWS + o_item // NUM_TILES
+    i_tile = o_item % NUM_TILES
+    slot = tl.load(slot_mapping + o_row, mask=o_row < num_rows, other=-1)
+    m_item = (slot >= 0) & (slot < num_slots)
+    slot = tl.where(m_item, slot, 0)
+    source = new_rows + o_row * new_row_stride
+    target = cache + slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
+
+    # bf16 are the upper halves of fp32; the magnitudes are ordered as their bits are.
+    o_column = i_tile[:, None] * TILE_WIDTH + tl.arange(0, TILE_WIDTH)[None, :]
+    m_column = tl.broadcast_to(m_item[:, None], (ROWS * NUM_TILES, TILE_WIDTH))
+    x_bits = tl.load(source[:, None] + o_column, mask=m_column, other=0).to(tl.int32) << 16
+    amax = tl.max(x_bits & 0x7FFFFFFF, axis=1).to(tl.float32, bitcast=True)
+
+    # A flush of subnormals could only touch amax / 448 below 2^-126, where the scale is not amax / 448.
+    scale_bits = tl.div_rn(amax, tl.full(amax.shape, FP8_MAX, tl.float32)).to(tl.int32, bitcast=True)
+    if POWER_OF_TWO_SCALES:
+        # 2^-13 is the power of two above 1e-4; a mantissa that is not 0 carries into the exponent.
+        scale_bits = tl.maximum((scale_bits + 0x7FFFFF) & 0x7F800000, 0x39000000)
+    scale_bits = tl.maximum(scale_bits, LEAST_SCALE_BITS)
+    scale = scale_bits.to(tl.float32, bitcast=True)[:, None]
+
+    # Subnormal x count: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and IEEE
+    # denormals for AMD; a flushed quotient below 2^-126 is far below the 2^-10 that fp8 rounds to 0.
+    quotient = tl.div_rn(x_bits.to(tl.float32, bitcast=True), tl.broadcast_to(scale, x_bits.shape))
+    magnitude = tl.minimum(quotient.to(tl.int32, bitcast=True) & 0x7FFFFFFF, FP8_MAX_BITS)
+    # From 2^-6 on: drop 20 bits, to nearest even, and move the exponent's bias from 127 to 7.
+    normal = ((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) >> 20) - 960
+    steps = (magnitude.to(tl.float32, bitcast=True) + STEP_2_9).to(tl.int32, bitcast=True) - STEP_2_9_BITS
+    byte = tl.where(magnitude >= FP8_MIN_NORMAL_BITS, normal, steps) | ((x_bits >> 24) & 0x80)
+    tl.store(target[:, None] + o_column, byte.to(tl.uint8), mask=m_column)
+
+    scales = (target + LATENT_WIDTH).to(tl.pointer_type(tl.int32), bitcast=True)
+    tl.store(scales + i_tile, scale_bits, mask=m_item)
+
+    ropes = (target + LATENT_WIDTH + 4 * NUM_TILES).to(tl.pointer_type(tl.int16), bitcast=True)
+    o_rope = i_tile[:, None] * (ROPE_WIDTH // NUM_TILES) + tl.arange(0, ROPE_WIDTH // NUM_TILES)[None, :]
+    m_rope = tl.broadcast_to(m_item[:, None], o_rope.shape)
+    rope = tl.load(source[:, None] + LATENT_WIDTH + o_rope, mask=m_rope, other=0)
+    tl.store(ropes[:, None] + o_rope, rope, mask=m_rope)
+
+
+def write_cache(
+    new_rows: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    cache: torch.Tensor,
+    power_of_two_scales: bool,
+) -> None:
+    """Write new_rows[i] into slot slot_mapping[i] of cache, for i < min(T, N); nothing else changes by a bit.
+
+    new_rows [T, width], any stride between rows; slot_mapping [N] int64, contiguous, slots distinct where not
+    negative; cache [num_blocks, block_size, row], slot s being row s % block_size of block s // block_size,
+    of any strides but the last whose rows do not overlap. A slot that is negative (-1 means none) or past the
+    cache writes nothing.
+    A cache of bfloat16, float16 or float32 has rows of the width and dtype of new_rows, copied bit for bit.
+    A uint8 cache has rows of 656 bytes for new_rows [T, 576] bfloat16, on addresses and strides that are
+    multiples of 4 bytes. In each of four tiles of 128 values, in fp32: scale = max(amax / 448, 2^-126), or
+    with power_of_two_scales 2^ceil(log2(max(amax / 448, 1e-4))); byte j is clamp(x[j] / scale, -448, 448) as
+    e4m3fn, to nearest even. The scale of tile t lies little-endian at byte 512 + 4t; the last 64 values are
+    copied bit for bit from byte 528 on. Values that are not finite have no meaning there.
+    Raises ValueError for a wrong dtype, device, shape, stride or option, before anything is written. Neither
+    synchronises nor allocates: it can be captured.
+    Rule: vLLM concat_and_cache_mla and its fp8_ds_mla rows.
+
+    >>> cache = torch.zeros(2, 2, 3)
+    >>> new_rows = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    >>> write_cache(new_rows, torch.tensor([3, -1, 0]), cache, False)
+    >>> cache.tolist()
+    [[[7.0, 8.0, 9.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]]
+    """
+    _check_inputs(new_rows, slot_mapping, cache, power_of_two_scales)
+    num_blocks, block_size, _ = cache.shape
+    width = new_rows.shape[1]
+    num_rows, num_slots = min(new_rows.shape[0], slot_mapping.numel()), num_blocks * block_size
+    if num_rows == 0 or num_slots == 0 or width == 0:
+        return
+    with torch.cuda.device(new_rows.get_device()):
+        if cache.dtype == torch.uint8:
+            _quantise_rows[(-(-num_rows // ROWS),)](
+                new_rows.view(torch.int16),
+                slot_mapping,
+                cache,
+                num_rows,
+                num_slots,
+                block_size,
+                new_rows.stride(0),
+                cache.stride(0),
+                cache.stride(1),
+                POWER_OF_TWO_SCALES=power_of_two_scales,
+                ROWS=ROWS,
+            )
+            return
+        columns = min(triton.next_power_of_2(width), MAX_COLUMNS)
+        rows = WORDS_PER_BLOCK // columns
+        word = WORDS_OF_PLAIN[cache.element_size()]
+        _scatter_rows[(-(-num_rows // rows),)](
+            new_rows.view(word),
+            slot_mapping,
+            cache.view(word),
+            num_rows,
+            num_slots,
+            block_size,
+            width,
+            new_rows.stride(0),
+            cache.stride(0),
+            cache.stride(1),
+            ROWS=rows,
+            COLUMNS=columns,
+        )
+
+
+def _check_inputs(
+    new_rows: torch.Tensor, slot_mapping: torch.Tensor, cache: torch.Tensor, power_of_two_scales: bool
+) -> None:
+    check_tensor("cache", cache, (*PLAIN_DTYPES, torch.uint8), (None, None, None), contiguous=False)
+    is_fp8 = cache.dtype == torch.uint8
+    dtype, width = (torch.bfloat16, 576) if is_fp8 else (cache.dtype, cache.shape[2])
+    check_tensor("new_rows", new_rows, (dtype,), (None, width), cache.device, contiguous=False)
+    check_tensor("slot_mapping", slot_mapping, (torch.int64,), (None,), cache.device)
+    check_choice("power_of_two_scales", power_of_two_scales, (False, True) if is_fp8 else (False,))
+    if is_fp8 and cache.shape[2] != FP8_ROW_BYTES:
+        raise ValueError(f"cache.shape = {tuple(cache.shape)}, must have rows of {FP8_ROW_BYTES} bytes")
+    for name, rows in (("new_rows", new_rows), ("cache", cache)):
+        if rows.stride(-1) != 1 and width > 1:
+            rule = "must be contiguous in the last dimension"
+            raise ValueError(f"{name}.stride() = {rows.stride()} with shape {tuple(rows.shape)}, {rule}")
+    shape, strides = tuple(cache.shape), cache.stride()
+    extent = shape[2]
+    for stride, size in sorted(zip(strides[:2], shape[:2], strict=True)):
+        if size > 1 and stride < extent:
+            raise ValueError(f"cache.stride() = {strides} with shape {shape}, must not let rows overlap")
+        if size > 1 and is_fp8 and stride % 4:
+            raise ValueError(f"cache.stride() = {strides}, must be multiples of 4 bytes but for the last")
+        extent += stride * (size - 1)
+    if is_fp8 and cache.data_ptr() % 4:
+        raise ValueError(f"cache.data_ptr() = {cache.data_ptr()}, must be a multiple of 4 bytes")
