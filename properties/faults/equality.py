@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.checks import Trial
+from cumae.properties.examine import finding_of
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import Part, scope_of
 from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, small_traces
-from cumae.properties.faults.suite import Suite
+from cumae.properties.faults.suite import QUICK, Suite
 from cumae.properties.operations import FREE
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observe import Bench, KernelRaised
 from cumae.properties.state.runs import Run
+from cumae.properties.verdict import Finding
 
 CUT_TO = 2
 NUM_SOME = 40
@@ -58,7 +61,10 @@ class SmallDomain:
         return f"{PAIRS if self._is_stateful else CASES}, at block size 2 ({self.size} of them{tiles})"
 
     def compare(self, mutant: Mutant) -> Outcome:
-        """Return whether the mutant is equal on the whole domain, and on what it first is not."""
+        """Return whether the mutant is equal on the whole domain, and what the first difference shows.
+
+        Where a check says that the mutant is wrong there, and the target is not, it is killed.
+        """
         if not any((mutant.module, line) in self._lines for line in range(mutant.first, mutant.last + 1)):
             return Outcome("survived", "", self.size, "its line is not seen to run on the small domain")
         clock = Clock(self._suite.limit)
@@ -67,22 +73,34 @@ class SmallDomain:
                 for i in range(self.size):
                     clock.wind()
                     if not _equal(self._answer(i), self._answers[i]):
-                        return Outcome(
-                            "survived", "", i + 1, f"it differs from the original on {self._told(i)}"
-                        )
+                        found = self._finding(i)
+                        break
+                else:
+                    return Outcome("equal on the small domain", self.described, self.size)
+            with self._tiles():
+                if found is not None and self._finding(i) is None:
+                    return Outcome("killed", f"{found.check}, small domain", i + 1, found.message)
+            return Outcome("survived", "", i + 1, f"it differs from the original on {self._told(i)}")
         except OutOfTime:
             return Outcome("survived", "", 0, f"no answer within {clock.seconds:g} s on the small domain")
-        return Outcome("equal on the small domain", self.described, self.size)
 
     def _told(self, i: int) -> str:
         tried = self._traces[i] if self._is_stateful else self._cases[i]
         cut = f"with tiles cut to {CUT_TO}, " if self._cut else ""
         return f"{cut}{tried}"
 
+    def _finding(self, i: int) -> Finding | None:
+        """Return what a check says of the target, as its module has it now, on a case."""
+        binding, device = self._suite.bound(), self._suite.device
+        if self._is_stateful:
+            return Run(binding, device, "forgets_history").all(self._traces[i])
+        trial = Trial(binding, self._cases[i], device)
+        return next(filter(None, (finding_of(check, trial) for check in QUICK)), None)
+
     def _answer(self, i: int) -> Answer:
         binding = self._suite.bound()
         if self._is_stateful:
-            finding = Run(binding, self._suite.device, "forgets_history").all(self._traces[i])
+            finding = self._finding(i)
             return finding.message if finding else ""
         return _answer(Bench(binding, self._cases[i], self._suite.device))
 

@@ -13,7 +13,7 @@ CASES = (
     "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes where"
     " they differ, and under each option those with lengths 0 and 2"
 )
-PAIRS = "all pairs of steps of at most 1 request with context_len and query_len at most 2"
+PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
 # What tells a function of the cumae dialect whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
@@ -62,7 +62,7 @@ def small_traces(binding: Binding) -> list[Trace]:
     traces = []
     reserved = binding.domain.reserved_blocks
     options = _options(binding, {"num_workers": 2} if "num_workers" in binding.features else {})
-    small = _steps(1, range(MOST_LEN + 1), both=True)
+    small = _steps(1, (0, 1, 3), both=True)
     steps = [Batch(_with_blocks(requests, 1, reserved), BLOCK_SIZE) for requests in small]
     for first, second in product(steps, repeat=2):
         trace = leveled([Case(batch, Layout(), options) for batch in (first, second)], spare=1)
