@@ -1,7 +1,5 @@
 """New rows in the cache: every bf16 number as fp8, rows that are not written, strides, refusals."""
 
-import doctest
-import importlib
 import re
 from fractions import Fraction
 from typing import Any
@@ -206,8 +204,3 @@ def test_bad_input_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=rf"^{re.escape(says)}.*, must "):
         gpu_impl.write_cache(**arguments)
     assert before is None or torch.equal(arguments["cache"], before)
-
-
-def test_the_example_holds() -> None:
-    results = doctest.testmod(importlib.import_module("cumae.gpu_impl.cache_write"))
-    assert (results.failed, results.attempted) == (0, 4)

@@ -1,7 +1,5 @@
 """The experts of each token: float64 where margins are clear, ties, NaN, infinities, refusals."""
 
-import doctest
-import importlib
 import math
 import re
 from itertools import pairwise
@@ -240,8 +238,3 @@ def test_bad_input_is_refused_before_anything_is_written(field: str, value: Any,
         gpu_impl.write_grouped_topk(**bad)
     for name, held in outputs.items():
         assert torch.equal(bad[name], held)
-
-
-def test_the_example_holds() -> None:
-    results = doctest.testmod(importlib.import_module("cumae.gpu_impl.grouped_topk"))
-    assert (results.failed, results.attempted) == (0, 4)

@@ -162,7 +162,7 @@ def test_on_the_small_domain_every_case_is_compared() -> None:
     assert (equal.status, equal.cases) == ("equal on the small domain", domain.size)
     assert "tiles cut to 2" in equal.by
     differs = domain.compare(one("only the first program launched", "_write[", "[(1,)]"))
-    assert (differs.status, differs.by) == ("killed", "agrees, small domain")
+    assert (differs.status, differs.by) == ("killed", "writes_everything, small domain")
 
 
 def test_a_case_may_take_eight_times_what_the_target_itself_takes() -> None:

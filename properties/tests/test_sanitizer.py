@@ -6,13 +6,14 @@ import pytest
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.apart import Job, search_apart
-from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.conformance import binding_of
 from cumae.properties.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.isolation import run_apart
 from cumae.properties.running.sanitizer import Sanitizer, first_fault, sanitizer_of
 from cumae.properties.search import Budget
+from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
@@ -75,3 +76,10 @@ def test_the_first_fault_is_told_in_one_line() -> None:
     assert first_fault("debug", f"a warning\n{ASSERTED}\n{ASSERTED}") == ASSERTED
     assert first_fault("memcheck", "========= ERROR SUMMARY: 0 errors") == ""
     assert Sanitizer().before(Path("x")) == ()
+
+
+def test_large_cases_are_left_out_under_memcheck(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = binding_of(load_function("cumae.gpu_impl:write_slot_mapping"), "slot_mapping")
+    assert "survives_large_ids" in checks_for(binding)
+    monkeypatch.setenv("CUMAE_SANITIZE", "memcheck")
+    assert "survives_large_ids" not in checks_for(binding)
