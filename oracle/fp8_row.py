@@ -1,0 +1,104 @@
+"""The 656 bytes of a latent row in fp8: 512 values in e4m3fn, four fp32 scales, 64 bf16 as they are."""
+
+import struct
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import lru_cache
+
+from cumae.oracle.rules import require
+
+NUM_QUANTISED, NUM_KEPT, TILE = 512, 64, 128
+LARGEST = 448.0
+
+
+def _e4m3(code: int) -> float:
+    """Return the number that a code of a sign bit 0, four exponent and three mantissa bits stands for."""
+    exponent, mantissa = divmod(code, 8)
+    if exponent == 0:
+        return mantissa / 8 * 2.0**-6
+    return (1 + mantissa / 8) * 2.0 ** (exponent - 7)
+
+
+_MAGNITUDES = [_e4m3(code) for code in range(127)]  # 127 is NaN
+
+
+def _fp32(value: float) -> float:
+    """Return the fp32 number next to a double, to even where two are."""
+    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return rounded
+
+
+def bf16_value(bits: int) -> float:
+    """Return the number that 16 bits of bf16 stand for.
+
+    >>> bf16_value(0x3F80), bf16_value(0xC060)
+    (1.0, -3.5)
+    """
+    value: float = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+    return value
+
+
+def e4m3_code(value: float) -> int:
+    """Return the byte of the e4m3fn number next to ``value``, the one of even mantissa where two are.
+
+    Beyond 448 it is 448.
+
+    >>> [e4m3_code(value) for value in (0.0, 1.0, -1.0, 1.0625, 1.1875, 500.0, 2.0**-10)]
+    [0, 56, 184, 56, 58, 126, 0]
+    """
+    sign = 128 if struct.pack("<d", value)[7] & 128 else 0
+    size = min(abs(value), LARGEST)
+    above = bisect_left(_MAGNITUDES, size)
+    if above == 0 or _MAGNITUDES[above] == size:
+        return sign + above
+    low, high = size - _MAGNITUDES[above - 1], _MAGNITUDES[above] - size
+    if low == high:
+        return sign + (above if above % 2 == 0 else above - 1)
+    return sign + (above if high < low else above - 1)
+
+
+def scale_of(tile: Sequence[float], *, power_of_two: bool) -> float:
+    """Return what the values of a tile are divided by, an fp32 number.
+
+    >>> scale_of([-896.0, 3.0], power_of_two=False), scale_of([-900.0], power_of_two=True)
+    (2.0, 4.0)
+    """
+    amax = max(abs(value) for value in tile)
+    quotient = _fp32(amax / LARGEST)
+    if not power_of_two:
+        return max(quotient, 2.0**-126)
+    scale = 2.0**-126
+    while scale < max(quotient, 1e-4):
+        scale *= 2
+    return scale
+
+
+@lru_cache(maxsize=4096)
+def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
+    """Return the 656 bytes of a row of 576 bf16, given by their bits.
+
+    Tile t of 128 values has the fp32 scale s = max(amax / 448, 2^-126), or where ``power_of_two``
+    2^ceil(log2(max(amax / 448, 1e-4))); it lies little-endian at byte 512 + 4t. Byte j is the e4m3fn number next to
+    clamp(x[j] / s, -448, 448), all in fp32; the last 64 values follow as they are from byte 528 on.
+
+    Raises ``ValueError`` for another number of values, and for one of the first 512 that is not finite.
+    Source: vLLM's ``concat_and_cache_mla`` with ``fp8_ds_mla``.
+
+    >>> one = 0x3F80
+    >>> row = fp8_row((one,) * 576)
+    >>> row[0], struct.unpack("<f", row[512:516])[0] == _fp32(1 / 448), row[528:530].hex()
+    (126, True, '803f')
+    """
+    count = NUM_QUANTISED + NUM_KEPT
+    require(len(latents) == count, "latents: number", len(latents), f"be {count}")
+    values = [bf16_value(bits) for bits in latents[:NUM_QUANTISED]]
+    for j, value in enumerate(values):
+        require(abs(value) < float("inf"), f"latents[{j}]", value, "be finite")
+    codes: list[int] = []
+    scales: list[float] = []
+    for first in range(0, NUM_QUANTISED, TILE):
+        tile = values[first : first + TILE]
+        scales.append(scale_of(tile, power_of_two=power_of_two))
+        codes += [e4m3_code(_fp32(value / scales[-1])) for value in tile]
+    kept = struct.pack(f"<{NUM_KEPT}H", *latents[NUM_QUANTISED:])
+    return bytes(codes) + struct.pack("<4f", *scales) + kept
