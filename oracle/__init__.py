@@ -13,6 +13,8 @@ from cumae.oracle.case_json import (
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
+from cumae.oracle.grouped_topk_judge import grouped_topk_faults
 from cumae.oracle.inputs import INPUTS, Inputs
 from cumae.oracle.latent_layout import LatentLayout, latent_layout
 from cumae.oracle.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
@@ -22,6 +24,8 @@ from cumae.oracle.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
+from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
+from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
 from cumae.oracle.sparse_schedule import (
@@ -37,9 +41,11 @@ from cumae.oracle.trace import Trace, leveled
 
 __all__ = [
     "ANY",
+    "FLOAT_DTYPES",
     "GARBAGE",
     "GARBAGE_KINDS",
     "INPUTS",
+    "LOGITS_KINDS",
     "ROW_FORMATS",
     "UNTOUCHED",
     "AnySchedule",
@@ -47,12 +53,16 @@ __all__ = [
     "Case",
     "CausalWindows",
     "ChunkedContext",
+    "FloatDtype",
     "GarbageKind",
+    "GroupedTopk",
     "IndexDtype",
     "Inputs",
     "KeyScope",
     "LatentLayout",
     "Layout",
+    "LogitsKind",
+    "Margins",
     "Mark",
     "MetadataCache",
     "Options",
@@ -61,26 +71,32 @@ __all__ = [
     "PositionIds",
     "PrefixInterleave",
     "Request",
+    "Rounding",
     "RowFormat",
     "ScheduleKey",
     "SequenceLayout",
     "SlotMapping",
     "SparseSchedule",
+    "Ties",
     "TopkToSlots",
     "Trace",
     "any_schedule",
     "causal_windows",
     "chunked_context",
     "from_json",
+    "grouped_topk",
+    "grouped_topk_faults",
     "kv_lens_of",
     "latent_layout",
     "leveled",
     "local_len",
+    "margins_of",
     "metadata_cache",
     "owns",
     "persistent_buffers",
     "position_ids",
     "prefix_interleave",
+    "rights_of_rows",
     "schedule_faults",
     "schedule_key",
     "sequence_layout",

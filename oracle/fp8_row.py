@@ -78,8 +78,9 @@ def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
     """Return the 656 bytes of a row of 576 bf16, given by their bits.
 
     Tile t of 128 values has the fp32 scale s = max(amax / 448, 2^-126), or where ``power_of_two``
-    2^ceil(log2(max(amax / 448, 1e-4))); it lies little-endian at byte 512 + 4t. Byte j is the e4m3fn number next to
-    clamp(x[j] / s, -448, 448), all in fp32; the last 64 values follow as they are from byte 528 on.
+    2^ceil(log2(max(amax / 448, 1e-4))); it lies little-endian at byte 512 + 4t. Byte j is the e4m3fn
+    number next to clamp(x[j] / s, -448, 448), all in fp32; the last 64 values follow as they are from byte
+    528 on.
 
     Raises ``ValueError`` for another number of values, and for one of the first 512 that is not finite.
     Source: vLLM's ``concat_and_cache_mla`` with ``fp8_ds_mla``.

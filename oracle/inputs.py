@@ -12,6 +12,7 @@ from typing import Any
 from cumae.oracle.case import Case
 from cumae.oracle.marks import GARBAGE
 from cumae.oracle.position_ids import position_ids
+from cumae.oracle.router_logits import router_bias, router_logits
 from cumae.oracle.rules import require
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.sparse_schedule import kv_lens_of
@@ -157,6 +158,23 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
     return rows
 
 
+def _logits(inputs: Inputs) -> list[list[Any]]:
+    """Return the router's logits of each token: they go with the slot it is written to, and so with it."""
+    options, size = inputs.case.options, inputs.case.batch.tokens_per_block
+    shape = (options.num_experts, options.logits_dtype)
+    rows: list[list[Any]] = []
+    for request in inputs.case.batch.requests:
+        for position in range(request.context_len, request.seq_len):
+            place = request.block_ids[position // size] * size + position % size
+            rows.append(router_logits(options.logits_kind, options.logits_seed, place, *shape))
+    return rows + [[GARBAGE] * options.num_experts] * inputs.case.layout.num_padding_tokens
+
+
+def _bias(inputs: Inputs) -> list[float]:
+    options = inputs.case.options
+    return router_bias(options.logits_kind, options.logits_seed, options.num_experts, options.bias_dtype)
+
+
 def _previous(inputs: Inputs) -> Case | None:
     """Return the step before, if the host knew its lengths."""
     previous = inputs.previous
@@ -179,7 +197,16 @@ def _live_count(phase: str) -> Callable[[Inputs], int]:
     return lambda inputs: sum(r.query_len for r in inputs.case.batch.requests if r.phase == phase)
 
 
+def _option(name: str) -> Callable[[Inputs], Any]:
+    return lambda inputs: getattr(inputs.case.options, name)
+
+
+_OPTIONS = (
+    "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
+    "num_experts num_groups topk_group top_k renormalize"
+).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
+    **{name: _option(name) for name in _OPTIONS},
     "context_lens": _context_lens,
     "query_lens": _query_lens,
     "seq_lens": _seq_lens,
@@ -203,21 +230,14 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "block_size": lambda inputs: inputs.case.batch.block_size,
     "kernel_block_size": lambda inputs: inputs.case.kernel_block_size,
     "world": lambda inputs: inputs.case.batch.world,
-    "rank": lambda inputs: inputs.case.options.rank,
-    "interleave": lambda inputs: inputs.case.options.interleave,
-    "compress_ratio": lambda inputs: inputs.case.options.compress_ratio,
-    "window": lambda inputs: inputs.case.options.window,
-    "key_scope": lambda inputs: inputs.case.options.key_scope,
-    "token_padding": lambda inputs: inputs.case.options.token_padding,
-    "dummy_request": lambda inputs: inputs.case.options.dummy_request,
-    "topk": lambda inputs: inputs.case.options.topk,
-    "split_size": lambda inputs: inputs.case.options.split_size,
-    "num_workers": lambda inputs: inputs.case.options.num_workers,
     "topk_indices": _topk_indices,
     "selected_positions": _selected_positions,
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
     "num_with_context": lambda inputs: inputs.case.num_with_context,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
+    "logits": _logits,
+    "bias": _bias,
+    "scaling_factor": lambda inputs: inputs.case.options.scaling_thousandths / 1000,
     "host_lens": lambda inputs: inputs.case.layout.host_lens,
     "context_lens_cpu": _on_host("context_lens"),
     "query_lens_cpu": _on_host("query_lens"),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from cumae.oracle.grouped_topk import check_router_shape
+from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.rules import require, require_bool, require_choice, require_int
 
 KeyScope = Literal["all", "prefill"]
@@ -27,6 +29,10 @@ class Options:
     attention; ``split_size``: of these, keys in one work item; ``num_workers``: over which the items are
     dealt out. ``chunk_blocks``: blocks of each request that a workspace of cached context has room for;
     ``workspace_slack``: rows that it has beyond.
+
+    Of the router, ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts
+    selected; ``scaling_thousandths`` of the weights, which sum to 1 before if ``renormalize``;
+    ``logits_dtype``, ``bias_dtype``: what they are stored as; ``logits_kind``, ``logits_seed``: which.
     """
 
     rank: int = 0
@@ -45,6 +51,16 @@ class Options:
     num_workers: int = 1
     chunk_blocks: int = 1
     workspace_slack: int = 0
+    num_experts: int = 8
+    num_groups: int = 2
+    topk_group: int = 1
+    top_k: int = 2
+    scaling_thousandths: int = 1000
+    renormalize: bool = True
+    logits_dtype: FloatDtype = "fp32"
+    bias_dtype: FloatDtype = "fp32"
+    logits_kind: LogitsKind = "random"
+    logits_seed: int = 0
 
     def __post_init__(self) -> None:
         require_int("rank", self.rank, 0)
@@ -64,6 +80,14 @@ class Options:
         require_int("num_workers", self.num_workers, 1, 2**16)
         require_int("chunk_blocks", self.chunk_blocks, 1, 2**16)
         require_int("workspace_slack", self.workspace_slack, 0, 2**20)
+        require_int("num_experts", self.num_experts, 2, 2**16)
+        check_router_shape(self.num_experts, self.num_groups, self.topk_group, self.top_k)
+        require_int("scaling_thousandths", self.scaling_thousandths, 1, 10**6)
+        require_bool("renormalize", self.renormalize)
+        require_choice("logits_dtype", self.logits_dtype, FLOAT_DTYPES)
+        require_choice("bias_dtype", self.bias_dtype, FLOAT_DTYPES)
+        require_choice("logits_kind", self.logits_kind, LOGITS_KINDS)
+        require_int("logits_seed", self.logits_seed, 0)
         both = self.compress_ratio > 1 and self.window > 0
         require(not both, "window", self.window, "be 0 when compress_ratio > 1")
 

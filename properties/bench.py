@@ -46,10 +46,10 @@ def timings(device: Device) -> list[Timing]:
     found = []
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
-            if operation.name != "prefix_interleave":
+            if operation.name not in ("prefix_interleave", "grouped_topk"):
                 for kernel in operation.kernels:
                     found.append(_step_timing(kernel, operation.name, case, size))
-    return [*found, *_cache_timings(), *_interleave_timings()]
+    return [*found, *_cache_timings(), *_router_timings(), *_interleave_timings()]
 
 
 def _steps() -> dict[str, Case]:
@@ -90,6 +90,30 @@ def _cache_timings() -> list[Timing]:
         run = partial(call.function, **arguments)
         found.append(Timing(name, f"{count} decodes, topk 2048, device", *_queued_time(run)))
         found.append(Timing(name, f"{count} decodes, topk 2048, host", *_host_time(run)))
+    return found
+
+
+def _router_timings() -> list[Timing]:
+    """Time DeepSeek-V3's router, with logits of both dtypes, on a decode step and on a large prefill."""
+    found = []
+    for kernel in OPERATIONS["grouped_topk"].kernels:
+        for num_tokens in (256, 65_536):
+            for dtype in (torch.bfloat16, torch.float32):
+                logits = torch.randn((num_tokens, 256), device="cuda", dtype=torch.float32).to(dtype)
+                arguments = {
+                    "logits": logits,
+                    "bias": torch.rand(256, device="cuda") / 5 - 0.1,
+                    "num_groups": 8,
+                    "topk_group": 4,
+                    "top_k": 8,
+                    "scaling_factor": 2.5,
+                    "renormalize": True,
+                    "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
+                    "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
+                }
+                median, spread = _graph_time(partial(load_function(kernel), **arguments))
+                size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
+                found.append(Timing(kernel.partition(":")[2], size, median, spread))
     return found
 
 

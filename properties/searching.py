@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cumae.oracle import Case, Trace
+from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.batches.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.checks import Trial
@@ -80,6 +80,8 @@ class Searching:
         if self.verdict.failure is None:
             self.verdict.cases += 1
             self.shapes.update(shapes_of(case))
+            rights = self.binding.operation.rights
+            self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
         elif time.monotonic() > self.stop_at:
             raise Stop
         self.last = case

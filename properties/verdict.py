@@ -71,7 +71,8 @@ class Verdict:
     """What a search of one function found; it is true where ``ok`` is.
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
-    ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape.
+    ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
+    ``several_right``: rows of these cases in which rounding decides between several right answers.
     """
 
     target: str
@@ -81,6 +82,7 @@ class Verdict:
     cases: int = 0
     comparisons: int = 0
     not_promised: int = 0
+    several_right: int = 0
     seconds: float = 0.0
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None

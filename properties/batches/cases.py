@@ -2,10 +2,11 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.batches.choices import Choices
-from cumae.properties.batches.domain import DEFAULT_DIMS, LATENT_DIMS, Domain
+from cumae.properties.batches.domain import DEFAULT_DIMS, LATENT_DIMS, ROUTER_SHAPES, Domain
 from cumae.properties.batches.requests import (
     REQUEST_COUNTS,
     Work,
@@ -29,8 +30,11 @@ FEATURES = frozenset(
         "num_spare_tokens",
         "num_workers",
         "rank",
+        "renormalize",
+        "router",
         "row_format",
         "row_index",
+        "scaling_factor",
         "split_size",
         "token_padding",
         "topk",
@@ -43,6 +47,7 @@ TOPKS = (2, 1, 3, 8, 64, 2048)
 SPLIT_SIZES = (1, 2, 3, 4, 64, 256)
 WORKERS = (1, 2, 3, 7, 132)
 MOST_SELECTED = 2**14
+SCALES = (1000, 2500, 2827, 1, 16000)
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEATURES) -> Case:
@@ -156,7 +161,26 @@ def draw_options(
         num_workers=choices.pick(WORKERS) if "num_workers" in features else 1,
         chunk_blocks=choices.pick((1, 2, 3, 16)) if "workspace" in features else 1,
         workspace_slack=choices.pick((0, 0, 1, 7, 100)) if "workspace" in features else 0,
+        scaling_thousandths=choices.pick(SCALES) if "scaling_factor" in features else 1000,
+        renormalize=not choices.chance(25) if "renormalize" in features else True,
+        **(_draw_router(choices, domain, batch, layout) if "router" in features else {}),
     )
+
+
+def _draw_router(choices: Choices, domain: Domain, batch: Batch, layout: Layout) -> dict[str, Any]:
+    """Return shape, logits and biases of a router: many experts only where the rows are few."""
+    num_rows = batch.num_tokens + layout.num_padding_tokens
+    shapes = domain.router_shapes or ROUTER_SHAPES
+    fits = [shape for shape in shapes if num_rows * shape[0] <= MOST_SELECTED]
+    shape = choices.pick(fits or (min(shapes),))
+    names = ("num_experts", "num_groups", "topk_group", "top_k")
+    return {
+        **dict(zip(names, shape, strict=True)),
+        "logits_dtype": choices.pick(domain.logits_dtypes),
+        "bias_dtype": choices.pick((domain.bias_dtypes[0], *domain.bias_dtypes)),
+        "logits_kind": choices.pick(domain.logits_kinds),
+        "logits_seed": choices.integer(0, 999),
+    }
 
 
 def _draw_topk(choices: Choices, batch: Batch, layout: Layout) -> int:

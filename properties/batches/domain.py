@@ -2,13 +2,37 @@
 
 from dataclasses import dataclass
 
-from cumae.oracle import ROW_FORMATS, Case, IndexDtype, Phase, RowFormat
+from cumae.oracle import (
+    FLOAT_DTYPES,
+    LOGITS_KINDS,
+    ROW_FORMATS,
+    Case,
+    FloatDtype,
+    IndexDtype,
+    LogitsKind,
+    Phase,
+    RowFormat,
+)
+from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.rules import require, require_bool, require_choice, require_int
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 16, 24, 64)
 MAX_LEN = 2**20
 MOST_REQUIRED = 2**17
 DEFAULT_DIMS = (512, 64)
+ROUTER_SHAPES = (
+    (8, 2, 1, 2),
+    (4, 2, 1, 1),
+    (4, 1, 1, 3),
+    (12, 3, 2, 5),
+    (16, 4, 4, 4),
+    (32, 8, 3, 6),
+    (64, 1, 1, 6),
+    (160, 8, 3, 6),
+    (256, 8, 4, 8),
+    (384, 1, 1, 8),
+)
+"""Experts, groups, groups kept, experts selected; the last ones of DeepSeek-V2, DeepSeek-V3 and Kimi K2."""
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), DEFAULT_DIMS)
 
 
@@ -23,7 +47,9 @@ class Domain:
     ``reserved_blocks``: lowest block ids that belong to no request; ``row_formats`` of latent rows,
     where the operation copies any, and their ``latent_dims``: pairs of kv_lora_rank and
     qk_rope_head_dim, None for any, which fp8 rows do not have; ``captured``: whether calls may
-    be captured in CUDA graphs, so that they neither synchronise nor allocate.
+    be captured in CUDA graphs, so that they neither synchronise nor allocate. Of a router, ``router_shapes``:
+    experts, groups, groups kept and experts selected, None for any; ``logits_dtypes``, ``bias_dtypes``, and
+    the ``logits_kinds``, of which ``nan_and_inf`` is one.
     """
 
     block_sizes: tuple[int, ...] = BLOCK_SIZES
@@ -39,9 +65,14 @@ class Domain:
     row_formats: tuple[RowFormat, ...] = ROW_FORMATS
     latent_dims: tuple[tuple[int, int], ...] | None = None
     captured: bool = True
+    router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
+    logits_dtypes: tuple[FloatDtype, ...] = FLOAT_DTYPES
+    bias_dtypes: tuple[FloatDtype, ...] = FLOAT_DTYPES
+    logits_kinds: tuple[LogitsKind, ...] = LOGITS_KINDS
 
     def __post_init__(self) -> None:
-        for name in ("block_sizes", "index_dtypes", "phases", "row_formats"):
+        lists = ("block_sizes", "index_dtypes", "phases", "row_formats")
+        for name in (*lists, "logits_dtypes", "bias_dtypes", "logits_kinds"):
             values = getattr(self, name)
             require(isinstance(values, tuple) and bool(values), name, values, "be a tuple of at least one")
         for i, size in enumerate(self.block_sizes):
@@ -50,6 +81,18 @@ class Domain:
             require_choice(f"index_dtypes[{i}]", dtype, ("int32", "int64"))
         for i, row_format in enumerate(self.row_formats):
             require_choice(f"row_formats[{i}]", row_format, ROW_FORMATS)
+        for name, known in (
+            ("logits_dtypes", FLOAT_DTYPES),
+            ("bias_dtypes", FLOAT_DTYPES),
+            ("logits_kinds", LOGITS_KINDS),
+        ):
+            for i, value in enumerate(getattr(self, name)):
+                require_choice(f"{name}[{i}]", value, known)
+        for i, shape in enumerate(self.router_shapes or ()):
+            four = isinstance(shape, tuple) and len(shape) == 4
+            rule = "be experts, groups, groups kept and experts selected"
+            require(four, f"router_shapes[{i}]", shape, rule)
+            check_router_shape(*shape)
         for i, dims in enumerate(self.latent_dims or ()):
             pair = isinstance(dims, tuple) and len(dims) == 2
             require(pair, f"latent_dims[{i}]", dims, "be a pair of kv_lora_rank and qk_rope_head_dim")
@@ -84,6 +127,9 @@ class Domain:
         dims = (case.options.kv_lora_rank, case.options.qk_rope_head_dim)
         if self.latent_dims is not None and dims not in (*self.latent_dims, DEFAULT_DIMS):
             return f"latent rows of {dims[0]} + {dims[1]}"
+        router = self._why_not_routed(case)
+        if router is not None:
+            return router
         gaps = layout.table_row_gap + layout.cache_row_gap + layout.key_row_gap
         if not self.strided and (gaps or layout.table_column_step > 1):
             return "strided tensors"
@@ -99,3 +145,15 @@ class Domain:
             if request.query_len > self.max_query_len:
                 return f"query_len {request.query_len}, request {b}"
         return None
+
+    def _why_not_routed(self, case: Case) -> str | None:
+        """Return which promise about routers the case goes beyond."""
+        options = case.options
+        shape = (options.num_experts, options.num_groups, options.topk_group, options.top_k)
+        if self.router_shapes is not None and shape not in self.router_shapes:
+            return f"{shape[0]} experts in {shape[1]} groups, {shape[2]} kept, top {shape[3]}"
+        if options.logits_dtype not in self.logits_dtypes:
+            return f"{options.logits_dtype} logits"
+        if options.bias_dtype not in self.bias_dtypes:
+            return f"a bias of {options.bias_dtype}"
+        return None if options.logits_kind in self.logits_kinds else f"{options.logits_kind} logits"

@@ -127,6 +127,17 @@ def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
             yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
                 case, options=replace(case.options, **{name: simpler})
             )
+    for shape in (
+        (2, 1, 1, 1),
+        (3, 1, 1, 2),
+        (4, 2, 1, 1),
+        (4, 2, 1, 2),
+        (6, 3, 2, 2),
+        (8, 2, 1, 2),
+        (8, 4, 2, 2),
+    ):
+        sizes = dict(zip(("num_experts", "num_groups", "topk_group", "top_k"), shape, strict=True))
+        yield lambda sizes=sizes: replace(case, options=replace(case.options, **sizes))  # type: ignore[misc]
     yield lambda: replace(case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0))
 
 

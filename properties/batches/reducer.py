@@ -31,6 +31,8 @@ def size_of(case: Case) -> tuple[int, ...]:
     padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
     options = case.options
     selected = options.topk + options.split_size + options.num_workers + case.layout.num_spare_tokens
+    selected += options.num_experts + options.num_groups + options.topk_group + options.top_k
+    selected += options.logits_seed
     return (
         len(requests),
         tokens + padding,

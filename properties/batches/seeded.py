@@ -28,8 +28,15 @@ def large_case(
     domain: Domain | None = None,
     features: Collection[str] = FEATURES,
     *,
-    num_requests: int = 65_536,
-    num_tokens: int = 1_000_000,
+    num_requests: int | None = None,
+    num_tokens: int | None = None,
 ) -> Case:
-    """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill."""
+    """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill.
+
+    By default of 65,536 requests and a million tokens; of a router, whose rows are judged one by one, of a
+    sixteenth.
+    """
+    share = 16 if "router" in features else 1
+    num_requests = 65_536 // share if num_requests is None else num_requests
+    num_tokens = 1_000_000 // share if num_tokens is None else num_tokens
     return draw_large_case(SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens)

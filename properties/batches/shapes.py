@@ -43,6 +43,10 @@ def _rest(case: Case) -> int:
     return case.options.topk % case.options.split_size
 
 
+def _routes(kind: str) -> Callable[[Case], bool]:
+    return lambda case: case.options.logits_kind == kind and case.num_tokens_padded > 0
+
+
 def _scattered(ids: Sequence[int]) -> bool:
     return list(ids) != list(range(len(ids)))
 
@@ -141,6 +145,18 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "rows of fp16": lambda c: c.options.row_format == "fp16",
     "rows of fp32": lambda c: c.options.row_format == "fp32",
     "rows 512 + 64": lambda c: (c.options.kv_lora_rank, c.options.qk_rope_head_dim) == (512, 64),
+    "logits all equal": _routes("equal"),
+    "logits tied": _routes("ties"),
+    "choices a rounding apart": _routes("near_ties"),
+    "biases that are one in bf16": _routes("close_biases"),
+    "choices all negative": _routes("negative"),
+    "logits huge and tiny": _routes("huge_and_tiny"),
+    "logits NaN and infinite": _routes("nan_and_inf"),
+    "logits of bf16": lambda c: c.options.logits_dtype == "bf16",
+    "bias of bf16": lambda c: c.options.bias_dtype == "bf16",
+    "256 experts in 8 groups": lambda c: (c.options.num_experts, c.options.num_groups) == (256, 8),
+    "experts without groups": lambda c: c.options.num_groups == 1,
+    "weights not renormalised": lambda c: not c.options.renormalize,
 }
 
 

@@ -18,6 +18,7 @@ from cumae.properties.checks.cause import (
     likely_cause,
     padding_cause,
 )
+from cumae.properties.checks.judged import wrong_answer
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import GUARD_PATTERN, Words
@@ -63,12 +64,7 @@ def wrong_values(
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             return found if case is None else replace(found, rows=_rows(binding, case))
-    judge = binding.operation.judge
-    if judge is not None and case is not None:
-        faults = judge(Inputs(case), {name: words.tolist() for name, words in seen.outputs.items()})
-        if faults:
-            return Finding(check, faults[0], binding.operation.rule, count=len(faults))
-    return None
+    return None if case is None else wrong_answer(check, binding, seen, expected, case)
 
 
 def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
@@ -93,7 +89,7 @@ def wrong_extent(
         want, words = expected[name], first.outputs[name]
         kept = unwritten(first, name) & unwritten(second, name)
         wrong = (words != want.words) | (second.outputs[name] != want.words)
-        missing = _elements(kept & wrong) & (want.state == VALUE)
+        missing = _elements(kept & wrong) & want.is_specified
         if missing.any():
             cause = _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
@@ -137,15 +133,15 @@ def difference(
     """Return the finding for the first element of ``where``."""
     wrong = np.flatnonzero(where)
     index = int(wrong[0])
-    per_item = _per_item(binding, name)
+    per_item, is_fp32 = _per_item(binding, name), binding.is_fp32(name)
     return Finding(
         check,
         f"`{name}[{index}]` {what}",
         rule_of(binding, name),
         output=name,
         index=index // per_item,
-        expected=_text(expected[index]),
-        actual=_text(actual[index]),
+        expected=_text(expected[index], is_fp32),
+        actual=_text(actual[index], is_fp32),
         count=len(wrong),
         total=len(where),
         axis=axis_of(binding, name),
@@ -254,7 +250,9 @@ def _elements(words: Any) -> Mask:
     return words.any(axis=-1) if words.ndim > 1 else np.asarray(words)
 
 
-def _text(word: Any) -> str:
+def _text(word: Any, is_fp32: bool) -> str:
+    if is_fp32:
+        return f"{np.int32(word).view(np.float32):.9g}"
     if np.ndim(word) == 0:
         return str(int(word))
     shown = " ".join(f"{int(byte):02x}" for byte in word[:8])

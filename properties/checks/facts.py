@@ -11,7 +11,7 @@ from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.running.memory import Words
 
 Answer = Mapping[str, Words]
-PER_TOKEN = ("position_ids", "slot_mapping")
+PER_TOKEN = ("position_ids", "slot_mapping", "expert_ids")
 PER_REQUEST = ("cu_seqlens_q", "cu_seqlens_k")
 SLOTS = ("slot_mapping", "selected_slots")
 CHUNKED = ("chunk_starts", "chunk_lens", "chunk_cu_seqlens")
@@ -114,7 +114,7 @@ def _halves(case: Case) -> list[Case]:
 def _halves_stand_one_after_the_other(case: Case, base: Answer, others: list[Answer]) -> str | None:
     first, second = _halves(case)
     split, n = first.batch.num_tokens, case.batch.num_tokens
-    for name in ("position_ids", "slot_mapping", "ks", "ke"):
+    for name in (*PER_TOKEN, "ks", "ke"):
         if name not in base:
             continue
         head, tail = others[0][name][:split], others[1][name][: n - split]
@@ -196,7 +196,7 @@ FACTS = {
         _empty_changes_indices_only,
     ),
     "order": Fact(
-        "permuting requests permutes positions, slots, lengths of windows and of chunks",
+        "permuting requests permutes positions, slots, experts, lengths of windows and of chunks",
         _reversed,
         _order_moves_answers,
     ),

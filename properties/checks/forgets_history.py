@@ -9,7 +9,6 @@ from cumae.oracle import Case
 from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.checks.compare import Mask, changed, unwritten
 from cumae.properties.checks.trial import Trial
-from cumae.properties.operations import VALUE
 from cumae.properties.running.device import interpreting
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.observe import POISON, Bench, Call
@@ -19,9 +18,7 @@ from cumae.properties.verdict import Finding
 def forgets_history(trial: Trial) -> Finding | None:
     """Call on a larger case and on one of the same shapes, then on this one in the same buffers."""
     base = trial.first
-    live = {
-        name: (trial.expected[name].state == VALUE) & _written(trial, name) for name in trial.binding.outputs
-    }
+    live = {name: trial.expected[name].is_specified & _written(trial, name) for name in trial.binding.outputs}
     if not live:
         return None
     for case, what in _earlier(trial.quiet.case):

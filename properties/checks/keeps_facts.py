@@ -1,6 +1,8 @@
 """The metamorphic facts hold between a kernel's own answers."""
 
-from cumae.oracle import Case
+import numpy as np
+
+from cumae.oracle import Case, Inputs
 from cumae.properties.batches.domain import Domain
 from cumae.properties.checks.facts import FACTS, Answer
 from cumae.properties.checks.trial import Trial, quiet_case
@@ -20,7 +22,8 @@ def keeps_facts(trial: Trial) -> Finding | None:
             Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
             for case in cases
         ]
-        first, *others = [_by_own_name(trial.binding, seen) for seen in (trial.first, *answers)]
+        pairs = zip((base, *cases), (trial.first, *answers), strict=True)
+        first, *others = [_by_own_name(trial.binding, case, seen) for case, seen in pairs]
         broken = fact.broken(base, first, others)
         if broken is not None:
             return Finding("keeps_facts", broken, fact.rule)
@@ -33,8 +36,18 @@ def related_cases(case: Case, domain: Domain) -> list[Case]:
     return [other for other in cases if domain.why_not(other) is None]
 
 
-def _by_own_name(binding: Binding, seen: Observation) -> Answer:
-    """Return outputs by the names that facts know; what says nothing of the operation's own is left out."""
+def _by_own_name(binding: Binding, case: Case, seen: Observation) -> Answer:
+    """Return outputs by the names that facts know; what says nothing of the operation's own is left out.
+
+    Of a router they know the experts of each row, in order, where one selection is right, else -1; weights
+    may depend on the place of a row, as what is computed in vectors does at their ends.
+    """
     theirs = binding.dialect.outputs_of(binding.operation.name)
     named = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
-    return {named[name]: words for name, words in seen.outputs.items() if named[name]}
+    found = {named[name]: words for name, words in seen.outputs.items() if named[name]}
+    if binding.operation.rights is not None and "expert_ids" in found:
+        experts = np.sort(found["expert_ids"].reshape(-1, case.options.top_k), axis=1)
+        experts[np.array(binding.operation.rights(Inputs(case))) != 1] = -1
+        found["expert_ids"] = experts
+        found.pop("expert_weights", None)
+    return found

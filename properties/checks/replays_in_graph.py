@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from cumae.oracle import Case
@@ -11,7 +10,6 @@ from cumae.properties.batches.cases import edited, permuted
 from cumae.properties.checks.compare import changed
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.trial import Trial
-from cumae.properties.operations import VALUE
 from cumae.properties.running.observe import POISON, Bench, Call
 from cumae.properties.verdict import Finding
 
@@ -50,7 +48,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         call.collect()
         fresh = bench.observe()
         expected = bench.expected()
-        live = {name: np.asarray(expected[name].state == VALUE) for name in trial.binding.outputs}
+        live = {name: expected[name].is_specified for name in trial.binding.outputs}
         told = replace(fresh, outputs={name: fresh.outputs[name] for name in live})
         seen = replace(fresh, outputs={buffer.name: buffer.words() for buffer in call.outputs})
         found = changed("replays_in_graph", trial.binding, told, seen, live, "when replayed from a graph")

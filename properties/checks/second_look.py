@@ -23,7 +23,7 @@ def with_cause(trial: Trial, found: Finding) -> Finding:
     """
     case, binding = trial.quiet.case, trial.binding
     seen, wanted = trial.first, trial.expected
-    if found.cause or found.index < 0 or seen.outputs[found.output].ndim > 1:
+    if found.cause or not found.output or found.index < 0 or seen.outputs[found.output].ndim > 1:
         return found
     if len(case.batch.requests) > MOST_REQUESTS or case.num_tokens_padded > MOST_TOKENS:
         return found

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import Case, GarbageKind
-from cumae.properties.operations import FREE, VALUE, Expected
+from cumae.properties.operations import FREE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observation
@@ -80,11 +80,11 @@ class Trial:
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are the same whatever memory held before.
 
-        All that are specified; where the memory is not poisoned here, those with a value.
+        All that are specified; where the memory is not poisoned here, those that are written.
         """
-        state = self.expected[name].state
+        expected = self.expected[name]
         theirs = name in self.binding.returned or self.binding.is_in_place(name)
-        return np.asarray(state == VALUE if theirs else state != FREE)
+        return np.asarray(expected.is_specified if theirs else expected.state != FREE)
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:

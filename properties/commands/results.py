@@ -38,6 +38,9 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
         )
     console.print(table)
     print_failures(wrong, console)
+    several = sum(verdict.several_right for verdict in verdicts)
+    if several:
+        console.print(f"decided by rounding, several answers right: {counted(several, 'row')}")
     comparisons = sum(verdict.comparisons for verdict in verdicts)
     result = disagreeing(wrong, verdicts) if wrong else "all agree"
     console.print(f"{result}: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}")
@@ -66,6 +69,7 @@ def write_figures(verdicts: list[Verdict], file: Path) -> None:
             "checks": list(verdict.checks),
             "cases": verdict.cases,
             "comparisons": verdict.comparisons,
+            **({"several_right": verdict.several_right} if verdict.several_right else {}),
             "seconds": round(verdict.seconds, 2),
         }
         for verdict in verdicts

@@ -4,7 +4,7 @@ from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
 from cumae.properties.dialects.fastdeploy import FASTDEPLOY
 from cumae.properties.dialects.flashinfer import FLASHINFER
-from cumae.properties.dialects.held import Held, Ints, Rows
+from cumae.properties.dialects.held import TENSORS, Floats, Held, Ints, Rows
 from cumae.properties.dialects.sglang import SGLANG
 from cumae.properties.dialects.vllm import VLLM
 
@@ -16,8 +16,10 @@ __all__ = [
     "FASTDEPLOY",
     "FLASHINFER",
     "SGLANG",
+    "TENSORS",
     "VLLM",
     "Dialect",
+    "Floats",
     "Held",
     "Input",
     "Ints",

@@ -7,7 +7,7 @@ import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
-from cumae.properties.dialects.held import ITEM_BYTES, Held, Ints, Rows, ints, rows
+from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, ints, rows
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request")
@@ -78,6 +78,17 @@ def _selected_positions(inputs: Inputs) -> Ints:
     return ints(inputs["selected_positions"], "int32", case.layout.garbage, width=case.options.topk)
 
 
+def held_logits(inputs: Inputs) -> Floats:
+    """Return the router's logits [T, E] as a tensor."""
+    layout, options = inputs.case.layout, inputs.case.options
+    return floats(inputs["logits"], options.logits_dtype, layout.garbage, width=options.num_experts)
+
+
+def held_bias(inputs: Inputs) -> Floats:
+    """Return the router's bias [E] as a tensor."""
+    return floats(inputs["bias"], inputs.case.options.bias_dtype, inputs.case.layout.garbage)
+
+
 def _cache(inputs: Inputs) -> Rows:
     """Blocks up to the largest id; the cached rows of the step are live."""
     case = inputs.case
@@ -118,6 +129,8 @@ def _inputs() -> dict[str, Input]:
     named["block_table"] = Input(_block_table, _CARRIES["block_table"])
     named["topk_indices"] = Input(_topk_indices, _CARRIES["topk_indices"])
     named["selected_positions"] = Input(_selected_positions, _CARRIES["selected_positions"])
+    named["logits"] = Input(held_logits, ("router",))
+    named["bias"] = Input(held_bias, ("router",))
     named["cache"] = Input(_cache, ("row_format",))
     named["new_rows"] = Input(_new_rows, ("row_format",))
     return named

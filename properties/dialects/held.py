@@ -45,7 +45,26 @@ class Rows:
     fill: int
 
 
-Held = Ints | Rows | int | str | bool | None
+@dataclass(frozen=True, slots=True)
+class Floats:
+    """A contiguous tensor of bf16 or fp32 numbers, given as float64 values that ``dtype`` holds exactly."""
+
+    values: npt.NDArray[np.float64]
+    dtype: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return self.values.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours in each dimension."""
+        return (max(self.values.shape[1], 1), 1) if self.values.ndim > 1 else (1,)
+
+
+Held = Ints | Rows | Floats | int | float | str | bool | None
+TENSORS = (Ints, Rows, Floats)
 
 
 def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:
@@ -58,6 +77,17 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
     if width is None:
         return Ints(array, dtype, (1,))
     return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
+
+
+def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Floats:
+    """Return a tensor of a list, or of a list of rows of ``width``; garbage has the bytes of a row's."""
+    flat = values if width is None else [entry for row in values for entry in row]
+    byte = np.full(4, _GARBAGE_BYTES[garbage], dtype=np.uint8)
+    if dtype == "bf16":
+        byte[:2] = 0
+    fill = float(byte.view(np.float32)[0])
+    array = np.array([fill if entry is GARBAGE else entry for entry in flat], dtype=np.float64)
+    return Floats(array if width is None else array.reshape(len(values), width), dtype)
 
 
 def _fill(values: Sequence[Any], kind: GarbageKind, largest: int, dtype: str) -> list[int]:

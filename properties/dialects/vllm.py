@@ -14,6 +14,7 @@ from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.vllm_capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm_mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.vllm_moe import ROUTER_INPUTS, ROUTER_OUTPUTS
 
 
 def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
@@ -158,8 +159,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS},
-    {**_OUTPUTS, **OUTPUTS},
+    {**_INPUTS, **INPUTS, **ROUTER_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **ROUTER_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

@@ -11,7 +11,7 @@ from typing import Any
 
 from cumae.fixtures import OPERATIONS as WITH_FIXTURES
 from cumae.fixtures import load
-from cumae.oracle import UNTOUCHED, Case
+from cumae.oracle import ANY, UNTOUCHED, Case
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.conformance import binding_of
 from cumae.properties.faults.mutants import Mutant, swapped
@@ -23,6 +23,7 @@ from cumae.properties.targets import load_function
 Step = tuple[Case | None, Case]
 Question = tuple[str, Step, Any]
 NUM_FIRST, NUM_MORE = 150, 600
+_WORDS: dict[Any, Any] = {ANY: "any", UNTOUCHED: "untouched"}
 
 
 class OracleSuite:
@@ -109,7 +110,7 @@ class OracleSuite:
         for fixture in load(self._operation.name):
             if fixture.case is not None and fixture.expected is not None:
                 expected = {
-                    name: ["untouched" if value is UNTOUCHED else value for value in values]
+                    name: [_WORDS.get(value, value) for value in values]
                     for name, values in fixture.expected.items()
                 }
                 yield "fixtures", (None, fixture.case), expected

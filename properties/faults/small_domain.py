@@ -36,6 +36,11 @@ _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
     ("topk", _PADDED, {"topk": 3, "split_size": 2}, 1),
     ("num_workers", _PADDED, {"num_workers": 2}, 1),
     ("context_slack", {**_PADDED, "context_slack": 3}, {}, 1),
+    ("router", _PADDED, {"logits_kind": "ties"}, 1),
+    ("router", _PADDED, {"logits_kind": "negative", "num_groups": 4, "topk_group": 2, "top_k": 3}, 1),
+    ("router", _PADDED, {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3}, 1),
+    ("scaling_factor", _PADDED, {"scaling_thousandths": 2500}, 1),
+    ("renormalize", _PADDED, {"renormalize": False}, 1),
     ("missing_blocks", {"table_column_step": 2}, {}, 1),
 )
 

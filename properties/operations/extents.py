@@ -15,6 +15,11 @@ def int64(case: Case) -> str:
     return "int64"
 
 
+def fp32(case: Case) -> str:
+    """Return fp32, whatever the case."""
+    return "fp32"
+
+
 def tokens(case: Case) -> tuple[int, ...]:
     """Return an entry for each padded token."""
     return (case.num_tokens_padded,)
@@ -23,6 +28,11 @@ def tokens(case: Case) -> tuple[int, ...]:
 def requests(case: Case) -> tuple[int, ...]:
     """Return an entry for each padded request, and one more."""
     return (case.num_requests_padded + 1,)
+
+
+def experts(case: Case) -> tuple[int, ...]:
+    """Return an entry for each expert that a padded token is routed to."""
+    return (case.num_tokens_padded, case.options.top_k)
 
 
 def one(case: Case) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """An operation: one row of the table that tests, fixtures, command line and figures are derived from."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,18 +12,25 @@ from cumae.properties.dialects import Dialect, Held, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 
 State = npt.NDArray[np.uint8]
-VALUE, KEEP, FREE = 0, 1, 2
+VALUE, KEEP, FREE, JUDGED = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What an output must hold: ``words`` where ``state`` is VALUE, what it held where KEEP, FREE anything.
 
-    ``words`` [n] integers, or uint8 [n, row bytes] for rows; ``state`` uint8 [n].
+    Where it is JUDGED something is written, and the same whenever the inputs are, which the operation's judge
+    finds right; ``words`` is one such answer. ``words`` [n] integers or the bits of floats, or uint8 [n, row
+    bytes] for rows; ``state`` uint8 [n].
     """
 
     words: npt.NDArray[Any]
     state: State
+
+    @property
+    def is_specified(self) -> npt.NDArray[np.bool_]:
+        """Which elements must be written."""
+        return np.asarray((self.state == VALUE) | (self.state == JUDGED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,8 @@ class Operation:
 
     ``resolve`` turns an oracle's row sources into bytes. ``enlarge`` yields the same case at
     addresses beyond 2^31 elements. ``judge``: where many answers are right, says what is wrong with the
-    outputs it gets by name, a sentence each; the oracle then tells their shapes and extents only.
+    outputs it gets by name, a sentence each, floats as they are; the oracle then tells one answer, or shapes
+    and extents only. ``rights``: how many answers of each row are right then: 1, 2 for several, 0 for any.
     """
 
     name: str
@@ -64,7 +72,8 @@ class Operation:
     rule: str = ""
     kernels: tuple[str, ...] = ()
     enlarge: Callable[[Case], Iterator[Case]] | None = None
-    judge: Callable[[Inputs, Mapping[str, list[int]]], list[str]] | None = None
+    judge: Callable[[Inputs, Mapping[str, list[Any]]], list[str]] | None = None
+    rights: Callable[[Inputs], list[int]] | None = None
 
     def expected(
         self, inputs: Inputs, held: Callable[[str], Held], dialect: Dialect, names: Collection[str]
@@ -81,13 +90,18 @@ class Operation:
             if name in theirs:
                 output = theirs[name]
                 values, width = output.expect(answer, inputs), output.width
-                row_bytes = width(inputs.case) * ITEM_BYTES[output.dtype] if width else 0
-                found[name] = _expected(values, output.pieces, held, inputs.case, row_bytes)
+                dtype = output.dtype
+                row_bytes = width(inputs.case) * ITEM_BYTES[dtype] if width else 0
+                found[name] = _expected(values, output.pieces, held, inputs.case, row_bytes, dtype)
             else:
                 mine = own[name]
                 values, shape = getattr(answer, name), mine.shape(inputs.case)
-                row_bytes = shape[-1] * ITEM_BYTES[mine.dtype(inputs.case)]
-                found[name] = _expected(values, mine.pieces, held, inputs.case, row_bytes)
+                dtype = mine.dtype(inputs.case)
+                row_bytes = shape[-1] * ITEM_BYTES[dtype]
+                found[name] = _expected(values, mine.pieces, held, inputs.case, row_bytes, dtype)
+            if self.judge is not None:
+                state = np.where(found[name].state == VALUE, JUDGED, found[name].state)
+                found[name] = replace(found[name], state=state)
         return found
 
 
@@ -97,9 +111,10 @@ def _expected(
     held: Callable[[str], Held],
     case: Case,
     row_bytes: int,
+    dtype: str,
 ) -> Expected:
     if pieces is None:
-        return _from_list(values)
+        return _from_list(values, dtype)
     words = np.zeros((len(values), row_bytes), dtype=np.uint8)
     state = np.array(
         [KEEP if v is UNTOUCHED else FREE if v is ANY else VALUE for v in values], dtype=np.uint8
@@ -114,9 +129,12 @@ def _expected(
     return Expected(words, state)
 
 
-def _from_list(values: list[Any]) -> Expected:
-    if UNTOUCHED not in values and ANY not in values:
-        return Expected(np.array(values, dtype=np.int64), np.zeros(len(values), dtype=np.uint8))
-    states = {UNTOUCHED: KEEP, ANY: FREE}
-    state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
-    return Expected(np.array([0 if v in states else v for v in values], dtype=np.int64), state)
+def _from_list(values: list[Any], dtype: str) -> Expected:
+    state = np.zeros(len(values), dtype=np.uint8)
+    if UNTOUCHED in values or ANY in values:
+        states = {UNTOUCHED: KEEP, ANY: FREE}
+        state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
+        values = [0 if v in states else v for v in values]
+    if dtype == "fp32":
+        return Expected(np.array(values, dtype=np.float32).view(np.int32), state)
+    return Expected(np.array(values, dtype=np.int64), state)

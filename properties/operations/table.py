@@ -18,6 +18,7 @@ from cumae.properties.operations.extents import (
     work_items,
 )
 from cumae.properties.operations.operation import Operation, Output
+from cumae.properties.operations.router import router
 
 SEQUENCE_LAYOUT = Operation(
     "sequence_layout",
@@ -258,5 +259,6 @@ OPERATIONS = {
         PERSISTENT_BUFFERS,
         TOPK_TO_SLOTS,
         CHUNKED_CONTEXT,
+        router(),
     )
 }

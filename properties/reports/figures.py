@@ -51,6 +51,31 @@ def alarms_line(alarms: Json) -> str:
     return f"False alarms (`ci/false_alarms.py`, same GPU): {alarms['accusations']} in {tried}."
 
 
+def router_lines(report: Json) -> list[str]:
+    """Return the table of what bf16 changes in a router."""
+    found = {(one["inputs"], one["in_bf16"]): one for one in report["results"]}
+    stored = list(dict.fromkeys(one["in_bf16"] for one in report["results"]))
+    lines = [
+        "Rows for which a router of 256 experts, top 8, selects others if logits or biases are in bf16",
+        f"(`{report['command']}`, exact arithmetic). Margin: the gap between the last choice",
+        "selected and the next, median of the rows that bf16 logits change, and of all.",
+        "",
+        f"| inputs | {' | '.join(f'{name} in bf16' for name in stored)} | margin, changed | all |",
+        "|---|" + "---|" * (len(stored) + 2),
+    ]
+    for inputs in dict.fromkeys(one["inputs"] for one in report["results"]):
+        shares = (
+            found[inputs, name]["rows_with_other_experts"] / found[inputs, name]["rows"] for name in stored
+        )
+        logits = found[inputs, stored[0]]
+        kept, num_groups = logits["shape"][2], logits["shape"][1]
+        groups = f"{kept} of {num_groups} groups" if num_groups > 1 else "no groups"
+        margins = (logits[name]["median"] for name in ("margin_of_rows_changed", "margin_of_all_rows"))
+        cells = [f"{100 * share:.2f} %" for share in shares] + [f"{margin:.1e}" for margin in margins]
+        lines.append(f"| {inputs}, {groups} | {' | '.join(cells)} |")
+    return lines
+
+
 def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [

@@ -9,6 +9,7 @@ from cumae.oracle import Case, Options
 from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import Dialect, NamedOutput
 from cumae.properties.operations import Operation, Output
+from cumae.properties.operations.extents import fp32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,12 @@ class Binding:
         theirs, own = self.named_output(name)
         return (theirs.pieces if theirs else own.pieces if own else None) is not None
 
+    def is_fp32(self, name: str) -> bool:
+        """Whether the elements of an output are numbers of fp32, compared by their bits."""
+        theirs, own = self.named_output(name)
+        dtypes = (theirs.dtype if theirs else "", own.dtype if own else None)
+        return not self.is_rows(name) and ("fp32" in dtypes or fp32 in dtypes)
+
     def is_optional(self, name: str) -> bool:
         """Whether a function that returns its outputs may leave this one out."""
         return any(output.name == name and output.optional for output in self.operation.outputs)
@@ -68,6 +75,17 @@ class Binding:
 
 
 _FEATURES_OF_SEVERAL = {
+    "router": {
+        "num_experts",
+        "num_groups",
+        "topk_group",
+        "top_k",
+        "logits_dtype",
+        "bias_dtype",
+        "logits_kind",
+        "logits_seed",
+    },
+    "scaling_factor": {"scaling_thousandths"},
     "row_format": {"kv_lora_rank", "qk_rope_head_dim"},
     "workspace": {"chunk_blocks", "workspace_slack"},
 }

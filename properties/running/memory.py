@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cumae.properties.dialects import Ints, Rows
+from cumae.properties.dialects import Floats, Ints, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.running.device import Device
 
@@ -50,10 +50,11 @@ class Buffer:
     after: Bytes | None = None
 
     def words(self) -> Words:
-        """Return the elements after the call: integers, or uint8 rows for tensors of rows."""
+        """Return the elements after the call, in a row: integers, bits, or uint8 rows for tensors of rows."""
         if self.after is None:
             assert self.tensor is not None
-            return words_of(self.tensor, is_rows=self.is_rows)
+            found = words_of(self.tensor, is_rows=self.is_rows)
+            return found if self.is_rows else found.reshape(-1)
         return self._words(self.after)
 
     def words_before(self, poison: int) -> Words:
@@ -67,8 +68,8 @@ class Buffer:
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
             return np.ascontiguousarray(elements).reshape(*self.shape[:-1], row_bytes)
-        kind = {"int32": np.int32, "int64": np.int64}.get(self.dtype, np.uint8)
-        return np.ascontiguousarray(elements).view(kind).reshape(self.shape)
+        kind = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
+        return np.ascontiguousarray(elements).view(kind.get(self.dtype, np.uint8)).reshape(-1)
 
     def damage(self, *, elements_too: bool) -> str | None:
         """Return where the first byte changed outside the elements, or anywhere; None where none did."""
@@ -94,12 +95,12 @@ class Buffer:
         return np.lib.stride_tricks.as_strided(content[GUARD_BYTES:], (*self.shape, item), strides)
 
 
-def hold(name: str, held: Ints | Rows, device: Device) -> Buffer:
+def hold(name: str, held: Ints | Rows | Floats, device: Device) -> Buffer:
     """Return an input's buffer, guard words around it and in the gaps of its strides."""
-    fill = GUARD_PATTERN if isinstance(held, Ints) else held.fill
     rows = isinstance(held, Rows)
+    fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
     buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
-    if isinstance(held, Ints):
+    if not isinstance(held, Rows):
         elements.copy_(torch.from_numpy(held.values))
     elif held.content.size:
         content = torch.from_numpy(held.content).view(elements.dtype).to(elements.device)
@@ -109,10 +110,16 @@ def hold(name: str, held: Ints | Rows, device: Device) -> Buffer:
 
 
 def poisoned(
-    name: str, shape: tuple[int, ...], dtype: str, strides: tuple[int, ...], device: Device, poison: int
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    strides: tuple[int, ...],
+    is_rows: bool,
+    device: Device,
+    poison: int,
 ) -> Buffer:
     """Return an output's buffer in which every byte, guards included, is ``poison``."""
-    buffer, elements = _allocate(name, shape, dtype, strides, len(shape) > 1, device, poison)
+    buffer, elements = _allocate(name, shape, dtype, strides, is_rows, device, poison)
     if buffer.before is None:
         pattern = torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype)
         elements.copy_(pattern.to(elements.device))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.dialects import Held, Ints, Rows
+from cumae.properties.dialects import TENSORS, Held
 from cumae.properties.operations import Expected
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.arena import Arena
@@ -154,7 +154,7 @@ class Bench:
             name: self.device if name == "device" else self.held(name) for name in self.binding.constructor
         }
         for name, value in values.items():
-            if isinstance(value, (Ints, Rows)):
+            if isinstance(value, TENSORS):
                 raise ValueError(f"parameter = {name!r} of {function.__name__}, must be a host number")
         try:
             instance: Callable[..., Any] = function(**values)
@@ -203,7 +203,8 @@ class Bench:
                 assert buffer.tensor is not None
                 start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
                 size = len(buffer.before) - 2 * GUARD_BYTES
-                yield Region(buffer.name, start, start + size, item, buffer.strides[0])
+                step = buffer.strides[0] if buffer.is_rows else buffer.strides[-1]
+                yield Region(buffer.name, start, start + size, item, step)
 
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
@@ -217,7 +218,10 @@ class Bench:
         dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
         promised = {name: torch_dtype(self._dtype(name)) for name in dtypes}
         for name, value in returned.items():
-            words[name] = _words_returned(value, is_rows=self.binding.is_rows(name))
+            is_rows = self.binding.is_rows(name)
+            found = _words_returned(value, is_rows=is_rows)
+            as_promised = not is_rows and found.shape == self._shape(name)
+            words[name] = found.reshape(-1) if as_promised else found
             before[name] = poison_words(poison, words[name])
             if not (isinstance(value, torch.Tensor) and allocated.made(value)):
                 opaque.add(name)
@@ -245,7 +249,7 @@ class Bench:
         inputs = []
         for name in self.binding.inputs:
             held = self.held(name)
-            if isinstance(held, (Ints, Rows)):
+            if isinstance(held, TENSORS):
                 inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device))
             else:
                 numbers[name] = held
@@ -256,16 +260,21 @@ class Bench:
         before = theirs.before if theirs else own.before if own else None
         if before is not None:
             held = before(self._inputs)
-            assert isinstance(held, (Ints, Rows))
+            assert isinstance(held, TENSORS)
             return hold(name, held, self.device)
+        shape = self._shape(name)
+        strides = own.strides(self.case) if own and own.strides else (*shape[1:], 1)
+        is_rows = self.binding.is_rows(name)
+        return poisoned(name, shape, self._dtype(name), strides, is_rows, self.device, poison)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output."""
+        theirs, own = self.binding.named_output(name)
         if theirs is not None:
             width = (theirs.width(self.case),) if theirs.width else ()
-            shape = (theirs.length(self._inputs), *width)
-            return poisoned(name, shape, self._dtype(name), (*width, 1), self.device, poison)
+            return (theirs.length(self._inputs), *width)
         assert own is not None
-        shape = own.shape(self.case)
-        strides = own.strides(self.case) if own.strides else (1,)
-        return poisoned(name, shape, self._dtype(name), strides, self.device, poison)
+        return own.shape(self.case)
 
     def _dtype(self, name: str) -> str:
         """Return what the elements of an output are."""

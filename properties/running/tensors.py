@@ -5,7 +5,7 @@ from typing import Any
 
 from cumae.oracle import Case, Inputs
 from cumae.oracle.rules import require
-from cumae.properties.dialects import DIALECTS, Dialect, Ints, Rows
+from cumae.properties.dialects import DIALECTS, TENSORS, Dialect
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import hold
@@ -35,7 +35,7 @@ def tensors(
     for name in dialect.inputs if names is None else names:
         require(name in dialect.inputs, "names", name, f"be among {', '.join(sorted(dialect.inputs))}")
         held = dialect.inputs[name].hold(inputs)
-        if isinstance(held, (Ints, Rows)):
+        if isinstance(held, TENSORS):
             here: Device = "cpu" if name.endswith("_cpu") else device
             buffer = hold(name, held, here)
             Arena([buffer], here).fill([buffer])

@@ -21,6 +21,14 @@ from cumae.oracle import (
     slot_mapping,
     sparse_schedule,
 )
+from cumae.properties.tests.broken_routers import (
+    best_one_of_a_group,
+    bias_rounded_to_bf16,
+    groups_left_out,
+    groups_masked_with_zero,
+    ties_to_the_higher_index,
+    weights_with_the_bias,
+)
 from cumae.properties.tests.broken_selections import (
     a_slot_for_every_rank,
     chunks_of_parts_of_a_block,
@@ -421,6 +429,12 @@ BROKEN = (
     Broken("topk_to_slots", a_slot_for_every_rank, "context_parallel", frozenset({"world", "topk"})),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
+    Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),
+    Broken("grouped_topk", groups_masked_with_zero, "vllm#13474", frozenset({"router"})),
+    Broken("grouped_topk", best_one_of_a_group, "vllm#13474", frozenset({"router"})),
+    Broken("grouped_topk", bias_rounded_to_bf16, "vllm#23640", frozenset({"router"})),
+    Broken("grouped_topk", ties_to_the_higher_index, "ties", frozenset({"router"})),
+    Broken("grouped_topk", groups_left_out, "expert_groups", frozenset({"router"})),
 )
 BROKEN_IN_TRACES = (
     ("metadata_cache", key_of_clamped_lengths),

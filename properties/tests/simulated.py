@@ -5,7 +5,7 @@ from typing import Any
 
 from cumae import oracle
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
-from cumae.properties.tests import simulation
+from cumae.properties.tests import simulated_router, simulation
 from cumae.properties.tests.simulation import Answer
 
 Oracle = Callable[..., Any]
@@ -19,6 +19,7 @@ ORACLES: dict[str, Oracle] = {
     "sparse_schedule": oracle.sparse_schedule,
     "topk_to_slots": oracle.topk_to_slots,
     "chunked_context": oracle.chunked_context,
+    "grouped_topk": oracle.grouped_topk,
 }
 
 # Operations that a step answers with what the step before left.
@@ -155,6 +156,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sparse_schedule": _sparse_schedule,
     "topk_to_slots": _topk_to_slots,
     "chunked_context": _chunked_context,
+    "grouped_topk": simulated_router.grouped_topk,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import cumae.properties.dialects
-from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
+from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_case
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
-from cumae.properties.dialects import VLLM, Held, Ints
+from cumae.properties.dialects import VLLM, Floats, Held, Ints
 from cumae.properties.dialects.capture import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
@@ -69,6 +69,12 @@ CHUNKED = Case(
 SELECTING = Case(
     Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options(topk=2)
 )
+# Two tokens whose experts are all equal, and a row of padding.
+ROUTING = Case(
+    Batch((Request(0, 2, (5,)),), 4),
+    Layout(num_padding_tokens=1),
+    Options(logits_kind="equal", scaling_thousandths=2500, logits_dtype="bf16"),
+)
 
 
 def shown(case: Case, name: str) -> Any:
@@ -76,12 +82,12 @@ def shown(case: Case, name: str) -> Any:
     return held.values.tolist() if isinstance(held, Ints) else held
 
 
-def expected(case: Case, operation: str, name: str) -> list[int]:
+def expected(case: Case, operation: str, name: str) -> list[Any]:
     inputs = Inputs(case)
     answer = inputs.call(OPERATIONS[operation].oracle)
     output = VLLM.outputs[operation, name]
     values = output.expect(answer, inputs)
-    assert output.length(inputs) == len(values)
+    assert output.length(inputs) * (output.width(case) if output.width else 1) == len(values)
     return values
 
 
@@ -149,6 +155,8 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (COMPRESSED, "causal_windows", "cu_seqlen_ks", [0, 0, 0, 0, 0, 0]),
         (COMPRESSED, "causal_windows", "cu_seqlen_ke", [0, 0, 0, 1, 1, 2]),
         (HYBRID, "slot_mapping", "slot_mapping", [23, 8]),
+        (ROUTING, "grouped_topk", "topk_ids", [0, 1, 0, 1, ANY, ANY]),
+        (ROUTING, "grouped_topk", "topk_weights", [1.25, 1.25, 1.25, 1.25, ANY, ANY]),
         (SELECTING, "topk_to_slots", "out", [23, 20, 8, 23, 29, 28, -1, -1]),
         (CHUNKED, "chunked_context", "context_chunk_starts", [0, 0, 0, 8, 8, 8]),
         (CHUNKED, "chunked_context", "context_chunk_seq_lens", [8, 0, 3, 1, 0, 0]),
@@ -157,8 +165,25 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (CHUNKED, "chunked_context", "context_chunk_max_seq_lens", [8, 1]),
     ],
 )
-def test_outputs_are_as_worked_by_hand(case: Case, operation: str, name: str, values: list[int]) -> None:
+def test_outputs_are_as_worked_by_hand(case: Case, operation: str, name: str, values: list[Any]) -> None:
     assert expected(case, operation, name) == values
+
+
+def test_a_router_is_asked_as_worked_by_hand() -> None:
+    numbers = {"topk": 2, "num_expert_group": 2, "topk_group": 1, "renormalize": True}
+    assert {name: shown(ROUTING, name) for name in numbers} == numbers
+    assert shown(ROUTING, "routed_scaling_factor") == 2.5
+    logits, bias = (
+        VLLM.inputs[name].hold(Inputs(ROUTING)) for name in ("gating_output", "e_score_correction_bias")
+    )
+    assert isinstance(logits, Floats) and isinstance(bias, Floats)
+    assert (logits.dtype, logits.shape, bias.dtype, bias.values.tolist()) == (
+        "bf16",
+        (3, 8),
+        "fp32",
+        [0.125] * 8,
+    )
+    assert logits.values[0].tolist() == [logits.values[0, 0]] * 8
 
 
 def test_selected_tokens_are_held_as_worked_by_hand() -> None:

@@ -13,7 +13,7 @@ from cumae.fixtures import OPERATIONS, Fixture, load, load_tags
 from cumae.fixtures.edge_cases import TAGS
 from cumae.fixtures.format import from_file, to_text
 from cumae.fixtures.write import main, texts
-from cumae.oracle import UNTOUCHED, Inputs, from_json
+from cumae.oracle import ANY, UNTOUCHED, Inputs, from_json
 from cumae.oracle.case_json import parse
 from cumae.properties.tests.broken_oracles import BROKEN, Broken
 from cumae.properties.tests.simulated import ORACLES, oracle_answer, simulated_answer
@@ -88,7 +88,9 @@ TRIGGERS = {
     "sparse_schedule": {"vllm#42982"},
     "topk_to_slots": {"vllm#53982", "vllm#54296"},
     "chunked_context": {"sglang#22688"},
+    "grouped_topk": {"vllm#12002", "vllm#13474", "vllm#23640", "vllm#41835"},
 }
+WORDS = {ANY: "any", UNTOUCHED: "untouched"}
 
 
 def installed(operation: str) -> str:
@@ -102,10 +104,7 @@ def parsed(operation: str) -> Any:
 def plain(fixture: Fixture) -> Answer:
     """Return the expected outputs as oracle and simulation give them."""
     assert fixture.expected is not None
-    return {
-        name: ["untouched" if value is UNTOUCHED else value for value in values]
-        for name, values in fixture.expected.items()
-    }
+    return {name: [WORDS.get(value, value) for value in values] for name, values in fixture.expected.items()}
 
 
 def named(value: object) -> str | None:

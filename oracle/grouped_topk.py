@@ -1,0 +1,141 @@
+"""The experts that each token of the step is routed to, and their weights."""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import copysign, exp, inf, isfinite, isnan
+from typing import Any, NamedTuple
+
+from cumae.oracle.marks import ANY, GARBAGE, Mark
+from cumae.oracle.rules import require, require_int
+
+LARGEST_BIAS = 2.0**126
+
+
+class GroupedTopk(NamedTuple):
+    """``expert_ids`` int32 and ``expert_weights`` fp32, both [T * top_k], token after token."""
+
+    expert_ids: list[int | Mark]
+    expert_weights: list[float | Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """One token: each expert's logit and bias bit for bit, its score and choice, and each group's score.
+
+    -inf: the choice of an expert whose logit is NaN, and the score of a group with fewer than two others.
+    """
+
+    bits: list[tuple[float, float, float, float]]
+    scores: list[float]
+    choices: list[float]
+    group_scores: list[float]
+    group_size: int
+
+    def members(self, group: int) -> range:
+        """Return the experts of a group."""
+        return range(group * self.group_size, (group + 1) * self.group_size)
+
+
+def grouped_topk(
+    logits: Sequence[Sequence[Any]],
+    bias: Sequence[float],
+    num_groups: int,
+    topk_group: int,
+    top_k: int,
+    scaling_factor: float = 1.0,
+    renormalize: bool = True,
+) -> GroupedTopk:
+    """Return the ideal selection of each token, largest choice first, with its weights rounded to fp32.
+
+    ``logits`` [T, E] and ``bias`` [E] are numbers as they are stored, bf16 or fp32. An expert's choice is
+    ``sigmoid(logit) + bias``; a group's score is the sum of its two largest choices. Of the ``topk_group``
+    groups with the largest score the ``top_k`` experts with the largest choice are taken. Weights come from
+    the scores without bias: ``scaling_factor * s / (sum of s + 1e-20)``, or ``scaling_factor * s``. What is
+    equal goes to the lower index. ANY stands for a row that is garbage or has too few numbers to choose from.
+
+    Other answers than this one can be right: ``grouped_topk_faults`` judges them. Raises ``ValueError`` for
+    a shape that is none, and for a bias that is not finite. Source: DeepSeek-V3, vLLM's ``grouped_topk``.
+
+    Three tokens, the second of them padding; four experts in two groups. A score is 1/2 for a logit of 0, 0
+    and 1 at the infinities. The best expert of the first token, 3, is of the lesser group: 1 against 1.25.
+
+    >>> far, bias = float("inf"), [0.0, 0.25, 0.0, 0.0]
+    >>> logits = [[0.0, 0.0, -far, far], [GARBAGE] * 4, [-far, 0.0, 0.0, far]]
+    >>> found = grouped_topk(logits, bias, num_groups=2, topk_group=1, top_k=2, scaling_factor=3.0)
+    >>> found.expert_ids, found.expert_weights
+    ([1, 0, ANY, ANY, 3, 2], [1.5, 1.5, ANY, ANY, 2.0, 1.0])
+    """
+    check_router_shape(len(bias), num_groups, topk_group, top_k)
+    ids: list[int | Mark] = []
+    weights: list[float | Mark] = []
+    for row in logits:
+        token = None if GARBAGE in row else routed(row, bias, num_groups)
+        chosen = None if token is None else selection(token, best_groups(token, topk_group), top_k)
+        if token is None or chosen is None:
+            ids += [ANY] * top_k
+            weights += [ANY] * top_k
+            continue
+        ids += chosen
+        weights += map(rounded_to_fp32, weights_of(token, chosen, scaling_factor, renormalize))
+    return GroupedTopk(ids, weights)
+
+
+def check_router_shape(num_experts: int, num_groups: int, topk_group: int, top_k: int) -> None:
+    """Raise ``ValueError`` unless experts divide evenly into groups of at least 2 and top_k fit the kept."""
+    require_int("num_groups", num_groups, 1)
+    rule = "divide evenly into groups of at least 2"
+    require(num_experts % num_groups == 0 and num_experts >= 2 * num_groups, "num_experts", num_experts, rule)
+    require_int("topk_group", topk_group, 1, num_groups)
+    require_int("top_k", top_k, 1, topk_group * (num_experts // num_groups))
+
+
+def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Routed:
+    """Return scores, choices and group scores of a token."""
+    require(len(row) == len(bias), "logits: number of a row", len(row), f"be {len(bias)}, one an expert")
+    for i, value in enumerate(bias):
+        usable = isfinite(value) and abs(value) <= LARGEST_BIAS
+        require(usable, f"bias[{i}]", value, "be finite, and at most 2^126: two of them must not overflow")
+    scores = [sigmoid(logit) for logit in row]
+    choices = [-inf if isnan(s) else s + b for s, b in zip(scores, bias, strict=True)]
+    size = len(bias) // num_groups
+    parts = (choices[start : start + size] for start in range(0, len(bias), size))
+    best_two = (sorted(part, reverse=True)[:2] for part in parts)
+    group_scores = [first + second for first, second in best_two]
+    bits = [(x, copysign(1, x), b, copysign(1, b)) for x, b in zip(row, bias, strict=True)]
+    return Routed(bits, scores, choices, group_scores, size)
+
+
+def sigmoid(x: float) -> float:
+    """Return 1 / (1 + exp(-x)), 1 and 0 at the infinities, NaN for NaN."""
+    if x < 0:
+        return exp(x) / (1 + exp(x))
+    return 1 / (1 + exp(-x))
+
+
+def best_groups(token: Routed, topk_group: int) -> list[int]:
+    """Return the groups with the largest scores, the lower index first where they are equal."""
+    groups = range(len(token.group_scores))
+    return sorted(groups, key=lambda g: (-token.group_scores[g], g))[:topk_group]
+
+
+def selection(token: Routed, groups: Sequence[int], top_k: int) -> list[int] | None:
+    """Return the experts of these groups with the largest choices, None where too few have any."""
+    if any(token.group_scores[g] == -inf for g in groups):
+        return None
+    kept = sorted(i for g in groups for i in token.members(g))
+    chosen = sorted(kept, key=lambda i: (-token.choices[i], i))[:top_k]
+    return None if token.choices[chosen[-1]] == -inf else chosen
+
+
+def weights_of(token: Routed, ids: Sequence[int], scaling_factor: float, renormalize: bool) -> list[float]:
+    """Return the exact weight of each of the experts ``ids``."""
+    scores = [token.scores[i] for i in ids]
+    divisor = sum(scores) + 1e-20 if renormalize else 1.0
+    return [scaling_factor * score / divisor for score in scores]
+
+
+def rounded_to_fp32(value: float) -> float:
+    """Return the fp32 number nearest to ``value``."""
+    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return rounded

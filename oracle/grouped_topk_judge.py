@@ -1,0 +1,162 @@
+"""Which selections and weights of a router are right: all that rounding in fp32 can lead to, and no others.
+
+``grouped_topk.md`` in ``properties/operations`` derives the bounds.
+"""
+
+from collections.abc import Sequence
+from math import inf, isfinite
+from typing import Any
+
+from cumae.oracle.grouped_topk import Routed, best_groups, check_router_shape, routed, selection, weights_of
+from cumae.oracle.marks import GARBAGE
+from cumae.oracle.router_margins import (
+    Margins,
+    Rounding,
+    Ties,
+    group_key,
+    is_undefined,
+    margins_of,
+    weight_bounds,
+)
+
+
+def grouped_topk_faults(
+    logits: Sequence[Sequence[Any]],
+    bias: Sequence[float],
+    num_groups: int,
+    topk_group: int,
+    top_k: int,
+    scaling_factor: float,
+    renormalize: bool,
+    expert_ids: Sequence[int],
+    expert_weights: Sequence[float] | None = None,
+    ties: Ties = "lower",
+    rounding: Rounding = "fp32",
+) -> list[str]:
+    """Return what is wrong with anybody's answer, a sentence for each wrong row; none if it is right.
+
+    ``expert_ids`` and ``expert_weights`` [T * top_k], in any order within a row. ``ties``: who gets what
+    experts with the same logit and bias, or groups with the same best ones, would share.
+
+    >>> ask = dict(num_groups=1, topk_group=1, top_k=2, scaling_factor=1.0, renormalize=True)
+    >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[0, 2])
+    []
+    >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[2, 1])
+    ['row 0: expert 1 is selected, expert 0 with the same logit and bias is not: the lower index goes first']
+    """
+    check_router_shape(len(bias), num_groups, topk_group, top_k)
+    margins = margins_of(bias, rounding)
+    faults: list[str] = []
+    for t, row in enumerate(logits):
+        part = slice(t * top_k, (t + 1) * top_k)
+        ids = expert_ids[part]
+        weights = None if expert_weights is None else expert_weights[part]
+        token = None if GARBAGE in row else routed(row, bias, num_groups)
+        fault = _not_experts(ids, weights, len(bias))
+        if not fault and token is not None and not is_undefined(token, topk_group, top_k, margins):
+            fault = _wrong_selection(token, ids, topk_group, margins, ties)
+            if not fault and weights is not None:
+                fault = _wrong_weight(token, ids, weights, scaling_factor, renormalize, margins)
+        faults += [f"row {t}: {fault}"] if fault else []
+    return faults
+
+
+def _not_experts(ids: Sequence[int], weights: Sequence[float] | None, num_experts: int) -> str:
+    """Return what no row may have, whatever its logits."""
+    for j, i in enumerate(ids):
+        if not 0 <= i < num_experts:
+            return f"expert {i} is none of the {num_experts}"
+        if i in ids[:j]:
+            return f"expert {i} is selected twice"
+        if weights is not None and not isfinite(weights[j]):
+            return f"the weight of expert {i} is {weights[j]}, must be finite"
+    return ""
+
+
+def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins: Margins, ties: Ties) -> str:
+    """Return why no admissible set of groups gives this selection, "" where one does.
+
+    Each group can be in such a set, or not, whatever the others are. The groups of the selection must be in
+    it, and with one of several that are the same the lower ones; the best of the others fill it up.
+    """
+    ideal = selection(token, best_groups(token, topk_group), len(ids))
+    if ideal is not None and set(ideal) == set(ids):
+        return ""
+    group_of = {i: i // token.group_size for i in ids}
+    must = sorted(set(group_of.values()))
+    for i, g in group_of.items():
+        if token.choices[i] == -inf or token.group_scores[g] == -inf:
+            return f"expert {i} is selected, whose choice or group is no number"
+    if len(must) > topk_group:
+        return f"experts of {len(must)} groups are selected, must be of {topk_group} at most"
+    missed = {
+        g: _missed(token, g, ids, margins, ties) for g, score in enumerate(token.group_scores) if score > -inf
+    }
+    for g in must:
+        if missed[g]:
+            return missed[g]
+    keys = {g: group_key(token, g, margins) for g in missed} if ties == "lower" else {g: g for g in missed}
+    twins = {g: [h for h in missed if h < g and keys[h] == keys[g]] for g in missed}
+    usable: set[int] = set()
+    for g in missed:
+        if (g in must or not missed[g]) and all(h in usable for h in twins[g]):
+            usable.add(g)
+    for g in must:
+        if g not in usable:
+            lower = next(h for h in twins[g] if h not in usable)
+            return (
+                f"experts of group {g} are selected, those of group {lower}, with the same best two, are not"
+            )
+    kept = {g for h in must for g in (h, *twins[h])}
+    if len(kept) > topk_group:
+        return f"with the same best two as groups {must} more than {topk_group} groups must be kept"
+    rest = sorted(usable - kept, key=lambda g: (-token.group_scores[g], g))
+    kept.update(rest[: topk_group - len(kept)])
+    out = [g for g in missed if g not in kept]
+    best_out = max(out, key=lambda g: token.group_scores[g], default=-1)
+    worst_in = min(kept, key=lambda g: token.group_scores[g])
+    if len(kept) == topk_group and (
+        best_out < 0 or token.group_scores[worst_in] >= token.group_scores[best_out] - 2 * margins.group
+    ):
+        return ""
+    scores = f"{token.group_scores[best_out]:.9g} against {token.group_scores[worst_in]:.9g}"
+    then = f"; then {missed[best_out]}" if missed[best_out] else ""
+    return f"group {best_out} must be kept before group {worst_in}, {scores}{then}"
+
+
+def _missed(token: Routed, group: int, ids: Sequence[int], margins: Margins, ties: Ties) -> str:
+    """Return which expert of a group, if the group is kept, would have to be selected and is not."""
+    lowest = min(ids, key=lambda i: token.choices[i])
+    least = token.choices[lowest]
+    for i in token.members(group):
+        if i in ids or token.choices[i] == -inf:
+            continue
+        if token.choices[i] > least + 2 * margins.choice:
+            choices = f"{least:.9g} against {token.choices[i]:.9g}"
+            return f"expert {lowest} is selected before expert {i}, whose choice is larger, {choices}"
+        above = [j for j in ids if j > i and token.bits[j] == token.bits[i]] if ties == "lower" else []
+        if above:
+            same = f"expert {i} with the same logit and bias is not"
+            return f"expert {above[0]} is selected, {same}: the lower index goes first"
+    return ""
+
+
+def _wrong_weight(
+    token: Routed,
+    ids: Sequence[int],
+    weights: Sequence[float],
+    scaling_factor: float,
+    renormalize: bool,
+    margins: Margins,
+) -> str:
+    """Return which weight lies beyond the bound around the exact one of this very selection."""
+    exact = weights_of(token, ids, scaling_factor, renormalize)
+    for i, found, wanted, bound in zip(
+        ids, weights, exact, weight_bounds(token, ids, scaling_factor, renormalize, margins), strict=True
+    ):
+        if bound == inf:
+            if found < 0:
+                return f"the weight of expert {i} is {found:.9g}, must not be negative"
+        elif not abs(found - wanted) <= bound:
+            return f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {bound:.2g}"
+    return ""

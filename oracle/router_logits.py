@@ -1,0 +1,116 @@
+"""Logits and biases of a router by kind: what they are depends on kind, seed and place alone."""
+
+import struct
+from collections.abc import Sequence
+from math import copysign, inf, nan
+from random import Random
+from typing import Literal
+
+from cumae.oracle.grouped_topk import rounded_to_fp32, sigmoid
+
+LogitsKind = Literal[
+    "random", "equal", "ties", "near_ties", "close_biases", "negative", "huge_and_tiny", "nan_and_inf"
+]
+LOGITS_KINDS: tuple[LogitsKind, ...] = (
+    "random",
+    "equal",
+    "ties",
+    "near_ties",
+    "close_biases",
+    "negative",
+    "huge_and_tiny",
+    "nan_and_inf",
+)
+FloatDtype = Literal["fp32", "bf16"]
+FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
+_FAR = (0.0, -0.0, 1e-45, -1e-38, 1e-30, 16.6, -16.6, 17.4, 88.0, -88.0, 104.0, -104.0, 1e30, -3.3e38, 3.3e38)
+
+
+def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype) -> list[float]:
+    """Return the bias of each expert, a number of ``dtype``.
+
+    >>> router_bias("close_biases", 0, 4, "fp32")
+    [7.010000228881836, 7.0, 7.0, 7.0]
+    """
+    draw = Random(f"{kind} {seed} bias")
+    values: dict[str, tuple[float, ...]] = {
+        "equal": (0.125,),
+        "ties": (0.0, 0.25),
+        "close_biases": (7.0, 7.01),
+    }
+    if kind == "near_ties":
+        # One choice for all: what the score is short of 1, or a neighbour of that.
+        shorts = (1 - sigmoid(center) for center in _centers(seed, num_experts))
+        return [as_stored(_moved(rounded_to_fp32(short), draw.randrange(-1, 2)), dtype) for short in shorts]
+    if kind in values:
+        return [as_stored(draw.choice(values[kind]), dtype) for _ in range(num_experts)]
+    least, width = (-2.5, 1.0) if kind == "negative" else (-0.1, 0.2)
+    return [as_stored(least + width * draw.random(), dtype) for _ in range(num_experts)]
+
+
+def router_logits(
+    kind: LogitsKind, seed: int, place: int, num_experts: int, dtype: FloatDtype
+) -> list[float]:
+    """Return the logits of one token, numbers of ``dtype``.
+
+    ``near_ties``: choices a few units of rounding apart, among others that are far above and below.
+
+    >>> router_logits("equal", 0, 7, 3, "bf16") == router_logits("equal", 0, 7, 3, "bf16")
+    True
+    """
+    draw = Random(f"{kind} {seed} {place}")
+    same = 6 * draw.random() - 3
+    if kind == "near_ties":
+        return [_near(draw, center, dtype) for center in _centers(seed, num_experts)]
+    if kind in ("equal", "close_biases"):
+        return [as_stored(same, dtype)] * num_experts
+    if kind == "ties":
+        few = [as_stored(same + step, dtype) for step in (0.0, 0.5, 1.0)]
+        return [draw.choice(few) for _ in range(num_experts)]
+    if kind == "huge_and_tiny":
+        return [as_stored(draw.choice(_FAR), dtype) for _ in range(num_experts)]
+    row = [
+        as_stored(2.5 * (draw.random() + draw.random() + draw.random() - 1.5), dtype)
+        for _ in range(num_experts)
+    ]
+    if kind == "nan_and_inf":
+        most = draw.choice((2, 8, 8, 8))
+        odd = (nan, nan, inf, -inf)
+        row = [draw.choice(odd) if draw.randrange(most) == 0 else value for value in row]
+    return row
+
+
+def as_stored(value: float, dtype: FloatDtype) -> float:
+    """Return the number of ``dtype`` nearest to ``value``.
+
+    >>> as_stored(7.01, "bf16"), as_stored(-0.1, "fp32")
+    (7.0, -0.10000000149011612)
+    """
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    if dtype == "bf16":
+        bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
+    stored: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    return stored
+
+
+def _centers(seed: int, num_experts: int) -> Sequence[float]:
+    """Return a logit for each expert, around which its logits lie."""
+    draw = Random(f"{seed} centers")
+    return [
+        copysign(as_stored(0.25 + 2 * draw.random(), "bf16"), draw.random() - 0.5) for _ in range(num_experts)
+    ]
+
+
+def _near(draw: Random, center: float, dtype: FloatDtype) -> float:
+    """Return a logit that makes a near tie, or now and then one that is far from it."""
+    far = draw.choice((0.0, 0.0, 0.0, 1.0, -1.0))
+    if far:
+        return as_stored(center + far, dtype)
+    return center if dtype == "bf16" else _moved(center, draw.randrange(-2, 3))
+
+
+def _moved(value: float, steps: int) -> float:
+    """Return the fp32 number that is so many steps away from zero."""
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    moved: float = struct.unpack("<f", struct.pack("<I", bits + steps))[0]
+    return moved

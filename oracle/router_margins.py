@@ -1,0 +1,134 @@
+"""How far rounding can move a router's scores, and which decisions that leaves open.
+
+``properties/operations/grouped_topk.md`` derives the bounds.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import inf
+from typing import Any, Literal, NamedTuple
+
+from cumae.oracle.grouped_topk import Routed, best_groups, routed, selection
+from cumae.oracle.marks import GARBAGE
+
+Ties = Literal["lower", "any"]
+Rounding = Literal["fp32", "bf16"]
+U, U_BF16 = 2.0**-24, 2.0**-8
+
+
+class Margins(NamedTuple):
+    """How far a computed score, choice and group score may lie from the exact ones."""
+
+    score: float
+    choice: float
+    group: float
+
+
+def margins_of(bias: Sequence[float], rounding: Rounding = "fp32") -> Margins:
+    """Return the error bounds of a router that computes in fp32, or rounds scores and choices to bf16.
+
+    >>> margins_of([0.5, -3.0])
+    Margins(score=4.76837158203125e-07, choice=7.748603820800781e-07, group=2.2649765014648438e-06)
+    """
+    largest = max(map(abs, bias))
+    if rounding == "bf16":
+        return Margins(8 * U + U_BF16, 2.1 * (1 + largest) * U_BF16, 6.3 * (1 + largest) * U_BF16)
+    return Margins(8 * U, (10 + largest) * U, (23 + 5 * largest) * U)
+
+
+def rights_of_rows(
+    logits: Sequence[Sequence[Any]],
+    bias: Sequence[float],
+    num_groups: int,
+    topk_group: int,
+    top_k: int,
+    ties: Ties = "lower",
+    rounding: Rounding = "fp32",
+) -> list[int]:
+    """Return how many selections are right in each row: 1, or 2 for several, as rounding decides; 0 for any.
+
+    >>> rights_of_rows([[0.0, 0.0], [0.0, 1e-7], [0.0, 1.0], [0.0, float("nan")]], [0.0, 0.0], 1, 1, 1)
+    [1, 2, 1, 0]
+    """
+    margins = margins_of(bias, rounding)
+    rights = []
+    for row in logits:
+        token = None if GARBAGE in row else routed(row, bias, num_groups)
+        if token is None or is_undefined(token, topk_group, top_k, margins):
+            rights.append(0)
+            continue
+        groups = best_groups(token, topk_group)
+        chosen = selection(token, groups, top_k)
+        assert chosen is not None  # for mypy: the row is defined
+        kept = [i for g in groups for i in token.members(g)]
+        key = partial(group_key, token, margins=margins)
+        open_groups = _is_open(token.group_scores, range(num_groups), groups, 2 * margins.group, key, ties)
+        open_experts = _is_open(token.choices, kept, chosen, 2 * margins.choice, token.bits.__getitem__, ties)
+        rights.append(2 if open_groups or open_experts else 1)
+    return rights
+
+
+def _is_open(
+    values: Sequence[float],
+    all_of: Sequence[int],
+    taken: Sequence[int],
+    reach: float,
+    key: Callable[[int], object],
+    ties: Ties,
+) -> bool:
+    """Whether more than one way to take the best is within reach of rounding."""
+    left = set(all_of).difference(taken)
+    lowest, highest = min(values[i] for i in taken), max((values[i] for i in left), default=-inf)
+    if lowest > highest + reach:
+        return False
+    near = {key(i) for i in taken if values[i] <= highest + reach}
+    near |= {key(i) for i in left if values[i] >= lowest - reach}
+    return ties == "any" or len(near) > 1
+
+
+def is_undefined(token: Routed, topk_group: int, top_k: int, margins: Margins) -> bool:
+    """Whether rounding can lead to groups, or to experts in these, that are too few."""
+    order = best_groups(token, len(token.group_scores))
+    if token.group_scores[order[topk_group - 1]] == -inf:
+        return True
+    last, reach = token.group_scores[order[topk_group - 1]], 2 * margins.group
+    best_out = token.group_scores[order[topk_group]] if topk_group < len(order) else -inf
+    counts = [sum(token.choices[i] > -inf for i in token.members(g)) for g in order]
+    sure = [n for g, n in zip(order, counts, strict=True) if token.group_scores[g] > best_out + reach]
+    sure = sure[:topk_group]
+    near = [
+        n
+        for g, n in list(zip(order, counts, strict=True))[len(sure) :]
+        if token.group_scores[g] >= last - reach and token.group_scores[g] > -inf
+    ]
+    return sum(sure) + sum(sorted(near)[: topk_group - len(sure)]) < top_k
+
+
+def group_key(token: Routed, group: int, margins: Margins) -> object:
+    """Return what is the same for two groups only if any rounding gives them the same score.
+
+    The two best, and what rounding can put in their place; how often the lesser stand there is nothing, as
+    there is one place for them.
+    """
+    members = sorted(token.members(group), key=lambda i: -token.choices[i])
+    best, second = (token.choices[i] for i in members[:2])
+    near = [i for i in members if token.choices[i] >= second - 2 * margins.choice and second > -inf]
+    most = 1 if best > second + 2 * margins.choice else 2
+    return frozenset((bit, min(count, most)) for bit, count in Counter(token.bits[i] for i in near).items())
+
+
+def weight_bounds(
+    token: Routed, ids: Sequence[int], scaling_factor: float, renormalize: bool, margins: Margins
+) -> Iterator[float]:
+    """Yield how far each weight may lie from the exact one; inf where the sum of scores is too small."""
+    k, total = len(ids), sum(token.scores[i] for i in ids)
+    for i in ids:
+        if not renormalize:
+            yield scaling_factor * (margins.score + 2 * U)
+        elif total <= max(2.0**-12, 2 * k * margins.score):
+            yield inf
+        else:
+            p = token.scores[i] / total
+            of_scores = margins.score * (1 + k * p) / (total - k * margins.score)
+            yield scaling_factor * (of_scores + U * (k + 3) * p)

@@ -1,0 +1,59 @@
+"""The router as an operation: many answers can be right, as far as rounding decides."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from cumae import oracle
+from cumae.oracle import Inputs, Rounding, Ties
+from cumae.properties.operations.extents import experts, fp32, int32
+from cumae.properties.operations.operation import Operation, Output
+
+_ASKED = ("logits", "bias", "num_groups", "topk_group", "top_k")
+
+
+def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
+    """Return the operation grouped_topk.
+
+    ``ties``: whether what is exactly equal goes to the lower index, or to any. ``rounding``: ``bf16`` for
+    kernels that round score, bias and choice to bf16.
+    """
+    how: dict[str, Any] = {"ties": ties, "rounding": rounding}
+    return Operation(
+        "grouped_topk",
+        oracle.grouped_topk,
+        (
+            Output(
+                "expert_ids",
+                int32,
+                experts,
+                "expert_of_token",
+                "the top_k largest choices of the kept groups",
+            ),
+            Output(
+                "expert_weights",
+                fp32,
+                experts,
+                "expert_of_token",
+                "scaling_factor * s / (sum of s + 1e-20) of the scores without bias",
+            ),
+        ),
+        frozenset({"router", "scaling_factor", "renormalize"}),
+        "the top_k experts by sigmoid(logit) + bias of the topk_group groups whose two best sum highest; "
+        "weights without bias",
+        ("cumae.gpu_impl:write_grouped_topk",),
+        judge=partial(_faults, **how),
+        rights=partial(_rights, **how),
+    )
+
+
+def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]], **how: Any) -> list[str]:
+    if "expert_ids" not in outputs:
+        return ["`expert_ids` is not among the outputs: weights are judged by the experts they belong to"]
+    asked = {name: inputs[name] for name in (*_ASKED, "scaling_factor", "renormalize")}
+    given: dict[str, Any] = {**asked, **outputs, **how}
+    return oracle.grouped_topk_faults(**given)
+
+
+def _rights(inputs: Inputs, **how: Any) -> list[int]:
+    return oracle.rights_of_rows(**{name: inputs[name] for name in _ASKED}, **how)

@@ -1,0 +1,66 @@
+"""The router simulated: scores in long decimals, every set of groups tried, experts taken one by one."""
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from functools import cache
+from itertools import combinations
+from math import inf, isinf, isnan
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import GARBAGE, Case, Inputs
+from cumae.properties.tests.simulation import Answer
+
+_LONG = Context(prec=40)
+
+
+def grouped_topk(case: Case) -> Answer:
+    """Return experts and weights of each row, "any" where they are not specified."""
+    inputs, options = Inputs(case), case.options
+    ids: list[object] = []
+    weights: list[object] = []
+    for row in inputs["logits"]:
+        found = None if row and row[0] is GARBAGE else _selected(row, inputs["bias"], case)
+        if found is None:
+            ids += ["any"] * options.top_k
+            weights += ["any"] * options.top_k
+            continue
+        ids += found
+        scores = [Decimal(_score(row[i])) for i in found]
+        whole = _LONG.add(sum(scores), Decimal("1e-20")) if options.renormalize else Decimal(1)
+        scale = Decimal(options.scaling_thousandths / 1000)
+        weights += [float(np.float32(float(_LONG.divide(scale * score, whole)))) for score in scores]
+    return {"expert_ids": ids, "expert_weights": weights}
+
+
+def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[int] | None:
+    options = case.options
+    size = options.num_experts // options.num_groups
+    choices = [_score(x) + b if not isnan(x) else -inf for x, b in zip(row, bias, strict=True)]
+    totals = []
+    for first in range(0, options.num_experts, size):
+        totals.append(max(a + b for a, b in combinations(choices[first : first + size], 2)))
+    usable = [g for g, total in enumerate(totals) if not isinf(total)]
+    kept = max(combinations(usable, options.topk_group), key=lambda c: _best_first(totals, c), default=None)
+    if kept is None:
+        return None
+    left = {i: choices[i] for g in kept for i in range(g * size, g * size + size) if not isinf(choices[i])}
+    taken: list[int] = []
+    while left and len(taken) < options.top_k:
+        best = max(left.values())
+        taken.append(min(i for i, choice in left.items() if choice == best))
+        del left[taken[-1]]
+    return taken if len(taken) == options.top_k else None
+
+
+def _best_first(totals: Sequence[float], groups: Sequence[int]) -> list[tuple[float, int]]:
+    return sorted(((totals[g], -g) for g in groups), reverse=True)
+
+
+@cache
+def _score(x: Any) -> float:
+    """Return 1 / (1 + e^-x)."""
+    if abs(x) > 1000:
+        return float(x > 0)
+    return float(_LONG.divide(Decimal(1), _LONG.add(Decimal(1), _LONG.exp(Decimal(-x)))))
