@@ -1,5 +1,6 @@
 """What serving engines must tell their attention kernels, as plain Python that reads like the definition."""
 
+from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.batch import Batch, Phase, Request
 from cumae.oracle.case import Case
 from cumae.oracle.case_json import (
@@ -81,8 +82,10 @@ __all__ = [
     "TopkToSlots",
     "Trace",
     "any_schedule",
+    "attention_row",
     "causal_windows",
     "chunked_context",
+    "dense_attention",
     "from_json",
     "grouped_topk",
     "grouped_topk_faults",

@@ -24,7 +24,7 @@ def draw_trace(choices: Choices) -> Trace:
     if kind == "other":
         return one_engine(draw_case(choices, Domain(), FEATURES), case)
     known = replace(case, layout=replace(case.layout, host_lens=not choices.chance(15)))
-    return one_engine(_a_token_ago(known) if kind == "grown" else known, case)
+    return one_engine(a_token_ago(known) if kind == "grown" else known, case)
 
 
 def one_engine(previous: Case, case: Case) -> Trace:
@@ -56,7 +56,7 @@ def seeded_traces(seed: int) -> Iterator[Trace]:
         seed += 1
 
 
-def _a_token_ago(case: Case) -> Case:
+def a_token_ago(case: Case) -> Case:
     """Return the case with contexts one shorter where they can be, or as it is where blocks are shared."""
     requests = [replace(request, context_len=_shorter(request)) for request in case.batch.requests]
     try:

@@ -1,0 +1,72 @@
+"""What an operation says of a case, asked of the oracle unless somebody else answers for it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from cumae.oracle import Case, Inputs, LatentLayout, Options, any_schedule, latent_layout
+from cumae.properties.dialects.cumae import num_blocks
+from cumae.properties.operations import OPERATIONS
+
+Lists = Mapping[str, Any]
+Answer = Callable[[Inputs], Lists]
+ROW_DIM = 8
+"""Elements of a latent row in the path: ``LATENT_DIM + ROPE_DIM`` of the oracle."""
+
+
+def answer_of(oracle: Callable[..., Any]) -> Answer:
+    """Return how a function with the parameters and the named results of an oracle answers.
+
+    ``shape`` and ``strides`` are those of the cache, as ``latent_layout`` takes them.
+    """
+
+    def answer(inputs: Inputs) -> Lists:
+        if oracle_takes_a_shape(oracle):
+            shape, strides = cache_shape(inputs.case)
+            answered: Lists = oracle(shape=shape, strides=strides)._asdict()
+        else:
+            answered = inputs.call(oracle)._asdict()
+        return answered
+
+    return answer
+
+
+@lru_cache(maxsize=1024)
+def _latent_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> LatentLayout:
+    return latent_layout(shape, strides)
+
+
+def oracle_takes_a_shape(oracle: Callable[..., Any]) -> bool:
+    """Whether a function is asked about the layout of the cache."""
+    return "strides" in oracle.__code__.co_varnames[: oracle.__code__.co_argcount]
+
+
+def cache_shape(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return shape and strides of the dense cache ``[num_blocks, 1, block_size, ROW_DIM]`` of a rank."""
+    size = case.batch.block_size
+    return (num_blocks(case), 1, size, ROW_DIM), (size * ROW_DIM, size * ROW_DIM, ROW_DIM, 1)
+
+
+def right_answers() -> dict[str, Answer]:
+    """Return how each operation is answered when nobody else does: by its oracle.
+
+    ``any_schedule``, of which the oracle says only the room, is answered by the sparse schedule.
+    """
+    answers = {name: answer_of(op.oracle) for name, op in OPERATIONS.items() if op.oracle is not any_schedule}
+    return answers | {
+        "any_schedule": answers["sparse_schedule"],
+        "latent_layout": lambda inputs: _latent_layout(*cache_shape(inputs.case))._asdict(),
+    }
+
+
+def asked(name: str, case: Case, previous: Case | None, rank: int) -> Inputs:
+    """Return the inputs of an operation on a rank, neutral in what its features do not name."""
+    features = OPERATIONS[name].features if name in OPERATIONS else frozenset()
+    layout, options = case.layout, replace(case.options, rank=rank)
+    if "row_index" not in features:
+        layout = replace(layout, row_index=None)
+    for name in ("kernel_block_size", "token_padding", "dummy_request"):
+        if name not in features:
+            options = replace(options, **{name: getattr(Options(), name)})
+    return Inputs(replace(case, layout=layout, options=options), previous)

@@ -1,0 +1,82 @@
+"""The ways of sparse attention: selected slots, whole or cut into the work items of a schedule."""
+
+from collections.abc import Iterator, Sequence
+
+from cumae.properties.attention.step import NOBODY, Key, OutOfReach, Part, Step, at
+
+Rows = Iterator[tuple[int, Sequence[Part]]]
+
+
+def by_selected_slots(step: Step) -> Rows:
+    """Yield for each token all slots that ``topk_to_slots`` gives it, on every rank; -1 is none."""
+    topk = step.case.options.topk
+    for row in range(len(step.tokens)):
+        yield row, [Part(_selected(step, rank, row, 0, topk)) for rank in step.ranks]
+
+
+def by_ragged_slots(step: Step) -> Rows:
+    """Yield for each token the slots between its offset and the next."""
+    offsets = step.says("persistent_buffers", "kv_indptr")
+    for row in range(len(step.tokens)):
+        count = at(offsets, row + 1, "kv_indptr") - at(offsets, row, "kv_indptr")
+        yield row, [Part(_ragged(step, row, 0, count))]
+
+
+def by_schedule(step: Step, schedule: str, slots: str) -> Rows:
+    """Yield for each row the work items that it has, one behind the other, as far as a worker did them."""
+    tokens, starts, stops = (step.says(schedule, f"work_{x}") for x in ("token", "start", "stop"))
+    begins, num_splits = step.says(schedule, "work_indptr"), step.says(schedule, "num_splits")
+    done: dict[int, list[Part]] = {}
+    for worker in range(step.case.options.num_workers):
+        stop = at(begins, worker + 1, "work_indptr")
+        for item in range(at(begins, worker, "work_indptr"), stop):
+            row = at(tokens, item, "work_token")
+            first, last = at(starts, item, "work_start"), at(stops, item, "work_stop")
+            if row < 0 or first >= last:
+                continue
+            done[item] = [Part(keys, row) for keys in _keys(step, slots, row, first, last)]
+    item = 0
+    for row in range(len(step.tokens)):
+        parts: list[Part] = []
+        for _ in range(at(num_splits, row, "num_splits")):
+            parts += done.get(item, [Part([NOBODY])])
+            item += 1
+        yield row, parts
+
+
+def by_any_schedule(step: Step) -> Rows:
+    """Yield for each row its work items wherever they stand, clipped to the keys that it has."""
+    tokens, starts, stops = (step.says("any_schedule", f"work_{x}") for x in ("token", "start", "stop"))
+    parts: dict[int, list[Part]] = {row: [] for row in range(len(step.tokens))}
+    for row, start, stop in zip(tokens, starts, stops, strict=True):
+        if start >= stop or row < 0:
+            continue
+        if row not in parts:
+            raise OutOfReach(f"has a work item of row {row} of {len(parts)}")
+        last = min(stop, at(step.says("position_ids", "position_ids"), row, "position_ids") + 1)
+        last = min(last, step.case.options.topk)
+        for keys in _keys(step, "topk_to_slots", row, start, last):
+            parts[row].append(Part(keys))
+    yield from parts.items()
+
+
+def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[list[Key]]:
+    """Yield the keys ``[start, stop)`` of a row's slots, those of each rank."""
+    if slots == "persistent_buffers":
+        yield _ragged(step, row, start, stop)
+        return
+    for rank in step.ranks:
+        yield _selected(step, rank, row, start, stop)
+
+
+def _selected(step: Step, rank: int, row: int, start: int, stop: int) -> list[Key]:
+    slots, first = step.says("topk_to_slots", "selected_slots", rank), row * step.case.options.topk
+    found = [at(slots, first + j, "selected_slots") for j in range(start, stop)]
+    return [step.read(slot, rank) for slot in found if slot >= 0]
+
+
+def _ragged(step: Step, row: int, start: int, stop: int) -> list[Key]:
+    slots, first = step.says("persistent_buffers", "kv_indices"), step.says("persistent_buffers", "kv_indptr")
+    offset = at(first, row, "kv_indptr")
+    found = [at(slots, offset + j, "kv_indices") for j in range(start, stop)]
+    return [step.read(slot) if isinstance(slot, int) else NOBODY for slot in found if slot != -1]

@@ -1,0 +1,172 @@
+"""Which entries of an answer no attention depends on, each a test of one entry that differs."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from cumae.oracle import GARBAGE, Inputs, local_len
+from cumae.properties.attention.answers import Lists, cache_shape
+
+Test = Callable[[Inputs, Lists, Lists, int], bool]
+"""By the inputs, the right answer, the wrong one, and the index of an entry in which they differ."""
+
+
+class BlindSpot(NamedTuple):
+    """Entries of outputs that attention does not depend on. ``where`` and ``reason`` are for people.
+
+    ``holds``: whether it does not matter that the entry at an index differs; it is asked with the inputs, the
+    right answer and the wrong one.
+    """
+
+    operations: tuple[str, ...]
+    outputs: tuple[str, ...]
+    where: str
+    reason: str
+    holds: Test
+
+
+def padding_row(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether it is of a row of padding."""
+    return index >= int(inputs["num_tokens"])
+
+
+def no_prefill_row(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether it is of a decode or of padding."""
+    rows = [r.phase for r in inputs.case.batch.requests for _ in range(r.query_len)]
+    return index >= len(rows) or rows[index] == "decode"
+
+
+def empty_window(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether the window is empty in both answers."""
+    return bool(right["ks"][index] == right["ke"][index] and wrong["ks"][index] == wrong["ke"][index])
+
+
+def not_less(name: str) -> Test:
+    """Return the test whether it is larger than the right one."""
+    return lambda inputs, right, wrong, index: bool(wrong[name][index] >= right[name][index])
+
+
+def _computing(inputs: Inputs) -> set[int]:
+    """Return the requests in scope that compute something."""
+    everybody = inputs["key_scope"] == "all"
+    requests = enumerate(inputs.case.batch.requests)
+    return {b for b, r in requests if r.query_len and (everybody or r.phase == "prefill")}
+
+
+def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether no attended keys begin at this offset, and none end there or unwritten ones follow them."""
+    case, now, then = inputs.case, right["cu_seqlens_k"], wrong["cu_seqlens_k"][index]
+    world, ratio = inputs["world"], inputs["compress_ratio"]
+    readers = _computing(inputs)
+    if world == ratio == 1:
+        return not {index - 1, index} & readers
+    needed = {}
+    for b in readers:
+        request = case.batch.requests[b]
+        owned = [local_len(request.seq_len, world, rank, inputs["interleave"]) for rank in range(world)]
+        needed[b] = max(owned) // ratio if request.phase == "prefill" else 0
+    ends_behind_its_keys = now[index - 1] + needed.get(index - 1, 0) <= then <= now[-1]
+    return not needed.get(index) and (not needed.get(index - 1) or ends_behind_its_keys)
+
+
+def same_rows(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether each token's row is the same one of the same request, and no row is beyond the padding."""
+    return _owners(inputs, right) == _owners(inputs, wrong) is not None
+
+
+def _owners(inputs: Inputs, lists: Lists) -> list[tuple[int, int]] | None:
+    starts, padded = lists["cu_seqlens_q"], inputs["num_tokens_padded"]
+    owners = [(-1, -1)] * padded
+    for b, (first, stop) in enumerate(pairwise(starts)):
+        if first < stop and not 0 <= first <= stop <= padded:
+            return None
+        owners[first:stop] = [(b, stop - row) for row in range(first, stop)]
+    return owners[: inputs["num_tokens"]]
+
+
+def all_items_done(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether each item is in some worker's span, and none beyond the room."""
+    room = len(right["work_token"])
+    spans = [range(*span) for span in pairwise(wrong["work_indptr"])]
+    done = {item for span in spans for item in span}
+    return done >= set(range(right["work_indptr"][-1])) and done <= set(range(room))
+
+
+def stops_late(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether a work item of several ranks goes on over selected slots that are -1 on each of them."""
+    first = right["work_token"][index] * inputs["topk"]
+    selected = [position for row in inputs["topk_indices"] for position in row]
+    beyond = range(first + right["work_stop"][index], first + wrong["work_stop"][index])
+    more = inputs["world"] > 1 and len(beyond) > 0
+    return more and all(q < len(selected) and selected[q] is GARBAGE for q in beyond)
+
+
+def nobodys_slot(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether a row that is written nowhere goes to a slot of the cache that holds no token, and alone."""
+    slot, written = wrong["slot_mapping"][index], wrong["slot_mapping"][: inputs["num_tokens_padded"]]
+    held = {*_held_slots(inputs, inputs["rank"])}
+    (blocks, _, size, _), _ = cache_shape(inputs.case)
+    alone = written.count(slot) == 1 and slot < blocks * size
+    return right["slot_mapping"][index] < 0 and slot not in held and alone
+
+
+def _held_slots(inputs: Inputs, rank: int) -> Iterator[int]:
+    case = inputs.case
+    size, world, options = case.batch.block_size, case.batch.world, case.options
+    for request in case.batch.requests:
+        for index in range(local_len(request.seq_len, world, rank, options.interleave)):
+            yield request.block_ids[index // size] * size + index % size
+
+
+def only_index_0(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether no token is held where the index of that dimension is another one."""
+    slots = [slot for rank in range(inputs["world"]) for slot in _held_slots(inputs, rank)]
+    size = inputs["block_size"]
+    return not any((slot // size, slot % size, 0, 1)[index] for slot in slots)
+
+
+def unread_key(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether the key row is of a request that computes nothing, or of none, and its new source exists."""
+    spans = [*pairwise(inputs["cu_seqlens_k"])]
+    (blocks, _, size, _), _ = cache_shape(inputs.case)
+    match wrong["keys"][index]:
+        case ("cache", block, offset):
+            exists = 0 <= block * size + offset < blocks * size
+        case ("new", row):
+            exists = 0 <= row < inputs["num_tokens_padded"]
+        case _:
+            exists = True
+    return exists and not any(index in range(*spans[b]) for b in _computing(inputs))
+
+
+def longer_than_any(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether no chunk that is attended to is longer."""
+    first = index * inputs["num_requests_padded"]
+    longest = max((right["chunk_lens"][first + b] for b in _computing(inputs)), default=0)
+    return bool(longest == 0 or wrong["chunk_maxima"][index] >= longest)
+
+
+def room_for_all(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether the rows of the chunk and the workspace bound it."""
+    now, then = right["chunk_totals"][index], wrong["chunk_totals"][index]
+    return bool(now <= then <= inputs["workspace_tokens"] or then <= now == 0)
+
+
+def unread_chunk(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether it is a shorter chunk of a request that computes nothing, or below 0."""
+    idle = index % inputs["num_requests_padded"] not in _computing(inputs)
+    now, then = right["chunk_lens"][index], wrong["chunk_lens"][index]
+    return bool(then <= now and (idle or now == 0))
+
+
+def rows_of_their_own(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether each request attends to the rows that it gathered, which are its own."""
+    num_requests = inputs["num_requests_padded"]
+    j = index // (num_requests + 1)
+    offsets = wrong["chunk_cu_seqlens"][j * (num_requests + 1) :]
+    lens = wrong["chunk_lens"][j * num_requests : (j + 1) * num_requests]
+    gathered = [offsets[b] + i for b, length in enumerate(lens) for i in range(length)]
+    inside = all(0 <= row < wrong["chunk_totals"][j] for row in gathered)
+    longest = wrong["chunk_maxima"][j]
+    spans = {b: max(0, min(offsets[b + 1] - offsets[b], longest)) for b in _computing(inputs)}
+    return inside and len({*gathered}) == len(gathered) and all(n == lens[b] for b, n in spans.items())
