@@ -13,6 +13,7 @@ from cumae.oracle.attention import (
     attention_row,
     dense_attention,
 )
+from cumae.oracle.rules import require_choice
 from cumae.properties.attention.answers import ROW_DIM, Answer, right_answers
 from cumae.properties.attention.routes import ROUTES, WRITES, Route, prefill_rows
 from cumae.properties.attention.step import Memory, OutOfReach, Part, Step
@@ -64,6 +65,7 @@ def judge(
 
     ``answers``: who answers for an operation in place of its oracle, ``answer_of(function)`` or
     ``kernel_answer(target, operation)``; ``previous``: the step before, for what is kept from step to step.
+    Raises ``ValueError`` for an operation that attention does not depend on.
 
     >>> from cumae.oracle import Batch, PositionIds, Request
     >>> from cumae.properties.attention import answer_of
@@ -91,8 +93,11 @@ def judged(
     ``through``: only on routes through one of these operations. ``streams``, ``memories``: as of ``Step``.
     """
     asked = [*WRITES] if through is None else through
+    right = right_answers()
+    for name in answers or {}:
+        require_choice("answers", name, tuple(right))
     try:
-        step = Step(case, {**right_answers(), **(answers or {})}, previous, streams, memories)
+        step = Step(case, {**right, **(answers or {})}, previous, streams, memories)
     except (OutOfReach, IndexError) as error:
         return Judged([_lost("the step", WRITES, str(error))], 0, 0.0)
     faults, rows, worst = [], 0, 0.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, latent_layout
 from cumae.properties.attention import Answer, answer_of, judged
-from cumae.properties.attention.answers import asked, cache_shape, right_answers
+from cumae.properties.attention.answers import NO_PART, asked, cache_shape, right_answers
 from cumae.properties.attention.reasons import reasons
 from cumae.properties.attention.routes import ROUTES, WRITES
 from cumae.properties.attention.unread import BlindSpot
@@ -24,9 +24,9 @@ from cumae.properties.tests.traces import a_token_ago, one_engine, step_of
 
 DOMAIN = Domain(block_sizes=(1, 2, 3, 4, 5, 7), max_context_len=24, max_query_len=9, max_requests=6)
 # Attention is not defined over keys that have no block or are dropped for lack of room.
-DRAWN = FEATURES - {"missing_blocks", "key_slack"}
+DRAWN = FEATURES - {"missing_blocks", "key_slack", "router", "scaling_factor", "renormalize"}
 ORACLES: dict[str, Callable[..., Any]] = {
-    **{name: op.oracle for name, op in OPERATIONS.items() if name != "any_schedule"},
+    **{name: op.oracle for name, op in OPERATIONS.items() if name not in {"any_schedule", *NO_PART}},
     "latent_layout": latent_layout,
 }
 FIRST = 12

@@ -8,7 +8,7 @@ import pytest
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.properties.attention import judge
-from cumae.properties.attention.answers import Lists
+from cumae.properties.attention.answers import NO_PART, Lists
 from cumae.properties.attention.blind_spots import BLIND_SPOTS
 from cumae.properties.attention.unread import BlindSpot
 from cumae.properties.faults.mutants import mutants_of
@@ -35,7 +35,9 @@ def asked_about(operation: str) -> Asked:
     return Asked(operation, fixed_steps())
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.oracle.__name__)
+@pytest.mark.parametrize(
+    "broken", [b for b in BROKEN if b.operation not in NO_PART], ids=lambda broken: broken.oracle.__name__
+)
 def test_a_broken_oracle_is_noticed_or_in_a_blind_spot(broken: Broken) -> None:
     outcome, spots = Asked(broken.operation, steps_with(broken.features)).outcome(broken.oracle)
     expected = {"unseen"} if broken.oracle.__name__ in UNSEEN else {"noticed", "raises"}
@@ -119,6 +121,12 @@ def test_a_schedule_of_any_kind_is_right_iff_attention_is(
         name: [item[i] for item in padded] for i, name in enumerate(("work_token", "work_start", "work_stop"))
     }
     assert (judge(case, {"any_schedule": lambda inputs: said}) == []) == is_right
+
+
+@pytest.mark.parametrize("operation", NO_PART)
+def test_an_operation_that_has_no_part_in_attention_is_no_answer(operation: str) -> None:
+    with pytest.raises(ValueError, match=f"answers = '{operation}', must be one of"):
+        judge(Case(Batch((Request(0, 1, (3,)),), 4)), {operation: lambda inputs: {}})
 
 
 def test_an_empty_window_may_stand_anywhere() -> None:
