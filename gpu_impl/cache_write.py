@@ -30,7 +30,7 @@ STEP_2_9_BITS = tl.constexpr(0x46800000)
 
 @triton.jit(do_not_specialize=["num_rows", "num_slots"])
 def _scatter_rows(
-    new_rows: tl.tensor,
+    new_latents: tl.tensor,
     slot_mapping: tl.tensor,
     cache: tl.tensor,
     num_rows: tl.tensor,
@@ -52,13 +52,13 @@ def _scatter_rows(
     for i_column in range(0, width, COLUMNS):
         o_column = i_column + tl.arange(0, COLUMNS)
         m_word = m_row[:, None] & (o_column < width)[None, :]
-        words = tl.load(new_rows + source[:, None] + o_column[None, :], mask=m_word, other=0)
+        words = tl.load(new_latents + source[:, None] + o_column[None, :], mask=m_word, other=0)
         tl.store(cache + target[:, None] + o_column[None, :], words, mask=m_word)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_slots"])
 def _quantise_rows(
-    new_rows: tl.tensor,
+    new_latents: tl.tensor,
     slot_mapping: tl.tensor,
     cache: tl.tensor,
     num_rows: tl.tensor,
@@ -76,7 +76,7 @@ def _quantise_rows(
     slot = tl.load(slot_mapping + o_row, mask=o_row < num_rows, other=-1)
     m_item = (slot >= 0) & (slot < num_slots)
     slot = tl.where(m_item, slot, 0)
-    source = new_rows + o_row * new_row_stride
+    source = new_latents + o_row * new_row_stride
     target = cache + slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
 
     # bf16 are the upper halves of fp32; the magnitudes are ordered as their bits are.
@@ -114,19 +114,19 @@ def _quantise_rows(
 
 
 def write_cache(
-    new_rows: torch.Tensor,
+    new_latents: torch.Tensor,
     slot_mapping: torch.Tensor,
     cache: torch.Tensor,
     power_of_two_scales: bool,
 ) -> None:
-    """Write new_rows[i] into slot slot_mapping[i] of cache, for i < min(T, N); nothing else changes by a bit.
+    """Write new_latents[i] into slot slot_mapping[i] of cache, for i < min(T, N), and change no other bit.
 
-    new_rows [T, width], any stride between rows; slot_mapping [N] int64, contiguous, slots distinct where not
-    negative; cache [num_blocks, block_size, row], slot s being row s % block_size of block s // block_size,
-    of any strides but the last whose rows do not overlap. A slot that is negative (-1 means none) or past the
-    cache writes nothing.
-    A cache of bfloat16, float16 or float32 has rows of the width and dtype of new_rows, copied bit for bit.
-    A uint8 cache has rows of 656 bytes for new_rows [T, 576] bfloat16, on addresses and strides that are
+    new_latents [T, width], any stride between rows; slot_mapping [N] int64, contiguous, slots distinct where
+    not negative; cache [num_blocks, block_size, row], slot s being row s % block_size of block
+    s // block_size, of any strides but the last whose rows do not overlap. A slot that is negative (-1 means
+    none) or past the cache writes nothing.
+    A cache of bfloat16, float16 or float32 has the width and dtype of new_latents, which are copied as bits.
+    A uint8 cache has rows of 656 bytes for new_latents [T, 576] bfloat16, on addresses and strides that are
     multiples of 4 bytes. In each of four tiles of 128 values, in fp32: scale = max(amax / 448, 2^-126), or
     with power_of_two_scales 2^ceil(log2(max(amax / 448, 1e-4))); byte j is clamp(x[j] / scale, -448, 448) as
     e4m3fn, to nearest even. The scale of tile t lies little-endian at byte 512 + 4t; the last 64 values are
@@ -136,27 +136,27 @@ def write_cache(
     Rule: vLLM concat_and_cache_mla and its fp8_ds_mla rows.
 
     >>> cache = torch.zeros(2, 2, 3)
-    >>> new_rows = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
-    >>> write_cache(new_rows, torch.tensor([3, -1, 0]), cache, False)
+    >>> new_latents = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    >>> write_cache(new_latents, torch.tensor([3, -1, 0]), cache, False)
     >>> cache.tolist()
     [[[7.0, 8.0, 9.0], [0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]]
     """
-    _check_inputs(new_rows, slot_mapping, cache, power_of_two_scales)
+    _check_inputs(new_latents, slot_mapping, cache, power_of_two_scales)
     num_blocks, block_size, _ = cache.shape
-    width = new_rows.shape[1]
-    num_rows, num_slots = min(new_rows.shape[0], slot_mapping.numel()), num_blocks * block_size
+    width = new_latents.shape[1]
+    num_rows, num_slots = min(new_latents.shape[0], slot_mapping.numel()), num_blocks * block_size
     if num_rows == 0 or num_slots == 0 or width == 0:
         return
-    with torch.cuda.device(new_rows.get_device()):
+    with torch.cuda.device(new_latents.get_device()):
         if cache.dtype == torch.uint8:
             _quantise_rows[(-(-num_rows // ROWS),)](
-                new_rows.view(torch.int16),
+                new_latents.view(torch.int16),
                 slot_mapping,
                 cache,
                 num_rows,
                 num_slots,
                 block_size,
-                new_rows.stride(0),
+                new_latents.stride(0),
                 cache.stride(0),
                 cache.stride(1),
                 POWER_OF_TWO_SCALES=power_of_two_scales,
@@ -167,14 +167,14 @@ def write_cache(
         rows = WORDS_PER_BLOCK // columns
         word = WORDS_OF_PLAIN[cache.element_size()]
         _scatter_rows[(-(-num_rows // rows),)](
-            new_rows.view(word),
+            new_latents.view(word),
             slot_mapping,
             cache.view(word),
             num_rows,
             num_slots,
             block_size,
             width,
-            new_rows.stride(0),
+            new_latents.stride(0),
             cache.stride(0),
             cache.stride(1),
             ROWS=rows,
@@ -183,17 +183,17 @@ def write_cache(
 
 
 def _check_inputs(
-    new_rows: torch.Tensor, slot_mapping: torch.Tensor, cache: torch.Tensor, power_of_two_scales: bool
+    new_latents: torch.Tensor, slot_mapping: torch.Tensor, cache: torch.Tensor, power_of_two_scales: bool
 ) -> None:
     check_tensor("cache", cache, (*PLAIN_DTYPES, torch.uint8), (None, None, None), contiguous=False)
     is_fp8 = cache.dtype == torch.uint8
     dtype, width = (torch.bfloat16, 576) if is_fp8 else (cache.dtype, cache.shape[2])
-    check_tensor("new_rows", new_rows, (dtype,), (None, width), cache.device, contiguous=False)
+    check_tensor("new_latents", new_latents, (dtype,), (None, width), cache.device, contiguous=False)
     check_tensor("slot_mapping", slot_mapping, (torch.int64,), (None,), cache.device)
     check_choice("power_of_two_scales", power_of_two_scales, (False, True) if is_fp8 else (False,))
     if is_fp8 and cache.shape[2] != FP8_ROW_BYTES:
         raise ValueError(f"cache.shape = {tuple(cache.shape)}, must have rows of {FP8_ROW_BYTES} bytes")
-    for name, rows in (("new_rows", new_rows), ("cache", cache)):
+    for name, rows in (("new_latents", new_latents), ("cache", cache)):
         if rows.stride(-1) != 1 and width > 1:
             rule = "must be contiguous in the last dimension"
             raise ValueError(f"{name}.stride() = {rows.stride()} with shape {tuple(rows.shape)}, {rule}")

@@ -2,6 +2,7 @@
 
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.batch import Batch, Phase, Request
+from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.case import Case
 from cumae.oracle.case_json import (
     from_json,
@@ -14,6 +15,7 @@ from cumae.oracle.case_json import (
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
 from cumae.oracle.inputs import INPUTS, Inputs
@@ -51,6 +53,7 @@ __all__ = [
     "UNTOUCHED",
     "AnySchedule",
     "Batch",
+    "CacheWrite",
     "Case",
     "CausalWindows",
     "ChunkedContext",
@@ -83,9 +86,11 @@ __all__ = [
     "Trace",
     "any_schedule",
     "attention_row",
+    "cache_write",
     "causal_windows",
     "chunked_context",
     "dense_attention",
+    "fp8_row",
     "from_json",
     "grouped_topk",
     "grouped_topk_faults",

@@ -8,9 +8,9 @@ from cumae.oracle.rules import require
 
 
 class CacheWrite(NamedTuple):
-    """``written``, for each slot of the cache: ``("new", row)``, the new row it holds, or ``UNTOUCHED``."""
+    """``cache``, slot after slot: ``("new", row)``, the new row that it holds, or ``UNTOUCHED``."""
 
-    written: list[Any]
+    cache: list[Any]
 
 
 def cache_write(slot_mapping: Sequence[int], num_new_rows: int, num_cache_slots: int) -> CacheWrite:
@@ -23,7 +23,7 @@ def cache_write(slot_mapping: Sequence[int], num_new_rows: int, num_cache_slots:
     Raises ``ValueError`` for a slot that the cache does not have, and for two rows in one slot.
     Source: vLLM's ``concat_and_cache_mla``.
 
-    >>> cache_write([3, -1, 0, -1], num_new_rows=3, num_cache_slots=4).written
+    >>> cache_write([3, -1, 0, -1], num_new_rows=3, num_cache_slots=4).cache
     [('new', 2), UNTOUCHED, UNTOUCHED, ('new', 0)]
     """
     written: list[Any] = [UNTOUCHED] * num_cache_slots

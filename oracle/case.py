@@ -78,6 +78,12 @@ class Case:
         return self.num_tokens_padded + self.layout.num_padding_slots
 
     @property
+    def num_cache_blocks(self) -> int:
+        """Blocks of the cache: up to the largest id, and the spare ones."""
+        largest = max((max(r.block_ids, default=-1) for r in self.batch.requests), default=-1)
+        return largest + 1 + self.layout.num_spare_blocks
+
+    @property
     def max_num_tokens(self) -> int:
         """Rows of buffers that outlive the step."""
         return self.num_tokens_padded + self.layout.num_spare_tokens

@@ -15,6 +15,7 @@ from cumae.oracle.position_ids import position_ids
 from cumae.oracle.router_logits import router_bias, router_logits
 from cumae.oracle.rules import require
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
+from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import kv_lens_of
 
 
@@ -203,7 +204,7 @@ def _option(name: str) -> Callable[[Inputs], Any]:
 
 _OPTIONS = (
     "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
-    "num_experts num_groups topk_group top_k renormalize"
+    "num_experts num_groups topk_group top_k renormalize power_of_two_scales"
 ).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
     **{name: _option(name) for name in _OPTIONS},
@@ -224,6 +225,9 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "num_prefill_tokens": _live_count("prefill"),
     "num_decode_tokens": _live_count("decode"),
     "num_slots": lambda inputs: inputs.case.num_slots,
+    "slot_mapping": lambda inputs: inputs.call(slot_mapping).slot_mapping,
+    "num_new_rows": lambda inputs: inputs.case.max_num_tokens,
+    "num_cache_slots": lambda inputs: inputs.case.num_cache_blocks * inputs.case.batch.block_size,
     "num_keys": lambda inputs: inputs.case.num_keys,
     "capacity": lambda inputs: inputs.case.capacity,
     "max_context_len": lambda inputs: inputs.case.max_context_len,

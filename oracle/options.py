@@ -24,11 +24,11 @@ class Options:
     buffer. ``window``: keys a token sees, its own included; 0 is no limit. ``key_scope``: whose
     keys the key buffer holds. ``token_padding``: what padding rows of the token map hold.
     ``dummy_request``: the last padded request takes the padding tokens. ``row_format``,
-    ``kv_lora_rank``, ``qk_rope_head_dim``: the latent rows of prefix_interleave (``fp8`` rows are
-    656 opaque bytes: 512 fp8, 4 fp32 scales, 64 bf16). ``topk``: most keys a token attends to in sparse
-    attention; ``split_size``: of these, keys in one work item; ``num_workers``: over which the items are
-    dealt out. ``chunk_blocks``: blocks of each request that a workspace of cached context has room for;
-    ``workspace_slack``: rows that it has beyond.
+    ``kv_lora_rank``, ``qk_rope_head_dim``: the latent rows of a cache (``fp8`` rows are 656
+    bytes: 512 fp8, 4 fp32 scales, 64 bf16); ``power_of_two_scales``: what such rows are written with.
+    ``topk``: most keys a token attends to in sparse attention; ``split_size``: of these, keys in one work
+    item; ``num_workers``: over which the items are dealt out. ``chunk_blocks``: blocks of each request that a
+    workspace of cached context has room for; ``workspace_slack``: rows that it has beyond.
 
     Of the router, ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts
     selected; ``scaling_thousandths`` of the weights, which sum to 1 before if ``renormalize``;
@@ -46,6 +46,7 @@ class Options:
     row_format: RowFormat = "bf16"
     kv_lora_rank: int = 512
     qk_rope_head_dim: int = 64
+    power_of_two_scales: bool = False
     topk: int = 2
     split_size: int = 1
     num_workers: int = 1
@@ -75,6 +76,9 @@ class Options:
         require_choice("row_format", self.row_format, ROW_FORMATS)
         require_int("kv_lora_rank", self.kv_lora_rank, 1, 2**16)
         require_int("qk_rope_head_dim", self.qk_rope_head_dim, 0, 2**16)
+        require_bool("power_of_two_scales", self.power_of_two_scales)
+        scaled = self.row_format == "fp8" or not self.power_of_two_scales
+        require(scaled, "power_of_two_scales", True, f"be false for {self.row_format} rows")
         require_int("topk", self.topk, 1, 2**16)
         require_int("split_size", self.split_size, 1, 2**16)
         require_int("num_workers", self.num_workers, 1, 2**16)

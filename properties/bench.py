@@ -46,7 +46,7 @@ def timings(device: Device) -> list[Timing]:
     found = []
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
-            if operation.name not in ("prefix_interleave", "grouped_topk"):
+            if operation.name not in ("prefix_interleave", "cache_write", "grouped_topk"):
                 for kernel in operation.kernels:
                     found.append(_step_timing(kernel, operation.name, case, size))
     return [*found, *_cache_timings(), *_router_timings(), *_interleave_timings()]

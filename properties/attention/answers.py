@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import Any
 
 from cumae.oracle import Case, Inputs, LatentLayout, Options, any_schedule, latent_layout
-from cumae.properties.dialects.cumae import num_blocks
 from cumae.properties.operations import OPERATIONS
 
 Lists = Mapping[str, Any]
@@ -49,7 +48,7 @@ def oracle_takes_a_shape(oracle: Callable[..., Any]) -> bool:
 def cache_shape(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return shape and strides of the dense cache ``[num_blocks, 1, block_size, ROW_DIM]`` of a rank."""
     size = case.batch.block_size
-    return (num_blocks(case), 1, size, ROW_DIM), (size * ROW_DIM, size * ROW_DIM, ROW_DIM, 1)
+    return (case.num_cache_blocks, 1, size, ROW_DIM), (size * ROW_DIM, size * ROW_DIM, ROW_DIM, 1)
 
 
 def right_answers() -> dict[str, Answer]:

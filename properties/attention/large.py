@@ -9,7 +9,6 @@ from torch import Tensor
 from cumae.oracle import Case
 from cumae.properties.attention.answers import Answer, asked, right_answers
 from cumae.properties.attention.step import streams_of
-from cumae.properties.dialects.cumae import num_blocks
 
 BLOCK_BYTES = 2**28
 
@@ -47,7 +46,7 @@ class LargeStep:
         size = case.batch.block_size
         slots = [r.block_ids[p // size] * size + p % size for r in requests for p in range(r.context_len)]
         cached = [self.starts[b] + p for b, r in enumerate(requests) for p in range(r.context_len)]
-        self.cache = torch.full((num_blocks(case) * size, shape[1]), torch.nan, device=device).double()
+        self.cache = torch.full((case.num_cache_blocks * size, shape[1]), torch.nan, device=device).double()
         self.cache[self.ints(slots)] = self.truth[self.ints(cached)]
         given = self.says("position_ids", "position_ids")
         self.new_rows = torch.full((case.num_tokens_padded, shape[1]), torch.nan, device=device).double()

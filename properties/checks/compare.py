@@ -165,7 +165,7 @@ def evidence(
     if case is None:
         return Evidence(want, found, wrong, stale=stale)
     guesses: list[Guess] = []
-    if binding.operation.name != "prefix_interleave":
+    if not binding.is_rows(name):
         axis, per_item = axis_of(binding, name), _per_item(binding, name)
         inputs = Inputs(case)
         ask = _asking(binding, name, inputs)

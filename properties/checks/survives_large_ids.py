@@ -29,7 +29,8 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
 def _first_finding(trial: Trial) -> Finding | None:
     for bench in trial.enlarged():
-        gaps = bench.case.layout.table_row_gap + bench.case.layout.key_row_gap
+        layout = bench.case.layout
+        gaps = layout.table_row_gap + layout.key_row_gap + layout.cache_row_gap
         if trial.binding.domain.why_not(bench.case) is not None:
             continue
         if gaps and accepts_strides(trial) is not None:

@@ -1,13 +1,15 @@
 """The dialect of the kernels shipped here: the oracle's own names, held as small tensors."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cumae.oracle import INPUTS, Case, Inputs
+from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, ints, rows
+from cumae.properties.dialects.latents import new_latents
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request")
@@ -19,8 +21,10 @@ _CARRIES = {
     "cu_seqlens_k": ("key_scope",),
     "max_context_len": ("context_slack",),
     "max_num_tokens": ("num_spare_tokens",),
+    "new_latents": ("num_spare_tokens", "row_format"),
     "query_lens_cpu": ("host_lens",),
     "selected_positions": ("topk",),
+    "slot_mapping": ("interleave", "missing_blocks", "num_padding_slots", "rank", "row_index", "world"),
     "topk_indices": ("topk",),
     "workspace_tokens": ("workspace",),
 }
@@ -33,22 +37,19 @@ def row_dtype(case: Case) -> tuple[str, int]:
     return dtype, options.row_bytes // ITEM_BYTES[dtype]
 
 
-def num_blocks(case: Case) -> int:
-    """Return how many blocks the cache has: up to the largest id, and the spare ones."""
-    largest = max((max(r.block_ids, default=-1) for r in case.batch.requests), default=-1)
-    return largest + 1 + case.layout.num_spare_blocks
-
-
 def cached_places(case: Case) -> list[tuple[int, int]]:
-    """Return block and offset of every cached token of the step."""
-    size = case.batch.block_size
-    places = {
-        (request.block_ids[position // size], position % size)
-        for request in case.batch.requests
-        for position in range(request.context_len)
-        if request.block_ids[position // size] >= 0
-    }
-    return sorted(places)
+    """Return block and offset of every cached token that the rank holds, where it has a block."""
+    size, world, options = case.batch.block_size, case.batch.world, case.options
+    places = set()
+    for request in case.batch.requests:
+        held = range(local_len(request.context_len, world, options.rank, options.interleave))
+        places |= {(block, i % size) for i, block in zip(held, _each(request.block_ids, size), strict=False)}
+    return sorted(place for place in places if place[0] >= 0)
+
+
+def _each(block_ids: tuple[int, ...], size: int) -> Iterator[int]:
+    """Yield the block of each place of a request."""
+    return (block for block in block_ids for _ in range(size))
 
 
 def _list(name: str, dtype: str | None) -> Input:
@@ -89,15 +90,42 @@ def held_bias(inputs: Inputs) -> Floats:
     return floats(inputs["bias"], inputs.case.options.bias_dtype, inputs.case.layout.garbage)
 
 
-def _cache(inputs: Inputs) -> Rows:
-    """Blocks up to the largest id; the cached rows of the step are live."""
+def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
+    """Return blocks up to the largest id; the cached rows of the step are live.
+
+    ``gap``: elements between rows for each of the layout's ``cache_row_gap``.
+    """
     case = inputs.case
     size = case.batch.block_size
     dtype, width = row_dtype(case)
-    row = width + case.layout.cache_row_gap
-    shape = (num_blocks(case), size, width)
+    row = width + case.layout.cache_row_gap * gap
+    shape = (case.num_cache_blocks, size, width)
     live = np.array(cached_places(case), dtype=np.int64).reshape(-1, 2)
     return rows(shape, dtype, (size * row, row, 1), live, case.layout.garbage, seed=1)
+
+
+def cache_before(inputs: Inputs) -> Rows:
+    """Return the cache that new rows are written into; fp8 rows, which hold words, begin at words."""
+    return held_cache(inputs, gap=16 if inputs.case.options.row_format == "fp8" else 1)
+
+
+def held_latents(inputs: Inputs) -> Rows:
+    """Return the rows to be written, in the cache's format, of bf16 for fp8; spare ones have no slot."""
+    case = inputs.case
+    if case.options.row_format == "fp8":
+        return new_latents(inputs)
+    dtype, width = row_dtype(case)
+    live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
+    shape = (case.max_num_tokens, width)
+    return rows(shape, dtype, (width + case.layout.key_row_gap, 1), live, case.layout.garbage, seed=2)
+
+
+def held_slots(inputs: Inputs) -> Ints:
+    """Return slots; where there is none stands -1, or as garbage goes other negative numbers."""
+    garbage = inputs.case.layout.garbage
+    first, turn = {"plausible": (-2, 7), "huge": (-(2**40), 1000)}.get(garbage, (-1, 1))
+    slots = [slot if slot >= 0 else first - i % turn for i, slot in enumerate(inputs["slot_mapping"])]
+    return ints(slots, "int64", garbage)
 
 
 def _new_rows(inputs: Inputs) -> Rows:
@@ -131,7 +159,9 @@ def _inputs() -> dict[str, Input]:
     named["selected_positions"] = Input(_selected_positions, _CARRIES["selected_positions"])
     named["logits"] = Input(held_logits, ("router",))
     named["bias"] = Input(held_bias, ("router",))
-    named["cache"] = Input(_cache, ("row_format",))
+    named["cache"] = Input(held_cache, ("row_format",))
+    named["new_latents"] = Input(held_latents, _CARRIES["new_latents"])
+    named["slot_mapping"] = Input(held_slots, _CARRIES["slot_mapping"])
     named["new_rows"] = Input(_new_rows, ("row_format",))
     return named
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
 from cumae.oracle.rules import require
-from cumae.properties.dialects.held import Held, Ints
+from cumae.properties.dialects.held import ByteArray, Held, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Where the bytes of an output's row come from: an input of rows, and a range of its columns."""
+    """Where the bytes of an output's row come from: an input of rows, and a range of its columns.
+
+    ``encode`` returns what whole rows of the input become, where they are not copied.
+    """
 
     name: str
     start: Callable[[Case], int] = lambda case: 0
+    encode: Callable[[Case, ByteArray], ByteArray] | None = None
 
 
 @dataclass(frozen=True, slots=True)

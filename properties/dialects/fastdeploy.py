@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
-from cumae.properties.dialects.cumae import cached_places, num_blocks
+from cumae.properties.dialects.cumae import cached_places
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
 from cumae.properties.dialects.fastdeploy_capture import capture
 from cumae.properties.dialects.held import Ints, Rows, ints, rows
@@ -86,7 +86,7 @@ def _latent_cache(inputs: Inputs) -> Rows:
     case = inputs.case
     size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.row_format
     live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
-    shape = (num_blocks(case), 1, size, width)
+    shape = (case.num_cache_blocks, 1, size, width)
     return rows(shape, dtype, (size * width, size * width, width, 1), live, case.layout.garbage, seed=1)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cumae.oracle import Case
+from cumae.oracle import Case, Inputs
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects.cumae import row_dtype
@@ -29,6 +29,17 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     rows = layout.row_index or range(len(case.batch.requests))
     if max(rows, default=0) > 0:
         yield replace(case, layout=replace(layout, table_row_gap=_SPAN // max(rows) + 1))
+
+
+def far_cache_rows(case: Case) -> Iterator[Case]:
+    """Yield rows of the cache whose offset passes 2^31 elements, and new rows that do."""
+    layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
+    highest = max(Inputs(case)["slot_mapping"], default=0)
+    if highest > 0:
+        each = 16 if case.options.row_format == "fp8" else 1
+        yield replace(case, layout=replace(layout, cache_row_gap=_SPAN // (highest * each) + 1))
+    if case.batch.num_tokens > 1:
+        yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (case.batch.num_tokens - 1) + 1))
 
 
 def large_rows(case: Case) -> Iterator[Case]:

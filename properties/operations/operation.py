@@ -124,8 +124,11 @@ def _expected(
         assert isinstance(rows, Rows)
         place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
         wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        content = rows.content[[place[values[j][1:]] for j in wanted]]
+        if piece.encode is not None:
+            content = piece.encode(case, content)
         first = piece.start(case) * ITEM_BYTES[rows.dtype]
-        words[wanted] = rows.content[[place[values[j][1:]] for j in wanted], first : first + row_bytes]
+        words[wanted] = content[:, first : first + row_bytes]
     return Expected(words, state)
 
 

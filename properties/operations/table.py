@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 
 from cumae import oracle
-from cumae.oracle import Inputs
+from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import Piece
-from cumae.properties.dialects.cumae import row_dtype
-from cumae.properties.operations.enlarged import far_table_rows, large_rows, large_slots
+from cumae.properties.dialects.cumae import cache_before, row_dtype
+from cumae.properties.dialects.held import ByteArray
+from cumae.properties.dialects.latents import quantised
+from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.extents import (
     chunked,
     chunks,
@@ -104,6 +106,43 @@ PREFIX_INTERLEAVE = Operation(
     "each request's keys stand in order of position: cached rows, then new ones",
     ("cumae.gpu_impl:write_prefix_interleave",),
     large_rows,
+)
+
+
+def _as_held(case: Case, content: ByteArray) -> ByteArray:
+    return quantised(case, content) if case.options.row_format == "fp8" else content
+
+
+CACHE_WRITE = Operation(
+    "cache_write",
+    oracle.cache_write,
+    (
+        Output(
+            "cache",
+            lambda case: row_dtype(case)[0],
+            lambda case: (case.num_cache_blocks, case.batch.block_size, row_dtype(case)[1]),
+            "cache_slot",
+            "the new row of that slot, copied or as fp8_row says; without one, what it held",
+            pieces={"new": Piece("new_latents", encode=_as_held)},
+            before=cache_before,
+        ),
+    ),
+    frozenset(
+        {
+            "row_format",
+            "power_of_two_scales",
+            "num_spare_tokens",
+            "num_padding_slots",
+            "missing_blocks",
+            "row_index",
+            "world",
+            "rank",
+            "interleave",
+        }
+    ),
+    "each new row is written to its slot; a negative slot writes nothing, and nothing else changes by a bit",
+    ("cumae.gpu_impl:write_cache",),
+    far_cache_rows,
 )
 _SCHEDULE = (
     Output(
@@ -253,6 +292,7 @@ OPERATIONS = {
         SLOT_MAPPING,
         CAUSAL_WINDOWS,
         PREFIX_INTERLEAVE,
+        CACHE_WRITE,
         SPARSE_SCHEDULE,
         ANY_SCHEDULE,
         METADATA_CACHE,

@@ -35,8 +35,9 @@ class Buffer:
     """One argument tensor and the memory it lies in.
 
     ``before``: all its bytes before the launch, guards included; None where the span is too large
-    to keep and only elements are looked at. ``tensor`` exists once the buffer is placed, ``after``
-    once it is collected. ``is_rows``: the last dimension is a row of opaque bytes.
+    to keep and only elements are looked at: ``words_there``, where it is an input that is written in place.
+    ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the last
+    dimension is a row of opaque bytes.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Buffer:
     before: Bytes | None
     is_rows: bool
     large: torch.Tensor | None = None
+    words_there: Words | None = None
     tensor: torch.Tensor | None = None
     after: Bytes | None = None
 
@@ -60,14 +62,14 @@ class Buffer:
     def words_before(self, poison: int) -> Words:
         """Return the elements before the call; those of a span too large to keep were all ``poison``."""
         if self.before is None:
-            return poison_words(poison, self.words())
+            return poison_words(poison, self.words()) if self.words_there is None else self.words_there
         return self._words(self.before)
 
     def _words(self, content: Bytes) -> Words:
         elements = self._elements(content)
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
-            return np.ascontiguousarray(elements).reshape(*self.shape[:-1], row_bytes)
+            return np.ascontiguousarray(elements).reshape(-1, row_bytes)
         kind = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
         return np.ascontiguousarray(elements).view(kind.get(self.dtype, np.uint8)).reshape(-1)
 
@@ -146,7 +148,7 @@ def words_of(tensor: torch.Tensor, *, is_rows: bool) -> Words:
         return ints
     dense = tensor.contiguous().cpu()
     row_bytes = tensor.shape[-1] * tensor.element_size()
-    found: Words = dense.view(torch.uint8).numpy().reshape(*tensor.shape[:-1], row_bytes).copy()
+    found: Words = dense.view(torch.uint8).numpy().reshape(-1, row_bytes).copy()
     return found
 
 

@@ -26,6 +26,7 @@ from cumae.properties.running.memory import (
     poison_words,
     poisoned,
     torch_dtype,
+    view_of,
     words_of,
 )
 from cumae.properties.running.sanitizer import sanitizing
@@ -261,7 +262,10 @@ class Bench:
         if before is not None:
             held = before(self._inputs)
             assert isinstance(held, TENSORS)
-            return hold(name, held, self.device)
+            buffer = hold(name, held, self.device)
+            if buffer.large is not None:
+                buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
+            return buffer
         shape = self._shape(name)
         strides = own.strides(self.case) if own and own.strides else (*shape[1:], 1)
         is_rows = self.binding.is_rows(name)

@@ -16,6 +16,7 @@ ORACLES: dict[str, Oracle] = {
     "slot_mapping": oracle.slot_mapping,
     "causal_windows": oracle.causal_windows,
     "prefix_interleave": oracle.prefix_interleave,
+    "cache_write": oracle.cache_write,
     "sparse_schedule": oracle.sparse_schedule,
     "topk_to_slots": oracle.topk_to_slots,
     "chunked_context": oracle.chunked_context,
@@ -91,6 +92,16 @@ def _prefix_interleave(case: Case) -> Answer:
     )
 
 
+def _cache_write(case: Case) -> Answer:
+    return simulation.cache_write(
+        case.batch,
+        num_slots=case.num_cache_blocks * case.batch.block_size,
+        rank=case.options.rank,
+        interleave=case.options.interleave,
+        row_index=case.layout.row_index,
+    )
+
+
 def _sparse_schedule(case: Case) -> Answer:
     return simulation.sparse_schedule(
         case.batch,
@@ -153,6 +164,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "slot_mapping": _slot_mapping,
     "causal_windows": _causal_windows,
     "prefix_interleave": _prefix_interleave,
+    "cache_write": _cache_write,
     "sparse_schedule": _sparse_schedule,
     "topk_to_slots": _topk_to_slots,
     "chunked_context": _chunked_context,

@@ -142,6 +142,25 @@ def prefix_interleave(batch: Batch, *, capacity: int, key_scope: str = "all") ->
     return {"keys": keys}
 
 
+def cache_write(
+    batch: Batch,
+    *,
+    num_slots: int,
+    rank: int = 0,
+    interleave: int = 1,
+    row_index: tuple[int, ...] | None = None,
+) -> Answer:
+    """Return what stands in each slot after the new tokens of a rank went to their places, one by one."""
+    cache: list[object] = ["untouched" for _ in range(num_slots)]
+    places, row = _stored(batch, rank, interleave), 0
+    for b, life in enumerate(_lives(batch)):
+        for token in filter(lambda token: token.is_new, life):
+            if token in places and (row_index is None or row_index[b] >= 0):
+                cache[places[token].block * batch.block_size + places[token].offset] = ("new", row)
+            row += 1
+    return {"cache": cache}
+
+
 def sparse_schedule(
     batch: Batch, *, num_padding_tokens: int = 0, topk: int, split_size: int, num_workers: int
 ) -> Answer:

@@ -153,7 +153,7 @@ def test_no_row_no_slot_and_no_block_are_no_work(shape: tuple[int, int, int]) ->
 
 def plain() -> dict[str, Any]:
     return {
-        "new_rows": torch.zeros(2, 6, device=DEVICE),
+        "new_latents": torch.zeros(2, 6, device=DEVICE),
         "slot_mapping": slots_of(0, 5),
         "cache": torch.ones(3, 4, 6, device=DEVICE),
         "power_of_two_scales": False,
@@ -162,7 +162,7 @@ def plain() -> dict[str, Any]:
 
 def fp8() -> dict[str, Any]:
     return {
-        "new_rows": torch.zeros(2, 576, dtype=torch.bfloat16, device=DEVICE),
+        "new_latents": torch.zeros(2, 576, dtype=torch.bfloat16, device=DEVICE),
         "slot_mapping": slots_of(0, 5),
         "cache": torch.ones(3, 4, 656, dtype=torch.uint8, device=DEVICE),
         "power_of_two_scales": True,
@@ -176,9 +176,9 @@ def fp8_bytes(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("good", "field", "value", "says"),
     [
-        (plain, "new_rows", torch.zeros(2, 6, dtype=torch.float16, device=DEVICE), "new_rows.dtype"),
-        (plain, "new_rows", torch.zeros(2, 5, device=DEVICE), "new_rows.shape = (2, 5)"),
-        (plain, "new_rows", torch.zeros(2, 12, device=DEVICE)[:, ::2], "new_rows.stride() = (12, 2)"),
+        (plain, "new_latents", torch.zeros(2, 6, dtype=torch.float16, device=DEVICE), "new_latents.dtype"),
+        (plain, "new_latents", torch.zeros(2, 5, device=DEVICE), "new_latents.shape = (2, 5)"),
+        (plain, "new_latents", torch.zeros(2, 12, device=DEVICE)[:, ::2], "new_latents.stride() = (12, 2)"),
         (plain, "slot_mapping", slots_of(0, 5).int(), "slot_mapping.dtype = torch.int32"),
         (plain, "slot_mapping", slots_of(0, 5, 1, 1)[::2], "slot_mapping.stride() = (2,)"),
         (plain, "cache", torch.ones(12, 6, device=DEVICE), "cache.shape = (12, 6)"),
@@ -187,8 +187,8 @@ def fp8_bytes(*shape: int) -> torch.Tensor:
         (plain, "cache", torch.ones(4, 6, device=DEVICE).expand(3, 4, 6), "cache.stride() = (0, 6, 1)"),
         (plain, "power_of_two_scales", True, "power_of_two_scales = True"),
         (plain, "cache", [[[1.0] * 6]], "cache = [[[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]]]"),
-        (fp8, "new_rows", torch.zeros(2, 576, device=DEVICE), "new_rows.dtype = torch.float32"),
-        (fp8, "new_rows", torch.zeros(2, 512, dtype=torch.bfloat16, device=DEVICE), "new_rows.shape"),
+        (fp8, "new_latents", torch.zeros(2, 576, device=DEVICE), "new_latents.dtype = torch.float32"),
+        (fp8, "new_latents", torch.zeros(2, 512, dtype=torch.bfloat16, device=DEVICE), "new_latents.shape"),
         (fp8, "cache", fp8_bytes(3, 4, 576), "cache.shape = (3, 4, 576)"),
         (fp8, "cache", fp8_bytes(3, 4, 657)[:, :, :656], "cache.stride() = (2628, 657, 1)"),
         (fp8, "cache", fp8_bytes(3, 4, 660)[:, :, 1:657], "cache.data_ptr()"),

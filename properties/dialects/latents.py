@@ -1,0 +1,68 @@
+"""New latent rows before they are quantised, finite and of what quantising gets wrong, and their fp8 rows."""
+
+import numpy as np
+
+from cumae.oracle import Case, Inputs, fp8_row
+from cumae.properties.dialects.held import ByteArray, Rows, rows
+
+WIDTH, TILE, NUM_TILES = 576, 128, 4
+_EXPONENT, _SIGN = 0x7F80, 0x8000
+_LARGEST = 0x7F7F
+
+
+def new_latents(inputs: Inputs) -> Rows:
+    """Return the new rows [max_num_tokens, 576] of bf16 that an fp8 cache gets; those of tokens are finite.
+
+    Each tile is of one of six kinds: of one size, of all sizes, without anything but zeros, subnormal, as
+    large as bf16 can be, and halfway between fp8 numbers.
+    """
+    case = inputs.case
+    live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
+    shape, strides = (case.max_num_tokens, WIDTH), (WIDTH + case.layout.key_row_gap, 1)
+    held = rows(shape, "bf16", strides, live, case.layout.garbage, seed=3)
+    bits = held.content.view(np.uint16)
+    for row in range(len(live)):
+        for tile in range(NUM_TILES):
+            part = bits[row, tile * TILE : (tile + 1) * TILE]
+            part[:] = _KINDS[(row * 5 + tile * 2) % len(_KINDS)](part.astype(np.int64))
+    return held
+
+
+def _of_one_size(bits: np.ndarray) -> np.ndarray:
+    """Return numbers between 2^-8 and 2^8 of what the first one's bits say."""
+    middle = 16 + int(bits[0]) % 220
+    return (bits & 0x807F) | (middle - 8 + (bits >> 7) % 16) << 7
+
+
+def _of_all_sizes(bits: np.ndarray) -> np.ndarray:
+    return np.where((bits & _EXPONENT) == _EXPONENT, bits & ~0x4000, bits)
+
+
+def _zeros(bits: np.ndarray) -> np.ndarray:
+    return bits & _SIGN
+
+
+def _subnormal(bits: np.ndarray) -> np.ndarray:
+    return bits & 0x807F
+
+
+def _largest(bits: np.ndarray) -> np.ndarray:
+    return np.where(bits % 3 == 0, (bits & _SIGN) | _LARGEST, _of_all_sizes(bits))
+
+
+def _halfway(bits: np.ndarray) -> np.ndarray:
+    """Return 448 times a power of two first, so that the scale is that power, then numbers with four bits."""
+    middle = 24 + int(bits[0]) % 200
+    halfway = (bits & 0x8078) | (middle - (bits >> 7) % 20) << 7
+    halfway[0] = middle << 7 | 0x60
+    return np.where((halfway & 0x7FFF) > (halfway[0] & 0x7FFF), halfway[0], halfway)
+
+
+_KINDS = (_of_one_size, _halfway, _of_all_sizes, _zeros, _subnormal, _largest)
+
+
+def quantised(case: Case, content: ByteArray) -> ByteArray:
+    """Return the fp8 rows of these rows of bf16, by the oracle."""
+    power_of_two = case.options.power_of_two_scales
+    made = [fp8_row(tuple(row.view(np.uint16).tolist()), power_of_two) for row in content]
+    return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(-1, case.options.row_bytes)
