@@ -5,7 +5,7 @@ argument of a kernel in the dialect ``cumae``. Entries nobody may read are ``GAR
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import gcd
 from typing import Any
 
@@ -23,6 +23,7 @@ class Inputs:
     """The named inputs of one case, each computed once, when it is asked for.
 
     ``previous``: the step before, of the same engine; what is named ``previous_…`` is 0 or None without.
+    ``known``: inputs by name that stand for what the case says of them.
     Raises ``ValueError`` where ``previous`` has another ``topk``, ``split_size`` or ``num_workers``.
 
     >>> from cumae.oracle import Batch, Request
@@ -31,14 +32,16 @@ class Inputs:
     ([0, 1, 1, 3], [[5], [GARBAGE], [3]])
     """
 
-    def __init__(self, case: Case, previous: Case | None = None) -> None:
+    def __init__(
+        self, case: Case, previous: Case | None = None, known: Mapping[str, Any] | None = None
+    ) -> None:
         self.case = case
         self.previous = previous
         if previous is not None:
             for name in ("topk", "split_size", "num_workers"):
                 have, need = getattr(previous.options, name), getattr(case.options, name)
                 require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, Any] = dict(known or {})
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:

@@ -64,8 +64,13 @@ def right_answers() -> dict[str, Answer]:
     }
 
 
-def asked(name: str, case: Case, previous: Case | None, rank: int) -> Inputs:
-    """Return the inputs of an operation on a rank, neutral in what its features do not name."""
+def asked(
+    name: str, case: Case, previous: Case | None, rank: int, known: Mapping[str, Any] | None = None
+) -> Inputs:
+    """Return the inputs of an operation on a rank, neutral in what its features do not name.
+
+    ``known``: inputs that another operation has answered.
+    """
     features = OPERATIONS[name].features if name in OPERATIONS else frozenset()
     layout, options = case.layout, replace(case.options, rank=rank)
     if "row_index" not in features:
@@ -73,4 +78,4 @@ def asked(name: str, case: Case, previous: Case | None, rank: int) -> Inputs:
     for name in ("kernel_block_size", "token_padding", "dummy_request"):
         if name not in features:
             options = replace(options, **{name: getattr(Options(), name)})
-    return Inputs(replace(case, layout=layout, options=options), previous)
+    return Inputs(replace(case, layout=layout, options=options), previous, known)

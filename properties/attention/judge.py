@@ -73,8 +73,8 @@ def judge(
     >>> judge(case)
     []
     >>> first, *_ = judge(case, {"position_ids": answer_of(lambda: PositionIds([0, 0, 1]))})
-    >>> first.request, first.position, first.operations[:2]
-    (0, 2, ('slot_mapping', 'position_ids'))
+    >>> first.request, first.position, first.operations[:3]
+    (0, 2, ('slot_mapping', 'cache_write', 'position_ids'))
     """
     return judged(case, answers, previous).faults
 

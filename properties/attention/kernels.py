@@ -35,8 +35,9 @@ def kernel_answer(function: Callable[..., Any], operation: str, device: Device) 
         done, answer = _run(call, allocated, case)
         if not done:
             return right_answers()[operation](inputs)
-        outputs = bench.seen(call, answer, allocated, None).outputs
-        return _as_lists({name: _listed(bench, words) for name, words in outputs.items()})
+        seen = bench.seen(call, answer, allocated, None)
+        told = {name: _listed(bench, words, seen.before[name]) for name, words in seen.outputs.items()}
+        return _as_lists(told)
 
     return launched
 
@@ -53,22 +54,35 @@ def _run(call: Call, allocated: FencedAllocations, case: Case) -> tuple[bool, An
 
 
 def _plain_rows(case: Case) -> Case:
-    """Return the case with rows so wide that no two hold the same bytes."""
-    return replace(
-        case, options=replace(case.options, row_format="bf16", kv_lora_rank=512, qk_rope_head_dim=64)
-    )
+    """Return the case with rows that are copied, so wide that no two hold the same bytes."""
+    plain: dict[str, Any] = {
+        "row_format": "bf16",
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "power_of_two_scales": False,
+    }
+    return replace(case, options=replace(case.options, **plain))
 
 
-def _listed(bench: Bench, words: Words) -> list[Any]:
-    """Return the entries of an output, rows of bytes as the sources that they were copied from."""
+def _listed(bench: Bench, words: Words, before: Words) -> list[Any]:
+    """Return the entries of an output, rows of bytes as the sources that they were copied from.
+
+    A row of the cache that changed and is no new row is row -1, nobody's.
+    """
     if words.ndim == 1:
         return [int(word) for word in words]
     sources: dict[bytes, Any] = {}
-    for name, kind in (("cache", "cache"), ("new_rows", "new")):
+    in_place = bench.binding.operation.name == "cache_write"
+    kinds = {"new_latents": "new"} if in_place else {"cache": "cache", "new_rows": "new"}
+    for name, kind in kinds.items():
         rows = bench.held(name)
         assert isinstance(rows, Rows)
         for place, content in zip(rows.live.tolist(), rows.content, strict=True):
             sources[content.tobytes()] = (kind, *place)
+    if in_place:
+        found = [sources.get(row.tobytes(), ("new", -1)) for row in words]
+        kept = (words == before).all(axis=1)
+        return [UNTOUCHED if same else source for same, source in zip(kept, found, strict=True)]
     return [sources.get(row.tobytes(), UNTOUCHED) for row in words]
 
 

@@ -23,7 +23,8 @@ def reasons(operation: str, inputs: Inputs, right: Lists, wrong: Lists) -> set[B
 
 def _fits(operation: str, values: Sequence[Any], others: Any) -> bool:
     """Whether an output has as many entries as it must, all of a kind that it may have."""
-    kinds = (int, Mark, tuple) if operation in ("persistent_buffers", "prefix_interleave") else (int,)
+    marked = operation in ("cache_write", "persistent_buffers", "prefix_interleave")
+    kinds = (int, Mark, tuple) if marked else (int,)
     if not isinstance(others, (list, tuple)) or len(others) != len(values):
         return False
     return all(isinstance(number, kinds) for other in others for number in _numbers(other))

@@ -15,7 +15,7 @@ from cumae.properties.attention.schedules import (
 from cumae.properties.attention.step import NOBODY, Key, OutOfReach, Part, Step, at
 
 Rows = Iterator[tuple[int, Sequence[Part]]]
-WRITES = ("slot_mapping", "position_ids", "latent_layout")
+WRITES = ("slot_mapping", "cache_write", "position_ids", "latent_layout")
 """What every route stands on: where new rows are written, how they are rotated, how they are read."""
 
 

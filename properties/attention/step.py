@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import exp, log, nan, sqrt
+from math import exp, log, nan, prod, sqrt
 from operator import mul
 from typing import Any, NamedTuple
 
-from cumae.oracle import Batch, Case, Inputs, Mark
+from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Mark
 from cumae.oracle.attention import LATENT_DIM, Vector, latent_row, query_of
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.properties.attention.answers import ROW_DIM, Answer, Lists, asked, cache_shape
@@ -41,7 +41,8 @@ def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
     """Raise ``OutOfReach`` unless each output has the entries of its buffer: numbers, or sources of rows."""
     for output in OPERATIONS[operation].outputs if operation in OPERATIONS else ():
         values = said.get(output.name, [])
-        room = output.shape(case)[0]
+        shape = output.shape(case)
+        room = prod(shape[:-1]) if output.pieces else shape[0]
         if not isinstance(values, list) or (len(values) != room and not output.optional):
             raise OutOfReach(f"holds {values!r:.80} in {output.name}, which has {room} entries")
         for i, value in enumerate(values):
@@ -116,7 +117,11 @@ class Step:
         """Return what an operation is asked about."""
         key = operation, rank
         if key not in self._inputs:
-            self._inputs[key] = asked(operation, self.case, self._previous, rank)
+            known: dict[str, Any] = {}
+            if operation == "cache_write":
+                slots = self.says("slot_mapping", "slot_mapping", rank)
+                known = {"slot_mapping": slots, "num_new_rows": len(self.new_rows)}
+            self._inputs[key] = asked(operation, self.case, self._previous, rank, known)
         return self._inputs[key]
 
     def place(self, row: int) -> tuple[int, int]:
@@ -206,10 +211,17 @@ class Step:
                 self.memories[rank][request.block_ids[column] * size + offset] = key
 
     def _write(self, rank: int) -> None:
-        """Write each new row to its slot, rows of padding too."""
-        slots = self.says("slot_mapping", "slot_mapping", rank)
+        """Write new rows as the cache says that they are written, rows of padding too."""
+        self._refuse_slots(self.says("slot_mapping", "slot_mapping", rank))
+        for slot, source in enumerate(self.says("cache_write", "cache", rank)):
+            if source is not UNTOUCHED:
+                row = source[1]
+                self.memories[rank][slot] = self.new_rows[row] if 0 <= row < len(self.new_rows) else NOBODY
+
+    def _refuse_slots(self, slots: list[Any]) -> None:
+        """Raise ``OutOfReach`` for a slot that the cache does not have, and for two rows in one slot."""
         written: dict[int, int] = {}
-        for row, key in enumerate(self.new_rows):
+        for row in range(len(self.new_rows)):
             slot = at(slots, row, "slot_mapping")
             if slot < 0:
                 continue
@@ -218,7 +230,6 @@ class Step:
             if slot in written:
                 raise OutOfReach(f"writes rows {written[slot]} and {row} both to slot {slot}")
             written[slot] = row
-            self.memories[rank][slot] = key
 
 
 def attended(parts: Sequence[tuple[Vector, Sequence[Key]]]) -> Vector:

@@ -39,7 +39,7 @@ CHECKS: dict[str, Check] = {
     "never_synchronises": never_synchronises,
 }
 ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
-_STRIDED = {"block_table", "cache", "new_rows", "new_latents", "keys", "req_to_token"}
+_STRIDED = {"block_table", "cache", "new_rows", "new_latents", "kv_cache", "keys", "req_to_token"}
 _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 

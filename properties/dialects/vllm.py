@@ -12,6 +12,7 @@ from typing import Any
 from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.vllm_cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm_capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm_mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm_moe import ROUTER_INPUTS, ROUTER_OUTPUTS
@@ -159,8 +160,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **ROUTER_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **ROUTER_OUTPUTS},
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

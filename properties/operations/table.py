@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from cumae import oracle
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Inputs
 from cumae.properties.dialects import Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
-from cumae.properties.dialects.held import ByteArray
-from cumae.properties.dialects.latents import quantised
+from cumae.properties.dialects.latents import as_cached
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.extents import (
     chunked,
@@ -109,10 +108,6 @@ PREFIX_INTERLEAVE = Operation(
 )
 
 
-def _as_held(case: Case, content: ByteArray) -> ByteArray:
-    return quantised(case, content) if case.options.row_format == "fp8" else content
-
-
 CACHE_WRITE = Operation(
     "cache_write",
     oracle.cache_write,
@@ -123,7 +118,7 @@ CACHE_WRITE = Operation(
             lambda case: (case.num_cache_blocks, case.batch.block_size, row_dtype(case)[1]),
             "cache_slot",
             "the new row of that slot, copied or as fp8_row says; without one, what it held",
-            pieces={"new": Piece("new_latents", encode=_as_held)},
+            pieces={"new": Piece("new_latents", encode=as_cached)},
             before=cache_before,
         ),
     ),

@@ -2,6 +2,7 @@
 
 import mmap
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Buffer:
         elements = self._elements(content)
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
-            return np.ascontiguousarray(elements).reshape(-1, row_bytes)
+            return np.ascontiguousarray(elements).reshape(prod(self.shape[:-1]), row_bytes)
         kind = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
         return np.ascontiguousarray(elements).view(kind.get(self.dtype, np.uint8)).reshape(-1)
 
@@ -148,7 +149,7 @@ def words_of(tensor: torch.Tensor, *, is_rows: bool) -> Words:
         return ints
     dense = tensor.contiguous().cpu()
     row_bytes = tensor.shape[-1] * tensor.element_size()
-    found: Words = dense.view(torch.uint8).numpy().reshape(-1, row_bytes).copy()
+    found: Words = dense.view(torch.uint8).numpy().reshape(prod(tensor.shape[:-1]), row_bytes).copy()
     return found
 
 

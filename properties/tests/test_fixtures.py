@@ -61,6 +61,7 @@ TRIGGERS = {
         "vllm#57030",
         "vllm#57260",
     },
+    "cache_write": {"vllm#29845", "vllm#36580"},
     "causal_windows": {
         "FastDeploy#7598",
         "FastDeploy#7727",

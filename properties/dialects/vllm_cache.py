@@ -1,0 +1,57 @@
+"""What vLLM's MLA adds to its dialect for new rows: the arguments of ``concat_and_cache_mla``."""
+
+from cumae.oracle import Case, Inputs
+from cumae.properties.dialects.cumae import cache_before, held_latents
+from cumae.properties.dialects.dialect import Input, NamedOutput, Piece
+from cumae.properties.dialects.held import ITEM_BYTES, Ints, Rows, ints
+from cumae.properties.dialects.latents import as_cached
+
+_ROPE_WIDTH = 64
+
+
+def _part(inputs: Inputs, *, rope: bool) -> Rows:
+    """Return the columns of the new rows that are rotated, or those before them."""
+    whole, options = held_latents(inputs), inputs.case.options
+    last = _ROPE_WIDTH if options.row_format == "fp8" else options.qk_rope_head_dim
+    width, item = whole.shape[1], ITEM_BYTES[whole.dtype]
+    first, stop = (width - last, width) if rope else (0, width - last)
+    row = stop - first + inputs.case.layout.key_row_gap
+    content = whole.content[:, first * item : stop * item]
+    return Rows((whole.shape[0], stop - first), whole.dtype, (row, 1), whole.live, content, whole.fill)
+
+
+def _slots(inputs: Inputs) -> Ints:
+    return ints(inputs["slot_mapping"], "int64", inputs.case.layout.garbage)
+
+
+def _num_slots(inputs: Inputs) -> int:
+    slots: int = inputs["num_cache_slots"]
+    return slots
+
+
+def _row_bytes(case: Case) -> int:
+    return case.options.row_bytes
+
+
+_ROWS = ("num_spare_tokens", "row_format")
+CACHE_INPUTS = {
+    "kv_c": Input(lambda inputs: _part(inputs, rope=False), _ROWS),
+    "k_pe": Input(lambda inputs: _part(inputs, rope=True), _ROWS),
+    "kv_c_and_k_pe": Input(held_latents, _ROWS),
+    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "num_padding_slots", "rank", "world")),
+    "kv_cache_dtype": Input(
+        lambda inputs: "fp8_ds_mla" if inputs.case.options.row_format == "fp8" else "auto", ("row_format",)
+    ),
+}
+CACHE_OUTPUTS = {
+    ("cache_write", "kv_cache"): NamedOutput(
+        "uint8",
+        _num_slots,
+        lambda answer, _: list(answer.cache),
+        "cache_slot",
+        pieces={"new": Piece("kv_c_and_k_pe", encode=as_cached)},
+        width=_row_bytes,
+        before=cache_before,
+        is_captured=False,
+    ),
+}
