@@ -49,7 +49,7 @@ def timings(device: Device) -> list[Timing]:
             if operation.name not in ("prefix_interleave", "cache_write", "grouped_topk"):
                 for kernel in operation.kernels:
                     found.append(_step_timing(kernel, operation.name, case, size))
-    return [*found, *_cache_timings(), *_router_timings(), *_interleave_timings()]
+    return [*found, *_cache_timings(), *_router_timings(), *_write_timings(), *_interleave_timings()]
 
 
 def _steps() -> dict[str, Case]:
@@ -114,6 +114,24 @@ def _router_timings() -> list[Timing]:
                 median, spread = _graph_time(partial(load_function(kernel), **arguments))
                 size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
                 found.append(Timing(kernel.partition(":")[2], size, median, spread))
+    return found
+
+
+def _write_timings() -> list[Timing]:
+    """Time 65,536 new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8."""
+    count, block_size = 65_536, 64
+    new_latents = torch.randn((count, 576), device="cuda", dtype=torch.bfloat16)
+    slots = torch.randperm(count, device="cuda")
+    found = []
+    for kernel in OPERATIONS["cache_write"].kernels:
+        for dtype, width in ((torch.bfloat16, 576), (torch.uint8, 656)):
+            cache = torch.zeros((count // block_size, block_size, width), device="cuda", dtype=dtype)
+            run = partial(load_function(kernel), new_latents, slots, cache, False)
+            median, spread = _graph_time(run)
+            moved = count * (2 * 576 + width * cache.element_size() + 8)
+            size = f"{count:,} rows to {str(dtype).removeprefix('torch.')}"
+            rate = moved / median / 1000
+            found.append(Timing(kernel.partition(":")[2], size, median, spread, rate))
     return found
 
 

@@ -21,6 +21,10 @@ from cumae.oracle import (
     slot_mapping,
     sparse_schedule,
 )
+from cumae.properties.tests.broken_cache import (
+    a_negative_slot_counts_from_the_end,
+    rows_without_a_slot_are_not_counted,
+)
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
     bias_rounded_to_bf16,
@@ -420,6 +424,13 @@ BROKEN = (
     Broken("slot_mapping", padding_from_the_padded_count, "vllm#36580"),
     Broken("slot_mapping", request_index_as_row, "sglang#26534", frozenset({"row_index"})),
     Broken("prefix_interleave", new_rows_counted_within_their_request, "empty_request"),
+    Broken("cache_write", a_negative_slot_counts_from_the_end, "vllm#36580"),
+    Broken(
+        "cache_write",
+        rows_without_a_slot_are_not_counted,
+        "context_parallel",
+        frozenset({"world", "rank", "interleave"}),
+    ),
     Broken("sparse_schedule", keys_of_the_whole_request, "vllm#42982", frozenset({"topk"})),
     Broken("sparse_schedule", splits_past_the_last_key, "splits", frozenset({"topk", "split_size"})),
     Broken("sparse_schedule", rest_for_the_last_worker, "workers", frozenset({"num_workers"})),
