@@ -63,6 +63,8 @@ def place_text(case: Case, finding: Finding) -> str:
     if finding.axis == "request_start":
         whose = "padded request" if index > len(requests) else "request"
         return f"entry {index}: behind {whose} {index - 1}" if index else "entry 0: before the first request"
+    if finding.axis == "cache_slot":
+        return f"slot {index}: {slot_text(case, index, finding.raised_by)}"
     if finding.axis not in (*TOKEN_AXES, "key_row"):
         return ""
     found = place_of(case, finding.axis, index)
