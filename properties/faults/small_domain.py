@@ -11,16 +11,17 @@ from cumae.properties.running.binding import Binding
 MOST_LEN, BLOCK_SIZE = 2, 2
 CASES = (
     "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes where"
-    " they differ, and under each option those with lengths 0 and 2"
+    " they differ, behind them padding; without it, and under each option, those with lengths 0 and 2"
 )
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
 # What tells a function of the cumae dialect whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
-# What is varied, one at a time: the feature it needs, and how layout, options and world differ.
+# The first with all lengths, then what is varied, one at a time: the feature it needs, and how layout, options
+# and world differ.
 _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
-    ("", {}, {}, 1),
     ("", _PADDED, {}, 1),
+    ("", {}, {}, 1),
     ("key_scope", _PADDED, {"key_scope": "prefill"}, 1),
     ("compress_ratio", _PADDED, {"compress_ratio": 2}, 1),
     ("window", _PADDED, {"window": 2}, 1),
@@ -50,10 +51,10 @@ def small_cases(binding: Binding) -> list[Case]:
     cases = []
     reserved = binding.domain.reserved_blocks
     both = binding.dialect.name != "cumae" or bool(_PHASES & {*binding.inputs, *binding.features})
-    for feature, layout, options, world in _VARIED:
+    for number, (feature, layout, options, world) in enumerate(_VARIED):
         if feature and feature not in binding.features:
             continue
-        for requests in _steps(2, (0, MOST_LEN) if feature else range(MOST_LEN + 1), both=both):
+        for requests in _steps(2, (0, MOST_LEN) if number else range(MOST_LEN + 1), both=both):
             given = _with_blocks(requests, world, reserved, missing=feature == "missing_blocks")
             batch = Batch(given, BLOCK_SIZE, world)
             case = Case(batch, _layout(layout, len(requests)), _options(binding, options))

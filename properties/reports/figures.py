@@ -76,6 +76,25 @@ def router_lines(report: Json) -> list[str]:
     return lines
 
 
+def mutants_lines(runs: Json) -> list[str]:
+    """Return the table of mutants of each operation's kernels, and of what became of them."""
+    rows = [(run["operation"], run) for run in runs["kernels"]]
+    statuses = ("killed", "equivalent", "equal on the small domain", "survived")
+    lines = [
+        "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",
+        "",
+        "| kernels of | mutants | killed | same TTIR | equal on the small domain | survived |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, run in rows:
+        cells = " | ".join(str(run.get(status, 0)) for status in statuses)
+        lines.append(f"| `{name}` | {run['judged']} | {cells} |")
+    seconds = sum(run["seconds"] * run["jobs"] for _, run in rows)
+    total = [sum(run.get(status, 0) for _, run in rows) for status in statuses]
+    lines.append(f"| all | {sum(run['judged'] for _, run in rows)} | {' | '.join(map(str, total))} |")
+    return [*lines, "", f"That took {seconds / 120:.0f} minutes of two cores."]
+
+
 def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [

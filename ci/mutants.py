@@ -1,0 +1,33 @@
+"""Adds up what `cumae mutate --json` wrote for each kernel: ``mutants.py FOLDER OUT``."""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+folder, out = Path(sys.argv[1]), Path(sys.argv[2])
+kernels, machine = [], {}
+for file in sorted(folder.glob("*.json")):
+    run = json.loads(file.read_text())
+    machine = {k: run[k] for k in ("device", "python", "torch", "triton", "hypothesis", "numpy")}
+    counts = Counter(mutant["status"] for mutant in run["mutants"])
+    kept = ("module", "function", "line", "operator", "before", "after", "message")
+    kernels.append(
+        {
+            "operation": file.stem,
+            "kernels": sorted({name for mutant in run["mutants"] for name in mutant["targets"]}),
+            "mutants": run["generated"],
+            "judged": len(run["mutants"]),
+            **dict(counts),
+            "killed_by": dict(Counter(m["by"] for m in run["mutants"] if m["status"] == "killed")),
+            "seconds": run["seconds"],
+            "jobs": run["jobs"],
+            "survivors": [
+                {name: mutant[name] for name in kept}
+                for mutant in run["mutants"]
+                if mutant["status"] == "survived"
+            ],
+        }
+    )
+command = "cumae mutate --op OPERATION --device cpu --json FILE, then ci/mutants.py"
+out.write_text(json.dumps({**machine, "command": command, "kernels": kernels}, indent=1) + "\n")
