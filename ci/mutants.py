@@ -20,8 +20,7 @@ for file in sorted(folder.glob("*.json")):
             "judged": len(run["mutants"]),
             **dict(counts),
             "killed_by": dict(Counter(m["by"] for m in run["mutants"] if m["status"] == "killed")),
-            "seconds": run["seconds"],
-            "jobs": run["jobs"],
+            "process_seconds": run["process_seconds"],
             "survivors": [
                 {name: mutant[name] for name in kept}
                 for mutant in run["mutants"]

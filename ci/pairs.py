@@ -1,7 +1,10 @@
-"""Prints each operation that has a kernel here and the kernel, one pair a line."""
+"""Prints each operation and its kernel, one pair a line; only of the operations that are named, if any."""
+
+import sys
 
 from cumae.properties.operations import OPERATIONS
 
 for operation in OPERATIONS.values():
     for kernel in operation.kernels:
-        print(operation.name, kernel)
+        if operation.name in (sys.argv[1:] or OPERATIONS):
+            print(operation.name, kernel)

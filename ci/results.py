@@ -1,4 +1,7 @@
-"""Adds up the figures of several runs: ``results.py RUNS RESULTS`` reads RUNS/fuzz and RUNS/steps."""
+"""Adds up the figures of several runs: ``results.py RUNS RESULTS`` reads RUNS/fuzz and RUNS/steps.
+
+What RESULTS says of other kernels stays, where it was measured on such a machine.
+"""
 
 import json
 import sys
@@ -6,22 +9,23 @@ from pathlib import Path
 from typing import Any
 
 runs, results = Path(sys.argv[1]), Path(sys.argv[2])
+fuzzed, stepped = (
+    [json.loads(f.read_text()) for f in sorted((runs / kind).glob("*.json"))] for kind in ("fuzz", "steps")
+)
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """Return what the runs of a folder wrote."""
-    return [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
-
-
-def write(name: str, kind: str, records: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
-    """Write the machine, the commands and what was found."""
+def write(file: Path, kind: str, key: str, records: list[Any], found: list[Any]) -> None:
+    """Write the machine, the commands and what was found of each kernel, which ``key`` names."""
     machine = {k: v for k, v in records[0].items() if k in ("device", "python", "torch", "triton", "numpy")}
-    commands = sorted({record["command"] for record in records})
-    content = {**machine, "commands": commands, kind: found}
-    (results / name).write_text(json.dumps(content, indent=1) + "\n")
+    commands = {record["command"] for record in records}
+    before = json.loads(file.read_text()) if file.exists() else {}
+    if before.items() >= machine.items():
+        commands |= set(before["commands"])
+        found = [one for one in before[kind] if one[key] not in {now[key] for now in found}] + found
+    content = {**machine, "commands": sorted(commands), kind: found}
+    file.write_text(json.dumps(content, indent=1) + "\n")
 
 
-fuzzed = read(runs / "fuzz")
 total: dict[tuple[str, int, bool], dict[str, Any]] = {}
 for verdict in (verdict for run in fuzzed for verdict in run["verdicts"]):
     known = total.setdefault((verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1), verdict)
@@ -30,11 +34,7 @@ for verdict in (verdict for run in fuzzed for verdict in run["verdicts"]):
         known["comparisons"] += verdict["comparisons"]
         known["seconds"] = max(known["seconds"], verdict["seconds"])
         known["status"] = known["status"] if verdict["status"] == "agrees" else verdict["status"]
-write("gpu-fuzz.json", "verdicts", fuzzed, list(total.values()))
-stepped = read(runs / "steps")
+write(results / "gpu-fuzz.json", "verdicts", "kernel", fuzzed, list(total.values()))
 names = ("target", "operation", "steps", "captured", "engines", "seconds", "not_promised", "finding")
-write("gpu-steps.json", "kernels", stepped, [{name: run[name] for name in names} for run in stepped])
-for verdict in total.values():
-    print(
-        verdict["kernel"], verdict["status"], verdict["cases"], "cases", verdict["comparisons"], "comparisons"
-    )
+told = [{name: run[name] for name in names} for run in stepped]
+write(results / "gpu-steps.json", "kernels", "target", stepped, told)

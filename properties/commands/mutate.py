@@ -2,15 +2,16 @@
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cumae.oracle.rules import require_choice
+from cumae.oracle.rules import require, require_choice
 from cumae.properties.checks import CHECKS
 from cumae.properties.commands.fuzz import check_names, parse_limit
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
@@ -40,6 +41,7 @@ KEPT_EVERY = 50
     "--limit", type=float, default=5.0, show_default=True, help="Seconds after which a case is a hang."
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write every mutant here as well.")
+@click.option("--resume", is_flag=True, help="Judge again only what --json FILE does not hold, or survived.")
 def mutate(
     target: str | None,
     operation: str | None,
@@ -51,6 +53,7 @@ def mutate(
     cases: int,
     limit: float,
     file: Path | None,
+    resume: bool,
 ) -> int:
     """Inject faults into TARGET (module:function), or into every kernel shipped here, one at a time.
 
@@ -60,12 +63,15 @@ def mutate(
     check_names(operation, dialect)
     for check in checks:
         require_choice("--check", check, tuple(CHECKS))
+    require(file is not None or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)
     targets = _targets(target, operation, dialect, oracles=oracles)
     tasks = tasks_of(targets)
     console = Console()
-    console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}")
-    outcomes: dict[int, Outcome] = {}
+    outcomes, before = _known(tasks, file) if resume and file else ({}, 0.0)
+    left = [i for i in range(len(tasks)) if i not in outcomes]
+    known = f", {len(outcomes)} of them known" if resume else ""
+    console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}{known}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -77,16 +83,16 @@ def mutate(
         def stage(name: str, size: int) -> None:
             progress.update(bar, description=name, total=size, completed=0)
 
-        for number, outcome in judged(tasks, how, jobs, stage):
-            outcomes[number] = outcome
+        for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
+            outcomes[left[number]] = outcome
             progress.advance(bar)
             if file is not None and len(outcomes) % KEPT_EVERY == 0:
-                _write(tasks, outcomes, progress.tasks[0].elapsed or 0.0, jobs, file)
+                _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
         seconds = progress.tasks[0].elapsed or 0.0
     survivors = _print(tasks, outcomes, console)
     console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
     if file is not None:
-        _write(tasks, outcomes, seconds, jobs, file)
+        _write(tasks, outcomes, before + seconds * jobs, file)
     return 1 if survivors else 0
 
 
@@ -131,22 +137,35 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
     return len(survivors)
 
 
-def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, jobs: int, file: Path) -> None:
-    """Write what became of every mutant judged so far, and on what it was run."""
+def _named(task: Task) -> dict[str, Any]:
+    """Return what tells a mutant from all others."""
+    names = ("module", "function", "line", "operator", "before", "after")
+    return {name: getattr(task.mutant, name) for name in names}
+
+
+def _known(tasks: list[Task], file: Path) -> tuple[dict[int, Outcome], float]:
+    """Return what a file says became of mutants, but for survivors, and the process seconds spent."""
+    if not file.exists():
+        return {}, 0.0
+    run = json.loads(file.read_text())
+    found = {
+        json.dumps([record[name] for name in _named(tasks[0])]): Outcome(
+            **{field.name: record[field.name] for field in fields(Outcome)}
+        )
+        for record in run["mutants"]
+        if record["status"] != "survived"
+    }
+    keys = (json.dumps(list(_named(task).values())) for task in tasks)
+    return {i: found[key] for i, key in enumerate(keys) if key in found}, run["process_seconds"]
+
+
+def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file: Path) -> None:
+    """Write what became of every mutant judged so far, on what, and the process seconds that it took."""
     records = [
-        {
-            "targets": [target.name for target in task.targets],
-            "module": task.mutant.module,
-            "function": task.mutant.function,
-            "line": task.mutant.line,
-            "operator": task.mutant.operator,
-            "before": task.mutant.before,
-            "after": task.mutant.after,
-            **asdict(outcomes[i]),
-        }
+        {"targets": [target.name for target in task.targets], **_named(task), **asdict(outcomes[i])}
         for i, task in enumerate(tasks)
         if i in outcomes
     ]
-    numbers = {"seconds": round(seconds, 1), "jobs": jobs, "generated": len(tasks)}
+    numbers = {"process_seconds": round(seconds, 1), "generated": len(tasks)}
     content = {**machine(), **numbers, "mutants": records}
     file.write_text(json.dumps(content, indent=1) + "\n")

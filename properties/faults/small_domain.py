@@ -17,8 +17,8 @@ PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 
 # What tells a function of the cumae dialect whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
-# The first with all lengths, then what is varied, one at a time: the feature it needs, and how layout, options
-# and world differ.
+# The first with all lengths, then what is varied, one at a time: the feature it needs, and how layout,
+# options and world differ.
 _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
     ("", _PADDED, {}, 1),
     ("", {}, {}, 1),

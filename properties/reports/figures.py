@@ -89,10 +89,10 @@ def mutants_lines(runs: Json) -> list[str]:
     for name, run in rows:
         cells = " | ".join(str(run.get(status, 0)) for status in statuses)
         lines.append(f"| `{name}` | {run['judged']} | {cells} |")
-    seconds = sum(run["seconds"] * run["jobs"] for _, run in rows)
+    minutes = sum(run["process_seconds"] for _, run in rows) / 60
     total = [sum(run.get(status, 0) for _, run in rows) for status in statuses]
     lines.append(f"| all | {sum(run['judged'] for _, run in rows)} | {' | '.join(map(str, total))} |")
-    return [*lines, "", f"That took {seconds / 120:.0f} minutes of two cores."]
+    return [*lines, "", f"Together {minutes:.0f} minutes of processes: half of that on two cores."]
 
 
 def times_lines(timings: list[Json]) -> list[str]:

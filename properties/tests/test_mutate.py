@@ -1,7 +1,9 @@
 """Faults are injected one at a time, noticed, and told apart from what is no fault."""
 
 import ast
+import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -246,9 +248,27 @@ def test_a_function_that_is_no_oracle_is_refused() -> None:
         OracleSuite("cumae.oracle:owns")
 
 
+def test_a_run_is_resumed_where_its_file_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mutants.json"
+    call = ["mutate", "cumae.oracle:position_ids", "--jobs", "1", "--json", str(file), "--resume"]
+    assert cli(call, standalone_mode=False) == 0
+    run = json.loads(file.read_text())
+    assert run["generated"] == len(run["mutants"]) > 10
+    first = run["mutants"].pop(0)
+    run["mutants"][0]["status"] = "survived"
+    file.write_text(json.dumps(run))
+    capsys.readouterr()
+    assert cli(call, standalone_mode=False) == 0
+    again = json.loads(file.read_text())
+    assert f", {run['generated'] - 2} of them known" in capsys.readouterr().out
+    assert again["mutants"][0] == first and again["mutants"][1]["status"] != "survived"
+    assert again["process_seconds"] > run["process_seconds"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        ([TARGET, "--op", "position_ids", "--resume"], "--resume = True, must be left out without"),
         ([TARGET], "--op = None, must name the operation"),
         ([TARGET, "--op", "rope"], "--op = 'rope', must be one of"),
         ([TARGET, "--op", "position_ids", "--check", "hopes"], "--check = 'hopes', must be one of"),
