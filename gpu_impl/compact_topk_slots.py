@@ -24,8 +24,8 @@ def write_compact_topk_slots(
     interleave: int,
     compact_slots: torch.Tensor,
     num_valid: torch.Tensor,
-    workspace_ids: torch.Tensor | None = None,
-    workspace_starts: torch.Tensor | None = None,
+    workspace_ids: torch.Tensor | None,
+    workspace_starts: torch.Tensor | None,
 ) -> None:
     """Write the slots of each token into compact_slots [T * topk], the valid ones in front, and their number
     into num_valid [T], both int32 and contiguous.

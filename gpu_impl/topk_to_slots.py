@@ -94,8 +94,8 @@ def write_topk_to_slots(
     rank: int,
     interleave: int,
     selected_slots: torch.Tensor,
-    workspace_ids: torch.Tensor | None = None,
-    workspace_starts: torch.Tensor | None = None,
+    workspace_ids: torch.Tensor | None,
+    workspace_starts: torch.Tensor | None,
 ) -> None:
     """Write the cache slot of each selected position into selected_slots int32 [T * topk], contiguous.
 

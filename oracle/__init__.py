@@ -14,6 +14,7 @@ from cumae.oracle.case_json import (
 )
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
+from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
@@ -57,6 +58,7 @@ __all__ = [
     "Case",
     "CausalWindows",
     "ChunkedContext",
+    "CompactTopkSlots",
     "FloatDtype",
     "GarbageKind",
     "GroupedTopk",
@@ -89,6 +91,8 @@ __all__ = [
     "cache_write",
     "causal_windows",
     "chunked_context",
+    "compact_topk_slots",
+    "compact_topk_slots_faults",
     "dense_attention",
     "fp8_row",
     "from_json",

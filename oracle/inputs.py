@@ -145,8 +145,10 @@ def _selection(row: int, position: int, count: int) -> list[int]:
 def _selected_positions(inputs: Inputs) -> list[list[Any]]:
     """Return the selected positions, -1 behind them, and among these now and then one beyond the table.
 
-    What a row of padding selects is garbage, or nothing where the map gives the row to request 0.
+    What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
+    that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
     """
+    workspaces = inputs["workspace_ids"]
     table = inputs["block_table"]
     beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
     rows: list[list[Any]] = []
@@ -156,10 +158,37 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
             continue
         found = [-1 if position is GARBAGE else position for position in positions]
         unused = [j for j, position in enumerate(found) if position < 0]
-        if unused and row % 2:
+        if unused and row % 2 and (workspaces is None or workspaces[row] < 0):
             found[unused[row // 2 % len(unused)]] = beyond + row
         rows.append(found)
     return rows
+
+
+def _gathered(inputs: Inputs) -> list[int]:
+    """Return the requests whose keys are gathered into the workspace: prefills that compute something."""
+    requests = enumerate(inputs.case.batch.requests)
+    return [b for b, request in requests if request.phase == "prefill" and request.query_len > 0]
+
+
+def _workspace_ids(inputs: Inputs) -> list[int] | None:
+    """Return for each token the number of its request among those gathered, -1 for none."""
+    if not inputs.case.options.prefill_workspace:
+        return None
+    number = {b: i for i, b in enumerate(_gathered(inputs))}
+    requests = enumerate(inputs.case.batch.requests)
+    ids = [number.get(b, -1) for b, request in requests for _ in range(request.query_len)]
+    return ids + [-1] * inputs.case.layout.num_padding_tokens
+
+
+def _workspace_starts(inputs: Inputs) -> list[int] | None:
+    """Return where the keys of each gathered request begin, one request behind the other."""
+    if not inputs.case.options.prefill_workspace:
+        return None
+    starts, end = [], 0
+    for b in _gathered(inputs):
+        starts.append(end)
+        end += inputs.case.batch.requests[b].seq_len
+    return starts
 
 
 def _logits(inputs: Inputs) -> list[list[Any]]:
@@ -239,6 +268,8 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "world": lambda inputs: inputs.case.batch.world,
     "topk_indices": _topk_indices,
     "selected_positions": _selected_positions,
+    "workspace_ids": _workspace_ids,
+    "workspace_starts": _workspace_starts,
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
     "num_with_context": lambda inputs: inputs.case.num_with_context,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,

@@ -29,6 +29,8 @@ class Options:
     ``topk``: most keys a token attends to in sparse attention; ``split_size``: of these, keys in one work
     item; ``num_workers``: over which the items are dealt out. ``chunk_blocks``: blocks of each request that a
     workspace of cached context has room for; ``workspace_slack``: rows that it has beyond.
+    ``prefill_workspace``: the keys of prefills that compute something are gathered into a workspace, from
+    which their tokens read selected positions.
 
     Of the router, ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts
     selected; ``scaling_thousandths`` of the weights, which sum to 1 before if ``renormalize``;
@@ -52,6 +54,7 @@ class Options:
     num_workers: int = 1
     chunk_blocks: int = 1
     workspace_slack: int = 0
+    prefill_workspace: bool = False
     num_experts: int = 8
     num_groups: int = 2
     topk_group: int = 1
@@ -84,6 +87,7 @@ class Options:
         require_int("num_workers", self.num_workers, 1, 2**16)
         require_int("chunk_blocks", self.chunk_blocks, 1, 2**16)
         require_int("workspace_slack", self.workspace_slack, 0, 2**20)
+        require_bool("prefill_workspace", self.prefill_workspace)
         require_int("num_experts", self.num_experts, 2, 2**16)
         check_router_shape(self.num_experts, self.num_groups, self.topk_group, self.top_k)
         require_int("scaling_thousandths", self.scaling_thousandths, 1, 10**6)

@@ -22,6 +22,8 @@ def topk_to_slots(
     world: int = 1,
     rank: int = 0,
     interleave: int = 1,
+    workspace_ids: Sequence[int] | None = None,
+    workspace_starts: Sequence[int] | None = None,
 ) -> TopkToSlots:
     """Return the slot of each selected position, in the order in which they stand.
 
@@ -29,8 +31,13 @@ def topk_to_slots(
     request, -1 for none; ``block_table`` int [>= R, width] in request order. Under context parallelism a
     rank's blocks hold the positions it owns.
 
-    -1 stands for a padding row, a position of -1, one of another rank, one in a column that the table does
-    not have or whose entry is -1.
+    With a prefill workspace, ``workspace_ids`` int32 [T] says whose keys a token reads there, -1 for one
+    that reads the cache, and ``workspace_starts`` int32 [W] where they begin, in rows; both are None without.
+    A workspace holds all positions on every rank: a position is that many rows behind the start, whatever
+    the table and the rank.
+
+    -1 stands for a padding row and a position of -1; in the cache also for a position of another rank, and
+    one in a column that the table does not have or whose entry is -1.
 
     Raises ``ValueError`` for a slot that int32 does not hold. Source: vLLM's
     ``triton_convert_req_index_to_global_index``.
@@ -38,12 +45,21 @@ def topk_to_slots(
     >>> table = [[7, 3], [], [5]]
     >>> topk_to_slots([0, 2, -1], [[4, 0, -1], [1, 9, 0], [0, 0, 0]], table, block_size=4).selected_slots
     [12, 28, -1, 21, -1, 20, -1, -1, -1]
+    >>> in_workspace = {"workspace_ids": [-1, 1, -1], "workspace_starts": [0, 30]}
+    >>> selected = [[4, 0], [1, -1], [0, 0]]
+    >>> topk_to_slots([0, 2, -1], selected, table, block_size=4, **in_workspace).selected_slots
+    [12, 28, 31, -1, -1, -1]
     """
     slots: list[int] = []
-    for owner, positions in zip(token_to_request, selected_positions, strict=True):
+    for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
+        start = None
+        if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
+            start = workspace_starts[workspace_ids[row]]
         for position in positions:
             slot = -1
-            if owner >= 0 and position >= 0 and owns(position, world, rank, interleave):
+            if start is not None:
+                slot = start + position if position >= 0 else -1
+            elif owner >= 0 and position >= 0 and owns(position, world, rank, interleave):
                 index = local_len(position, world, rank, interleave)
                 slot = slot_of(block_table[owner], index, block_size)
             require(slot <= INT32_MAX, "slot", slot, f"be <= {INT32_MAX}")

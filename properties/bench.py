@@ -25,6 +25,7 @@ SELECTED = {
     "metadata_cache": _SCHEDULED,
     "persistent_buffers": Options(topk=16),
     "topk_to_slots": Options(topk=16),
+    "compact_topk_slots": Options(topk=16),
 }
 """The options that operations over selected keys are timed with."""
 

@@ -187,6 +187,29 @@ BLIND_SPOTS = (
         lambda inputs, right, wrong, index: index // inputs["topk"] >= inputs["num_tokens"],
     ),
     BlindSpot(
+        ("compact_topk_slots",),
+        ("compact_slots",),
+        "behind as many as num_valid says, and so in rows of padding",
+        "nobody reads them",
+        lambda inputs, right, wrong, index: (
+            index % inputs["topk"] >= right["num_valid"][index // inputs["topk"]]
+        ),
+    ),
+    BlindSpot(
+        ("compact_topk_slots",),
+        ("num_valid",),
+        "rows of padding",
+        "nobody reads what is computed for them",
+        padding_row,
+    ),
+    BlindSpot(
+        ("compact_topk_slots",),
+        ("num_valid",),
+        "a negative number for 0",
+        "a loop over as many slots does not begin",
+        lambda inputs, right, wrong, index: max(right["num_valid"][index], wrong["num_valid"][index]) <= 0,
+    ),
+    BlindSpot(
         ("chunked_context",),
         ("chunk_maxima",),
         "larger than the longest that is attended to",

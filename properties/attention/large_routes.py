@@ -34,11 +34,15 @@ def compared(
 ) -> list[Compared]:
     """Return what comes of each route, of those through one of some operations where they are named.
 
-    Raises ``ValueError`` unless the case computes something on one rank, with all keys as they are.
+    Raises ``ValueError`` unless the case computes something on one rank, with all keys as they are and none
+    of them in a workspace.
     """
     options = case.options
     plain = (case.batch.world, options.compress_ratio, options.window, options.key_scope) == (1, 1, 0, "all")
-    require(plain, "case", options, "have one rank, compress_ratio 1, window 0 and key_scope all")
+    plain = plain and not options.prefill_workspace
+    require(
+        plain, "case", options, "have one rank, compress_ratio 1, window 0, key_scope all and no workspace"
+    )
     require(case.batch.num_tokens > 0, "num_tokens", case.batch.num_tokens, "be >= 1")
     step = LargeStep(case, answers, device, dims)
     found, expected = [], {"all": _dense(step), "selected": _dense_selected(step)}
@@ -115,6 +119,15 @@ def _by_selected_slots(step: LargeStep) -> Tensor:
     return step.attend(step.queries, step.cache, slots[: len(step.places)])[0]
 
 
+def _by_compact_slots(step: LargeStep) -> Tensor:
+    """Return attention over as many slots as are valid; one of them that is none is garbage."""
+    slots = step.says("compact_topk_slots", "compact_slots").view(-1, step.case.options.topk)
+    slots = torch.where(slots < 0, len(step.cache), slots)[: len(step.places)]
+    counts = step.says("compact_topk_slots", "num_valid")[: len(step.places)]
+    place = torch.arange(slots.shape[1], device=step.device)
+    return step.attend(step.queries, step.cache, torch.where(place < counts[:, None], slots, -1))[0]
+
+
 def _ragged(step: LargeStep, first: Tensor, stop: Tensor) -> Tensor:
     """Return the slots at ``[first, stop)`` of the ragged buffer, -1 behind them."""
     index, slots = step.spans(first, stop), step.says("persistent_buffers", "kv_indices")
@@ -187,6 +200,7 @@ ROUTES: dict[str, tuple[tuple[str, ...], Callable[[LargeStep], Tensor], str]] = 
     "windows": (("causal_windows", "prefix_interleave"), _by_windows, "all"),
     "chunks": (("chunked_context", "sequence_layout"), _by_chunks, "all"),
     "selected slots": (("topk_to_slots",), _by_selected_slots, "selected"),
+    "compact selected slots": (("compact_topk_slots",), _by_compact_slots, "selected"),
     "ragged slots": (_RAGGED, _by_ragged_slots, "selected"),
     "schedule": (
         ("sparse_schedule", *_RAGGED),

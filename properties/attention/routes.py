@@ -8,6 +8,7 @@ from cumae.oracle.attention import mean_row
 from cumae.properties.attention.chunks import by_chunks
 from cumae.properties.attention.schedules import (
     by_any_schedule,
+    by_compact_slots,
     by_ragged_slots,
     by_schedule,
     by_selected_slots,
@@ -193,6 +194,7 @@ ROUTES = (
     ),
     Route("context chunk by chunk", ("chunked_context", "sequence_layout"), by_chunks, _one_rank, of="scope"),
     Route("selected slots", _TOPK, by_selected_slots, _any, "selected"),
+    Route("compact selected slots", ("compact_topk_slots",), by_compact_slots, _any, "selected"),
     Route(
         "selected slots by schedule",
         ("sparse_schedule", *_TOPK),

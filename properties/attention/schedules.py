@@ -14,6 +14,20 @@ def by_selected_slots(step: Step) -> Rows:
         yield row, [Part(_selected(step, rank, row, 0, topk)) for rank in step.ranks]
 
 
+def by_compact_slots(step: Step) -> Rows:
+    """Yield for each token as many of the slots of ``compact_topk_slots`` as it counts, on every rank."""
+    topk = step.case.options.topk
+    for row in range(len(step.tokens)):
+        parts = []
+        for rank in step.ranks:
+            counts = step.says("compact_topk_slots", "num_valid", rank)
+            slots = step.says("compact_topk_slots", "compact_slots", rank)
+            places = range(row * topk, row * topk + at(counts, row, "num_valid"))
+            found = [at(slots, place, "compact_slots") for place in places]
+            parts.append(Part(_read(step, rank, row, found)))
+        yield row, parts
+
+
 def by_ragged_slots(step: Step) -> Rows:
     """Yield for each token the slots between its offset and the next."""
     offsets = step.says("persistent_buffers", "kv_indptr")
@@ -72,7 +86,18 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
 def _selected(step: Step, rank: int, row: int, start: int, stop: int) -> list[Key]:
     slots, first = step.says("topk_to_slots", "selected_slots", rank), row * step.case.options.topk
     found = [at(slots, first + j, "selected_slots") for j in range(start, stop)]
-    return [step.read(slot, rank) for slot in found if slot >= 0]
+    return _read(step, rank, row, [slot for slot in found if slot >= 0])
+
+
+def _read(step: Step, rank: int, row: int, slots: Sequence[int]) -> list[Key]:
+    """Return what slots hold that were selected by a row: in the workspace if it has one, or else in a cache.
+
+    Each rank has the whole workspace. Its parts are then the same, and merging them changes nothing.
+    """
+    workspaces = step.inputs("topk_to_slots", rank)["workspace_ids"]
+    if workspaces is not None and workspaces[row] >= 0:
+        return [at(step.workspace, slot, "the workspace") for slot in slots]
+    return [step.read(slot, rank) for slot in slots]
 
 
 def _ragged(step: Step, row: int, start: int, stop: int) -> list[Key]:

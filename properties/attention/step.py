@@ -182,6 +182,13 @@ class Step:
         return Key(tuple(memory.get(row, NOBODY).values[column] for row, column in places))
 
     @cached_property
+    def workspace(self) -> list[Key]:
+        """Return the keys of prefills that compute something, one request behind the other."""
+        requests = enumerate(self.batch.requests)
+        gathered = [(b, r.seq_len) for b, r in requests if r.phase == "prefill" and r.query_len > 0]
+        return [self.cached(b, position) for b, seq_len in gathered for position in range(seq_len)]
+
+    @cached_property
     def num_slots(self) -> int:
         """Slots that a rank's cache has."""
         shape, _ = cache_shape(self.case)

@@ -30,6 +30,7 @@ FEATURES = frozenset(
         "num_spare_tokens",
         "num_workers",
         "power_of_two_scales",
+        "prefill_workspace",
         "rank",
         "renormalize",
         "router",
@@ -166,6 +167,7 @@ def draw_options(
         scaling_thousandths=choices.pick(SCALES) if "scaling_factor" in features else 1000,
         renormalize=not choices.chance(25) if "renormalize" in features else True,
         **(_draw_router(choices, domain, batch, layout) if "router" in features else {}),
+        prefill_workspace="prefill_workspace" in features and choices.chance(40),
     )
 
 

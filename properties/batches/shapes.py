@@ -131,6 +131,9 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
         r.context_len + 1 < c.options.topk < r.seq_len for r in _computing(c)
     ),
     "context beyond topk": lambda c: any(r.context_len >= c.options.topk for r in _computing(c)),
+    "several prefills in a workspace": lambda c: (
+        c.options.prefill_workspace and sum(r.phase == "prefill" for r in _computing(c)) > 1
+    ),
     "topk of one": lambda c: c.options.topk == 1,
     "topk of thousands": lambda c: c.options.topk > 1000 and c.batch.num_tokens > 0,
     "topk a multiple of split_size": lambda c: c.options.topk > c.options.split_size > 1 and not _rest(c),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cumae.properties.checks.compare import changed
+from cumae.properties.checks.repeated import changed_since
 from cumae.properties.checks.trial import Trial
 from cumae.properties.verdict import Finding
 
@@ -10,11 +10,10 @@ from cumae.properties.verdict import Finding
 def accepts_index_types(trial: Trial) -> Finding | None:
     """Call with each other width that is promised."""
     base, case = trial.first, trial.quiet.case
-    live = {name: trial.live(name) for name in base.outputs}
     for dtype in trial.binding.domain.index_dtypes[1:]:
         other = trial.bench(replace(case, layout=replace(case.layout, index_dtype=dtype))).observe()
         because = f"when lengths, rows and ids were {dtype}"
-        found = changed("accepts_index_types", trial.binding, base, other, live, because)
+        found = changed_since("accepts_index_types", trial, base, other, because)
         if found is not None:
             return found
     return None

@@ -13,7 +13,8 @@ from cumae.properties.running.memory import Words
 Answer = Mapping[str, Words]
 PER_TOKEN = ("position_ids", "slot_mapping", "expert_ids")
 PER_REQUEST = ("cu_seqlens_q", "cu_seqlens_k")
-SLOTS = ("slot_mapping", "selected_slots")
+SELECTED = ("selected_slots", "compact_slots")
+SLOTS = ("slot_mapping", *SELECTED)
 CHUNKED = ("chunk_starts", "chunk_lens", "chunk_cu_seqlens")
 
 
@@ -184,9 +185,17 @@ def _renaming_moves_slots(case: Case, base: Answer, others: list[Answer]) -> str
     for name in SLOTS:
         if name in base:
             slots = base[name]
-            if not _same(others[0][name], np.where(slots >= 0, slots + case.batch.block_size, slots)):
+            moves = (slots >= 0) & ~(_in_workspace(case) if name in SELECTED else False)
+            if not _same(others[0][name], np.where(moves, slots + case.batch.block_size, slots)):
                 return f"`{name}` did not move by one block when every block id did"
     return None
+
+
+def _in_workspace(case: Case) -> Words:
+    """Return which selected positions are read in a workspace, which no block has a part in."""
+    ids = Inputs(case)["workspace_ids"]
+    rows = np.zeros(case.num_tokens_padded, dtype=bool) if ids is None else np.array(ids) >= 0
+    return np.repeat(rows, case.options.topk)
 
 
 FACTS = {

@@ -8,6 +8,7 @@ import numpy as np
 from cumae.oracle import Case
 from cumae.properties.batches.cases import edited, permuted, renamed
 from cumae.properties.checks.compare import Mask, changed, unwritten
+from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.device import interpreting
 from cumae.properties.running.interpreter import watching
@@ -18,7 +19,9 @@ from cumae.properties.verdict import Finding
 def forgets_history(trial: Trial) -> Finding | None:
     """Call on a larger case and on one of the same shapes, then on this one in the same buffers."""
     base = trial.first
-    live = {name: trial.expected[name].is_specified & _written(trial, name) for name in trial.binding.outputs}
+    live = {
+        name: trial.expected[name].is_repeatable & _written(trial, name) for name in trial.binding.outputs
+    }
     if not live:
         return None
     for case, what in _earlier(trial.quiet.case):
@@ -34,7 +37,10 @@ def forgets_history(trial: Trial) -> Finding | None:
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         seen = replace(base, outputs=words)
         told = replace(base, outputs={name: base.outputs[name] for name in words})
-        found = changed("forgets_history", trial.binding, told, seen, live, f"after a call on {what}")
+        because = f"after a call on {what}"
+        found = changed("forgets_history", trial.binding, told, seen, live, because) or wrong_besides(
+            "forgets_history", trial.binding, told, seen, trial.expected, trial.quiet.case, because
+        )
         if found is not None:
             return found
     return None

@@ -1,7 +1,7 @@
 """Tails, padded rows and unused rows may hold anything; results do not change."""
 
 from cumae.oracle import GARBAGE_KINDS
-from cumae.properties.checks.compare import changed
+from cumae.properties.checks.repeated import changed_since
 from cumae.properties.checks.trial import Trial
 from cumae.properties.verdict import Finding
 
@@ -9,10 +9,9 @@ from cumae.properties.verdict import Finding
 def ignores_garbage(trial: Trial) -> Finding | None:
     """Call with the case's garbage, or with the next kind where that is the usual one."""
     base = trial.first
-    live = {name: trial.live(name) for name in base.outputs}
     kinds = [kind for kind in GARBAGE_KINDS if kind != trial.binding.dialect.quiet_garbage]
     drawn = trial.case.layout.garbage
     kind = drawn if drawn in kinds else kinds[trial.case.num_tokens_padded % len(kinds)]
     other = trial.with_garbage(kind)
     because = f"when unused entries held {kind.replace('_', ' ')} garbage"
-    return changed("ignores_garbage", trial.binding, base, other, live, because)
+    return changed_since("ignores_garbage", trial, base, other, because)

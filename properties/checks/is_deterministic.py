@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cumae.properties.checks.compare import changed
+from cumae.properties.checks.repeated import changed_since
 from cumae.properties.checks.trial import Trial
 from cumae.properties.operations import FREE
 from cumae.properties.running.observe import Observation
@@ -15,18 +15,17 @@ ORDER_SEED = 1
 def is_deterministic(trial: Trial) -> Finding | None:
     """Call again as before, then in the interpreter with the programs of each launch in another order."""
     base = trial.first
-    live = {name: trial.live(name) for name in base.outputs}
     again = trial.again()
     races = _races(trial, again)
     if races:
         rule = "what a kernel writes does not depend on which of its programs comes first"
         return Finding("is_deterministic", str(races[0]), rule, count=len(races))
-    found = changed("is_deterministic", trial.binding, base, again, live, "in a second launch")
+    found = changed_since("is_deterministic", trial, base, again, "in a second launch")
     if found is not None or base.watch is None or base.watch.most_programs < 2:
         return found
     other = trial.again(ORDER_SEED)
     because = "when programs ran in another order"
-    found = changed("is_deterministic", trial.binding, base, other, live, because)
+    found = changed_since("is_deterministic", trial, base, other, because)
     if found is None or found.index < 0 or other.watch is None:
         return found
     writer = other.watch.writer_of(found.output, found.index)

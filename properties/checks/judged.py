@@ -1,12 +1,13 @@
 """What an operation's judge says of outputs for which there are many right answers."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.operations import JUDGED, Expected
+from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observe import Observation
@@ -34,11 +35,32 @@ def wrong_answer(
     return Finding(check, faults[0], binding.operation.rule, count=len(faults), **place)
 
 
+def wrong_besides(
+    check: str,
+    binding: Binding,
+    base: Observation,
+    other: Observation,
+    expected: dict[str, Expected],
+    case: Case,
+    because: str,
+) -> Finding | None:
+    """Return what the judge finds wrong in another observation of a case and not in the first.
+
+    It is asked where elements may stand in any order, and so cannot be compared one by one.
+    """
+    if not any(bool((want.state == UNORDERED).any()) for want in expected.values()):
+        return None
+    found = wrong_answer(check, binding, other, expected, case)
+    if found is None or wrong_answer(check, binding, base, expected, case) is not None:
+        return None
+    return replace(found, message=f"{found.message}, {because}")
+
+
 def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
     """Whether an element that must be written still holds what it held before the call."""
     if name in seen.opaque or name not in seen.outputs:
         return False
-    return bool(((seen.outputs[name] == seen.before[name]) & (want.state == JUDGED)).any())
+    return bool(((seen.outputs[name] == seen.before[name]) & want.is_specified).any())
 
 
 def _values(binding: Binding, name: str, words: Words) -> list[Any]:

@@ -40,7 +40,8 @@ def _by_own_name(binding: Binding, case: Case, seen: Observation) -> Answer:
     """Return outputs by the names that facts know; what says nothing of the operation's own is left out.
 
     Of a router they know the experts of each row, in order, where one selection is right, else -1; weights
-    may depend on the place of a row, as what is computed in vectors does at their ends.
+    may depend on the place of a row, as what is computed in vectors does at their ends. Slots that may stand
+    in any order are sorted in each row.
     """
     theirs = binding.dialect.outputs_of(binding.operation.name)
     named = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
@@ -50,4 +51,8 @@ def _by_own_name(binding: Binding, case: Case, seen: Observation) -> Answer:
         experts[np.array(binding.operation.rights(Inputs(case))) != 1] = -1
         found["expert_ids"] = experts
         found.pop("expert_weights", None)
+    for output in binding.operation.outputs:
+        if output.unordered and output.name in found:
+            rows = found[output.name].reshape(-1, case.options.topk)
+            found[output.name] = np.sort(rows, axis=1).ravel()
     return found

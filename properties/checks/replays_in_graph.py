@@ -8,6 +8,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.batches.cases import edited, permuted
 from cumae.properties.checks.compare import changed
+from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.observe import POISON, Bench, Call
@@ -48,10 +49,13 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         call.collect()
         fresh = bench.observe()
         expected = bench.expected()
-        live = {name: expected[name].is_specified for name in trial.binding.outputs}
+        live = {name: expected[name].is_repeatable for name in trial.binding.outputs}
         told = replace(fresh, outputs={name: fresh.outputs[name] for name in live})
         seen = replace(fresh, outputs={buffer.name: buffer.words() for buffer in call.outputs})
-        found = changed("replays_in_graph", trial.binding, told, seen, live, "when replayed from a graph")
+        because = "when replayed from a graph"
+        found = changed("replays_in_graph", trial.binding, told, seen, live, because) or wrong_besides(
+            "replays_in_graph", trial.binding, told, seen, expected, case, because
+        )
         if found is not None:
             return found
     return None

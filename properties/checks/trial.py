@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import Case, GarbageKind
-from cumae.properties.operations import FREE, Expected
+from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observation
@@ -80,11 +80,12 @@ class Trial:
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are the same whatever memory held before.
 
-        All that are specified; where the memory is not poisoned here, those that are written.
+        All that are specified; where the memory is not poisoned here, those that are written. Of neither kind
+        are elements in any order.
         """
         expected = self.expected[name]
         theirs = name in self.binding.returned or self.binding.is_in_place(name)
-        return np.asarray(expected.is_specified if theirs else expected.state != FREE)
+        return np.asarray(expected.is_repeatable if theirs else ~np.isin(expected.state, (FREE, UNORDERED)))
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:

@@ -12,7 +12,7 @@ from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows,
 from cumae.properties.dialects.latents import new_latents
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
-_INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request")
+_INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request", "workspace_ids", "workspace_starts")
 _ON_HOST = ("context_lens_cpu", "query_lens_cpu")
 _OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
 _CARRIES = {
@@ -26,6 +26,8 @@ _CARRIES = {
     "selected_positions": ("topk",),
     "slot_mapping": ("interleave", "missing_blocks", "num_padding_slots", "rank", "row_index", "world"),
     "topk_indices": ("topk",),
+    "workspace_ids": ("prefill_workspace",),
+    "workspace_starts": ("prefill_workspace",),
     "workspace_tokens": ("workspace",),
 }
 

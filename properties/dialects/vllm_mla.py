@@ -21,6 +21,14 @@ def _token_indices(inputs: Inputs) -> Ints:
     return ints(rows, "int32", case.layout.garbage, width=topk)
 
 
+def _workspace(name: str) -> Input:
+    def hold(inputs: Inputs) -> Ints | None:
+        values = inputs[name]
+        return None if values is None else ints(values, "int32", inputs.case.layout.garbage)
+
+    return Input(hold, ("prefill_workspace",))
+
+
 def _scoped(case: Case) -> Case:
     return replace(case, options=replace(case.options, key_scope="prefill"))
 
@@ -57,6 +65,9 @@ INPUTS = {
     "token_indices": Input(_token_indices, ("topk",)),
     "NUM_TOPK_TOKENS": _host(lambda case: case.options.topk, "topk"),
     "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
+    "HAS_PREFILL_WORKSPACE": _host(lambda case: case.options.prefill_workspace, "prefill_workspace"),
+    "prefill_workspace_request_ids": _workspace("workspace_ids"),
+    "prefill_workspace_starts": _workspace("workspace_starts"),
     "dcp_size": _host(lambda case: case.batch.world, "world"),
     "chunked_prefill_workspace_size": _host(lambda case: _scoped(case).workspace_tokens, "workspace"),
     "num_prefills_with_context_cpu": _host(lambda case: _scoped(case).num_with_context),
@@ -71,6 +82,22 @@ OUTPUTS = {
         lambda answer, _: answer.selected_slots,
         "selected_key",
         says="selected_slots",
+        is_captured=False,
+    ),
+    ("compact_topk_slots", "out"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_tokens_padded * inputs.case.options.topk,
+        lambda answer, _: answer.compact_slots,
+        "selected_key",
+        says="compact_slots",
+        is_captured=False,
+    ),
+    ("compact_topk_slots", "valid_counts"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_tokens_padded,
+        lambda answer, _: answer.num_valid,
+        "token",
+        says="num_valid",
         is_captured=False,
     ),
     ("chunked_context", "context_chunk_starts"): _chunked("chunk_starts", "chunk_request"),

@@ -15,7 +15,7 @@ CASES = (
 )
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
 # What tells a function of the cumae dialect whether a request is a prefill.
-_PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens"}
+_PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens", "prefill_workspace"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
 # The first with all lengths, then what is varied, one at a time: the feature it needs, and how layout,
 # options and world differ.
@@ -42,6 +42,8 @@ _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
     ("router", _PADDED, {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3}, 1),
     ("scaling_factor", _PADDED, {"scaling_thousandths": 2500}, 1),
     ("renormalize", _PADDED, {"renormalize": False}, 1),
+    ("prefill_workspace", _PADDED, {"prefill_workspace": True, "topk": 3}, 1),
+    ("prefill_workspace", _PADDED, {"prefill_workspace": True, "rank": 1}, 2),
     ("missing_blocks", {"table_column_step": 2}, {}, 1),
 )
 

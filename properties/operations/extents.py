@@ -35,6 +35,11 @@ def experts(case: Case) -> tuple[int, ...]:
     return (case.num_tokens_padded, case.options.top_k)
 
 
+def selected(case: Case) -> tuple[int, ...]:
+    """Return an entry for each position that a padded token can select."""
+    return (case.num_tokens_padded * case.options.topk,)
+
+
 def one(case: Case) -> tuple[int, ...]:
     """Return a single entry."""
     return (1,)

@@ -12,7 +12,7 @@ from cumae.properties.dialects import Dialect, Held, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 
 State = npt.NDArray[np.uint8]
-VALUE, KEEP, FREE, JUDGED = 0, 1, 2, 3
+VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,9 @@ class Expected:
     """What an output must hold: ``words`` where ``state`` is VALUE, what it held where KEEP, FREE anything.
 
     Where it is JUDGED something is written, and the same whenever the inputs are, which the operation's judge
-    finds right; ``words`` is one such answer. ``words`` [n] integers or the bits of floats, or uint8 [n, row
-    bytes] for rows; ``state`` uint8 [n].
+    finds right; ``words`` is one such answer. So it is where it is UNORDERED, but values may change places at
+    each call. ``words`` [n] integers or the bits of floats, or uint8 [n, row bytes] for rows; ``state`` uint8
+    [n].
     """
 
     words: npt.NDArray[Any]
@@ -30,6 +31,11 @@ class Expected:
     @property
     def is_specified(self) -> npt.NDArray[np.bool_]:
         """Which elements must be written."""
+        return np.asarray(self.is_repeatable | (self.state == UNORDERED))
+
+    @property
+    def is_repeatable(self) -> npt.NDArray[np.bool_]:
+        """Which elements must be written, and are the same whenever the inputs are."""
         return np.asarray((self.state == VALUE) | (self.state == JUDGED))
 
 
@@ -40,7 +46,8 @@ class Output:
     ``pieces``: for rows, the input that each kind of source points into. ``before``: what an argument
     that is input and output holds before the call. ``starts``: what each element of a buffer that its owner
     keeps from step to step holds before the first. ``optional``: a function that returns its outputs may
-    leave this one out.
+    leave this one out. ``unordered``: of a judged operation, the elements that are not -1 may stand in any
+    order, and in another one at each call.
     """
 
     name: str
@@ -53,6 +60,7 @@ class Output:
     before: Callable[[Inputs], Held] | None = None
     starts: int | None = None
     optional: bool = False
+    unordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,9 @@ class Operation:
                 found[name] = _expected(values, mine.pieces, held, inputs.case, row_bytes, dtype)
             if self.judge is not None:
                 state = np.where(found[name].state == VALUE, JUDGED, found[name].state)
+                source = own.get(theirs[name].says if name in theirs else name)
+                if source is not None and source.unordered:
+                    state = np.where((state == JUDGED) & (found[name].words != -1), UNORDERED, state)
                 found[name] = replace(found[name], state=state)
         return found
 

@@ -7,6 +7,7 @@ from cumae.oracle import Inputs
 from cumae.properties.dialects import Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
+from cumae.properties.operations.compact_topk_slots import COMPACT_TOPK_SLOTS
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.extents import (
     chunked,
@@ -15,6 +16,7 @@ from cumae.properties.operations.extents import (
     int64,
     one,
     requests,
+    selected,
     tokens,
     work_items,
 )
@@ -243,12 +245,12 @@ TOPK_TO_SLOTS = Operation(
         Output(
             "selected_slots",
             int32,
-            lambda case: (case.num_tokens_padded * case.options.topk,),
+            selected,
             "selected_key",
-            "table[b][p // block_size] * block_size + p % block_size, -1 where there is none",
+            "table[b][p // block_size] * block_size + p % block_size, start + p in a workspace, -1 for none",
         ),
     ),
-    frozenset({"topk", "world", "rank", "interleave", "missing_blocks"}),
+    frozenset({"topk", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}),
     "a selected position of a request is read from the slot it was written to",
     ("cumae.gpu_impl:write_topk_to_slots",),
     far_table_rows,
@@ -293,6 +295,7 @@ OPERATIONS = {
         METADATA_CACHE,
         PERSISTENT_BUFFERS,
         TOPK_TO_SLOTS,
+        COMPACT_TOPK_SLOTS,
         CHUNKED_CONTEXT,
         router(),
     )

@@ -38,7 +38,12 @@ from cumae.properties.tests.broken_selections import (
     chunks_of_parts_of_a_block,
     empty_chunk_holds_the_one_before,
     every_token_of_request_zero,
+    every_workspace_from_row_zero,
+    gaps_left_where_they_are,
     last_block_beyond_the_table,
+    no_token_in_the_workspace,
+    own_positions_of_a_workspace,
+    selections_counted,
 )
 from cumae.properties.tests.simulated import Oracle
 
@@ -438,6 +443,18 @@ BROKEN = (
     Broken("topk_to_slots", every_token_of_request_zero, "topk"),
     Broken("topk_to_slots", last_block_beyond_the_table, "vllm#53982"),
     Broken("topk_to_slots", a_slot_for_every_rank, "context_parallel", frozenset({"world", "topk"})),
+    Broken("topk_to_slots", no_token_in_the_workspace, "prefill_workspace", frozenset({"prefill_workspace"})),
+    Broken(
+        "topk_to_slots", every_workspace_from_row_zero, "prefill_workspace", frozenset({"prefill_workspace"})
+    ),
+    Broken(
+        "topk_to_slots",
+        own_positions_of_a_workspace,
+        "context_parallel",
+        frozenset({"prefill_workspace", "world", "rank", "topk"}),
+    ),
+    Broken("compact_topk_slots", gaps_left_where_they_are, "any_order", frozenset({"world", "rank", "topk"})),
+    Broken("compact_topk_slots", selections_counted, "context_parallel", frozenset({"world", "rank"})),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),

@@ -19,6 +19,7 @@ ORACLES: dict[str, Oracle] = {
     "cache_write": oracle.cache_write,
     "sparse_schedule": oracle.sparse_schedule,
     "topk_to_slots": oracle.topk_to_slots,
+    "compact_topk_slots": oracle.compact_topk_slots,
     "chunked_context": oracle.chunked_context,
     "grouped_topk": oracle.grouped_topk,
 }
@@ -120,7 +121,12 @@ def _topk_to_slots(case: Case) -> Answer:
         topk=case.options.topk,
         rank=case.options.rank,
         interleave=case.options.interleave,
+        has_workspace=case.options.prefill_workspace,
     )
+
+
+def _compact_topk_slots(case: Case) -> Answer:
+    return simulation.compact_topk_slots(_topk_to_slots(case)["selected_slots"], topk=case.options.topk)
 
 
 def _chunked_context(case: Case) -> Answer:
@@ -167,6 +173,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "cache_write": _cache_write,
     "sparse_schedule": _sparse_schedule,
     "topk_to_slots": _topk_to_slots,
+    "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,
     "grouped_topk": simulated_router.grouped_topk,
 }

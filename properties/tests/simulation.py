@@ -257,8 +257,18 @@ def topk_to_slots(
     topk: int,
     rank: int = 0,
     interleave: int = 1,
+    has_workspace: bool = False,
 ) -> Answer:
-    """Return where a rank's cache holds the tokens that each new token selected, -1 where it does not."""
+    """Return where a rank's cache holds the tokens that each new token selected, -1 where it does not.
+
+    With a workspace, prefills that compute something read their tokens there, gathered one by one.
+    """
+    workspace: dict[tuple[int, int], int] = {}
+    if has_workspace:
+        for life in _lives(batch):
+            if any(token.is_new and batch.requests[token.request].phase == "prefill" for token in life):
+                for token in life:
+                    workspace[token.request, token.number] = len(workspace)
     places = {
         (token.request, token.number): place for token, place in _stored(batch, rank, interleave).items()
     }
@@ -266,9 +276,28 @@ def topk_to_slots(
     rows = [token for life in _lives(batch) for token in life if token.is_new]
     for token, numbers in zip(rows, selected, strict=False):
         for number in numbers:
+            if (token.request, token.number) in workspace:
+                answer.append(workspace.get((token.request, number), -1))
+                continue
             place = places.get((token.request, number))
             answer.append(-1 if place is None else place.block * batch.block_size + place.offset)
     return {"selected_slots": answer + [-1 for _ in range(num_padding_tokens) for _ in range(topk)]}
+
+
+def compact_topk_slots(selected_slots: list[object], *, topk: int) -> Answer:
+    """Return the slots of each row with every -1 moved behind the others, and how many stay in front."""
+    slots: list[object] = []
+    counts: list[object] = []
+    for group in _groups(range(len(selected_slots)), topk):
+        row = [selected_slots[index] for index in group]
+        num_gaps = 0
+        for index in range(len(row) - 1, -1, -1):
+            if row[index] == -1:
+                row.append(row.pop(index))
+                num_gaps += 1
+        slots += row
+        counts.append(topk - num_gaps)
+    return {"compact_slots": slots, "num_valid": counts}
 
 
 def chunked_context(

@@ -34,7 +34,8 @@ def _fp8(
     whole_row: bool = False,
 ) -> torch.Tensor:
     tiles = latents[:, :512].float().reshape(-1, 4, 128)
-    scale = (tiles.abs().amax((1, 2)).repeat(4, 1).T if whole_row else tiles.abs().amax(2)) / 448
+    amax = tiles.abs().amax((1, 2)).repeat(4, 1).T if whole_row else tiles.abs().amax(2)
+    scale = amax / torch.full_like(amax, 448)  # by a number torch divides through its reciprocal, on a GPU
     scale = scale.clamp(min=least).contiguous()
     quotient = tiles * (1 / scale[:, :, None]) if by_reciprocal else tiles / scale[:, :, None]
     if half_up:

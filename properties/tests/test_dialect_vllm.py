@@ -69,6 +69,12 @@ CHUNKED = Case(
 SELECTING = Case(
     Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options(topk=2)
 )
+# A decode that reads the cache, and two prefills whose keys stand in a workspace, two rows and then one.
+GATHERING = Case(
+    Batch((Request(2, 1, (5,), "decode"), Request(1, 1, (7,)), Request(0, 1, (2,))), 4),
+    Layout(num_padding_tokens=1),
+    Options(topk=2, prefill_workspace=True),
+)
 # Two tokens whose experts are all equal, and a row of padding.
 ROUTING = Case(
     Batch((Request(0, 2, (5,)),), 4),
@@ -158,6 +164,9 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (ROUTING, "grouped_topk", "topk_ids", [0, 1, 0, 1, ANY, ANY]),
         (ROUTING, "grouped_topk", "topk_weights", [1.25, 1.25, 1.25, 1.25, ANY, ANY]),
         (SELECTING, "topk_to_slots", "out", [23, 20, 8, 23, 29, 28, -1, -1]),
+        (GATHERING, "topk_to_slots", "out", [22, 20, 1, 0, 2, -1, -1, -1]),
+        (GATHERING, "compact_topk_slots", "out", [22, 20, 1, 0, 2, -1, -1, -1]),
+        (GATHERING, "compact_topk_slots", "valid_counts", [2, 2, 1, 0]),
         (CHUNKED, "chunked_context", "context_chunk_starts", [0, 0, 0, 8, 8, 8]),
         (CHUNKED, "chunked_context", "context_chunk_seq_lens", [8, 0, 3, 1, 0, 0]),
         (CHUNKED, "chunked_context", "context_chunk_cu_seq_lens", [0, 8, 8, 11, 0, 1, 1, 1]),
@@ -190,6 +199,13 @@ def test_selected_tokens_are_held_as_worked_by_hand() -> None:
     names = ("req_id", "token_indices", "BLOCK_SIZE", "NUM_TOPK_TOKENS", "dcp_size")
     held = [[0, 0, 1, 0], [[3, 0], [4, 3], [1, 0], [-1, -1]], 4, 2, 1]
     assert [shown(SELECTING, name) for name in names] == held
+
+
+def test_a_workspace_is_held_as_worked_by_hand() -> None:
+    names = ("HAS_PREFILL_WORKSPACE", "prefill_workspace_request_ids", "prefill_workspace_starts")
+    assert [shown(GATHERING, name) for name in names] == [True, [-1, 0, 1, -1], [0, 2]]
+    inputs = Inputs(SELECTING)
+    assert [VLLM.inputs[name].hold(inputs) for name in names] == [False, None, None]
 
 
 def test_chunks_are_asked_for_as_worked_by_hand() -> None:
@@ -303,6 +319,8 @@ def slots_of_selected_tokens(
     dcp_size: int,
     dcp_rank: int,
     cp_kv_cache_interleave_size: int,
+    prefill_workspace_request_ids: torch.Tensor | None,
+    prefill_workspace_starts: torch.Tensor | None,
     out: torch.Tensor,
 ) -> None:
     out.fill_(-1)
@@ -314,7 +332,30 @@ def slots_of_selected_tokens(
     mine = (token >= 0) & (token // run % dcp_size == dcp_rank) & (column < block_table.shape[1])
     block = block_table[req_id.long()[:, None], torch.where(mine, column, 0)].long()
     slots = torch.where(mine, block * BLOCK_SIZE + local % BLOCK_SIZE, -1)
+    if prefill_workspace_request_ids is not None and prefill_workspace_starts is not None:
+        for row, request in enumerate(prefill_workspace_request_ids.tolist()):
+            if request >= 0:
+                placed = prefill_workspace_starts[request] + token[row]
+                slots[row] = torch.where(token[row] >= 0, placed, -1)
     out.copy_(slots.flatten())
+
+
+def slots_in_front(
+    req_id: torch.Tensor,
+    block_table: torch.Tensor,
+    token_indices: torch.Tensor,
+    BLOCK_SIZE: int,
+    dcp_size: int,
+    dcp_rank: int,
+    cp_kv_cache_interleave_size: int,
+) -> dict[str, torch.Tensor]:
+    """Return the slots of each row, the last selected first."""
+    slots = torch.empty(token_indices.numel(), dtype=torch.int32, device=token_indices.device)
+    given = (BLOCK_SIZE, dcp_size, dcp_rank, cp_kv_cache_interleave_size, None, None)
+    slots_of_selected_tokens(req_id, block_table, token_indices, *given, slots)
+    rows = slots.reshape(token_indices.shape).flip(1)
+    order = (rows < 0).int().sort(dim=1, stable=True).indices
+    return {"out": rows.gather(1, order).flatten(), "valid_counts": (rows >= 0).sum(1).int()}
 
 
 def chunks_of_context(
@@ -346,6 +387,7 @@ RIGHT: dict[str, Callable[..., Any]] = {
     "slot_mapping": slots_by_virtual_block,
     "causal_windows": windows_of_a_chunk,
     "topk_to_slots": slots_of_selected_tokens,
+    "compact_topk_slots": slots_in_front,
     "chunked_context": chunks_of_context,
 }
 
@@ -460,7 +502,7 @@ def every_draft_of_request_zero(
     out: torch.Tensor,
 ) -> None:
     """TensorRT-LLM nvbugs 6513132: the map of an older step names request 0 for each token."""
-    slots_of_selected_tokens(req_id * 0, block_table, token_indices, BLOCK_SIZE, 1, 0, 1, out)
+    slots_of_selected_tokens(req_id * 0, block_table, token_indices, BLOCK_SIZE, 1, 0, 1, None, None, out)
 
 
 def chunks_that_cut_blocks(

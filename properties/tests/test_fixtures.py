@@ -88,6 +88,7 @@ TRIGGERS = {
     },
     "sparse_schedule": {"vllm#42982"},
     "topk_to_slots": {"vllm#53982", "vllm#54296"},
+    "compact_topk_slots": {"vllm#53982", "vllm#54296"},
     "chunked_context": {"sglang#22688"},
     "grouped_topk": {"vllm#12002", "vllm#13474", "vllm#23640", "vllm#41835"},
 }

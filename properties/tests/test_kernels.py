@@ -37,6 +37,7 @@ test_write_sparse_schedule = KERNELS["write_sparse_schedule"]
 test_metadata_cache = KERNELS["MetadataCache"]
 test_persistent_buffers = KERNELS["PersistentBuffers"]
 test_write_topk_to_slots = KERNELS["write_topk_to_slots"]
+test_write_compact_topk_slots = KERNELS["write_compact_topk_slots"]
 test_write_chunked_context = KERNELS["write_chunked_context"]
 test_write_grouped_topk = KERNELS["write_grouped_topk"]
 test_sequence_layout = ALLOCATING["sequence_layout"]
@@ -82,8 +83,7 @@ def test_allocated_windows_are_empty_without_prefill_tokens() -> None:
 def test_a_launcher_has_no_defaults_but_host_lengths(name: str) -> None:
     parameters = inspect.signature(getattr(gpu_impl, name)).parameters.values()
     defaults = {p.name for p in parameters if p.default is not inspect.Parameter.empty}
-    # No case holds a workspace; test_topk_workspace tests these two.
-    assert defaults - {"workspace_ids", "workspace_starts"} <= {"host_seq_lens"}
+    assert defaults <= {"host_seq_lens"}
 
 
 def padded_with_0(inputs: Inputs) -> Ints:

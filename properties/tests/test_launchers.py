@@ -102,6 +102,8 @@ def topk_to_slots() -> dict[str, Any]:
         "rank": 0,
         "interleave": 1,
         "selected_slots": filled(6),
+        "workspace_ids": None,
+        "workspace_starts": None,
     }
 
 

@@ -39,8 +39,9 @@ NOT_INTERLEAVED = {
 }
 FEATURES_OF = dict.fromkeys(ORACLES, FEATURES) | {
     "prefix_interleave": FEATURES - NOT_INTERLEAVED,
-    # Its table holds whole blocks, for each request in order.
+    # Their table holds whole blocks, for each request in order.
     "topk_to_slots": FEATURES - {"kernel_block_size", "row_index"},
+    "compact_topk_slots": FEATURES - {"kernel_block_size", "row_index"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 

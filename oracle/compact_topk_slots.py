@@ -1,0 +1,109 @@
+"""The slots that a token can read among those of its selected positions, in front of the rest."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cumae.oracle.topk_to_slots import topk_to_slots
+
+
+class CompactTopkSlots(NamedTuple):
+    """``compact_slots`` int32 [T * topk], -1 behind those of each row; ``num_valid`` int32 [T], how many."""
+
+    compact_slots: list[int]
+    num_valid: list[int]
+
+
+def compact_topk_slots(
+    token_to_request: Sequence[int],
+    selected_positions: Sequence[Sequence[int]],
+    block_table: Sequence[Sequence[int]],
+    block_size: int,
+    world: int = 1,
+    rank: int = 0,
+    interleave: int = 1,
+    workspace_ids: Sequence[int] | None = None,
+    workspace_starts: Sequence[int] | None = None,
+) -> CompactTopkSlots:
+    """Return the slots of ``topk_to_slots``, of each row those that are not -1 in front, and their number.
+
+    Inputs and errors as there. The slots in front may stand in any order: here it is the one in which they
+    were selected, and ``compact_topk_slots_faults`` tells which answers are right. Source: vLLM's
+    ``triton_filter_and_convert_dcp_index``.
+
+    >>> table = [[7, 3], [], [5]]
+    >>> compact = compact_topk_slots([0, 2, -1], [[-1, 4, 0], [9, 9, 1], [0, 0, 0]], table, block_size=4)
+    >>> compact.compact_slots, compact.num_valid
+    ([12, 28, -1, 21, -1, -1, -1, -1, -1], [2, 1, 0])
+    """
+    slots = topk_to_slots(
+        token_to_request,
+        selected_positions,
+        block_table,
+        block_size,
+        world,
+        rank,
+        interleave,
+        workspace_ids,
+        workspace_starts,
+    ).selected_slots
+    compact: list[int] = []
+    num_valid: list[int] = []
+    first = 0
+    for positions in selected_positions:
+        row = slots[first : first + len(positions)]
+        first += len(positions)
+        valid = [slot for slot in row if slot >= 0]
+        compact += valid
+        compact += [-1] * (len(row) - len(valid))
+        num_valid.append(len(valid))
+    return CompactTopkSlots(compact, num_valid)
+
+
+def compact_topk_slots_faults(
+    right: CompactTopkSlots,
+    topk: int,
+    compact_slots: Sequence[int] | None = None,
+    num_valid: Sequence[int] | None = None,
+) -> list[str]:
+    """Return what is wrong with an answer, a sentence each; it need not hold both outputs.
+
+    ``right``: any right answer. The slots in front of each row must be its own, in any order, each as often
+    as it was selected.
+
+    >>> right = CompactTopkSlots([12, 28, -1, 21, -1, -1], [2, 1])
+    >>> compact_topk_slots_faults(right, 3, [28, 12, -1, 21, -1, -1], [2, 1])
+    []
+    >>> compact_topk_slots_faults(right, 3, [28, 28, -1, 21, -1, 4], [2, 2])  # doctest: +NORMALIZE_WHITESPACE
+    ['row 0: the first 2 of compact_slots lack 12 and hold 28 besides',
+     'row 1: num_valid is 2, must be 1',
+     'row 1: compact_slots[5] is 4, must be -1 behind the first 1']
+    """
+    faults = []
+    for row, count in enumerate(right.num_valid):
+        if num_valid is not None and num_valid[row] != count:
+            faults.append(f"row {row}: num_valid is {num_valid[row]}, must be {count}")
+        if compact_slots is None:
+            continue
+        first, stop = row * topk, (row + 1) * topk
+        wanted = Counter(right.compact_slots[first : first + count])
+        found = Counter(compact_slots[first : first + count])
+        if found != wanted:
+            lacks, besides = _few(wanted - found), _few(found - wanted)
+            faults.append(
+                f"row {row}: the first {count} of compact_slots lack {lacks} and hold {besides} besides"
+            )
+        for index in range(first + count, stop):
+            if compact_slots[index] != -1:
+                held = compact_slots[index]
+                faults.append(
+                    f"row {row}: compact_slots[{index}] is {held}, must be -1 behind the first {count}"
+                )
+                break
+    return faults
+
+
+def _few(slots: Counter[int]) -> str:
+    """Return some of the slots."""
+    each = sorted(slots.elements())
+    return ", ".join(map(str, each[:4])) + (", …" if len(each) > 4 else "")

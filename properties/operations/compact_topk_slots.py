@@ -1,0 +1,37 @@
+"""Compact selected slots as an operation: the slots of a row may stand in any order."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cumae import oracle
+from cumae.oracle import Inputs
+from cumae.properties.operations.enlarged import far_table_rows
+from cumae.properties.operations.extents import int32, selected, tokens
+from cumae.properties.operations.operation import Operation, Output
+
+
+def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> list[str]:
+    right = inputs.call(oracle.compact_topk_slots)
+    return oracle.compact_topk_slots_faults(right, inputs["topk"], **outputs)
+
+
+COMPACT_TOPK_SLOTS = Operation(
+    "compact_topk_slots",
+    oracle.compact_topk_slots,
+    (
+        Output(
+            "compact_slots",
+            int32,
+            selected,
+            "selected_key",
+            "the slots of the row's selected positions in any order, then -1",
+            unordered=True,
+        ),
+        Output("num_valid", int32, tokens, "token", "how many of the selected positions have a slot"),
+    ),
+    frozenset({"topk", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}),
+    "in front of each row stand the slots of its selected positions, in any order, then -1 for those without",
+    ("cumae.gpu_impl:write_compact_topk_slots",),
+    far_table_rows,
+    _faults,
+)
