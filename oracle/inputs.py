@@ -6,7 +6,6 @@ argument of a kernel in the dialect ``cumae``. Entries nobody may read are ``GAR
 
 import inspect
 from collections.abc import Callable, Mapping
-from math import gcd
 from typing import Any
 
 from cumae.oracle.case import Case
@@ -14,6 +13,7 @@ from cumae.oracle.marks import GARBAGE
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.router_logits import router_bias, router_logits
 from cumae.oracle.rules import require
+from cumae.oracle.selections import selected_positions, topk_indices, workspace_ids, workspace_starts
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import kv_lens_of
@@ -120,75 +120,17 @@ def _kernel_blocks(entry: Any, parts: int) -> list[Any]:
 
 
 def _topk_indices(inputs: Inputs) -> list[list[Any]]:
-    """Return the selected positions of each token, the newest among them, and what follows them."""
     case, topk = inputs.case, inputs.case.options.topk
     kv_lens = kv_lens_of(inputs["context_lens"], inputs["query_lens"], case.num_tokens_padded, topk)
-    positions = inputs["position_ids"]
-    return [
-        _selection(row, positions[row], kv_len) + [GARBAGE] * (topk - kv_len) if kv_len else [GARBAGE] * topk
-        for row, kv_len in enumerate(kv_lens)
-    ]
-
-
-def _selection(row: int, position: int, count: int) -> list[int]:
-    """Return ``count`` of the positions up to ``position``, itself among them, scattered and out of order."""
-    size = position + 1
-    step = 1 + (size * 5 // 8 + row) % size
-    while gcd(step, size) > 1:
-        step += 1
-    selected = [(position - j * step) % size for j in range(count)]
-    newest = row % count
-    selected = selected[count - newest :] + selected[: count - newest]
-    return selected[::-1] if selected == sorted(selected) else selected
+    return topk_indices(kv_lens, inputs["position_ids"], topk)
 
 
 def _selected_positions(inputs: Inputs) -> list[list[Any]]:
-    """Return the selected positions, -1 behind them, and among these now and then one beyond the table.
-
-    What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
-    that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
-    """
-    workspaces = inputs["workspace_ids"]
     table = inputs["block_table"]
     beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
-    rows: list[list[Any]] = []
-    for row, positions in enumerate(inputs["topk_indices"]):
-        if row >= inputs["num_tokens"]:
-            rows.append([GARBAGE if inputs["token_to_request"][row] < 0 else -1] * len(positions))
-            continue
-        found = [-1 if position is GARBAGE else position for position in positions]
-        unused = [j for j, position in enumerate(found) if position < 0]
-        if unused and row % 2 and (workspaces is None or workspaces[row] < 0):
-            found[unused[row // 2 % len(unused)]] = beyond + row
-        rows.append(found)
-    return rows
-
-
-def _gathered(inputs: Inputs) -> list[int]:
-    """Return the requests whose keys are gathered into the workspace: prefills that compute something."""
-    requests = enumerate(inputs.case.batch.requests)
-    return [b for b, request in requests if request.phase == "prefill" and request.query_len > 0]
-
-
-def _workspace_ids(inputs: Inputs) -> list[int] | None:
-    """Return for each token the number of its request among those gathered, -1 for none."""
-    if not inputs.case.options.prefill_workspace:
-        return None
-    number = {b: i for i, b in enumerate(_gathered(inputs))}
-    requests = enumerate(inputs.case.batch.requests)
-    ids = [number.get(b, -1) for b, request in requests for _ in range(request.query_len)]
-    return ids + [-1] * inputs.case.layout.num_padding_tokens
-
-
-def _workspace_starts(inputs: Inputs) -> list[int] | None:
-    """Return where the keys of each gathered request begin, one request behind the other."""
-    if not inputs.case.options.prefill_workspace:
-        return None
-    starts, end = [], 0
-    for b in _gathered(inputs):
-        starts.append(end)
-        end += inputs.case.batch.requests[b].seq_len
-    return starts
+    owners = inputs["token_to_request"]
+    live = [row < inputs["num_tokens"] for row in range(len(owners))]
+    return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond)
 
 
 def _logits(inputs: Inputs) -> list[list[Any]]:
@@ -268,8 +210,8 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "world": lambda inputs: inputs.case.batch.world,
     "topk_indices": _topk_indices,
     "selected_positions": _selected_positions,
-    "workspace_ids": _workspace_ids,
-    "workspace_starts": _workspace_starts,
+    "workspace_ids": lambda inputs: workspace_ids(inputs.case),
+    "workspace_starts": lambda inputs: workspace_starts(inputs.case),
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
     "num_with_context": lambda inputs: inputs.case.num_with_context,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from cumae.properties.attention.step import NOBODY, Key, OutOfReach, Part, Step, at
+from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
+from cumae.properties.attention.step import Step, at
 
 Rows = Iterator[tuple[int, Sequence[Part]]]
 

@@ -15,8 +15,9 @@ from cumae.oracle.attention import (
 )
 from cumae.oracle.rules import require_choice
 from cumae.properties.attention.answers import ROW_DIM, Answer, right_answers
+from cumae.properties.attention.parts import Memory, OutOfReach, Part
 from cumae.properties.attention.routes import ROUTES, WRITES, Route, prefill_rows
-from cumae.properties.attention.step import Memory, OutOfReach, Part, Step
+from cumae.properties.attention.step import Step
 
 HIGHEST_SCORE = sqrt(ROW_DIM) * QUERY_SCALE
 """No score is larger: a query is at most √ROW_DIM * QUERY_SCALE long, a key √ROW_DIM, over √ROW_DIM."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cumae.oracle import Case
 from cumae.oracle.attention import mean_row
 from cumae.properties.attention.chunks import by_chunks
+from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
 from cumae.properties.attention.schedules import (
     by_any_schedule,
     by_compact_slots,
@@ -13,7 +14,7 @@ from cumae.properties.attention.schedules import (
     by_schedule,
     by_selected_slots,
 )
-from cumae.properties.attention.step import NOBODY, Key, OutOfReach, Part, Step, at
+from cumae.properties.attention.step import Step, at
 
 Rows = Iterator[tuple[int, Sequence[Part]]]
 WRITES = ("slot_mapping", "cache_write", "position_ids", "latent_layout")

@@ -1,9 +1,6 @@
 """The table of operations."""
 
-from collections.abc import Mapping
-
 from cumae import oracle
-from cumae.oracle import Inputs
 from cumae.properties.dialects import Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
@@ -18,10 +15,15 @@ from cumae.properties.operations.extents import (
     requests,
     selected,
     tokens,
-    work_items,
 )
 from cumae.properties.operations.operation import Operation, Output
 from cumae.properties.operations.router import router
+from cumae.properties.operations.schedules import (
+    ANY_SCHEDULE,
+    METADATA_CACHE,
+    PERSISTENT_BUFFERS,
+    SPARSE_SCHEDULE,
+)
 
 SEQUENCE_LAYOUT = Operation(
     "sequence_layout",
@@ -140,103 +142,6 @@ CACHE_WRITE = Operation(
     "each new row is written to its slot; a negative slot writes nothing, and nothing else changes by a bit",
     ("cumae.gpu_impl:write_cache",),
     far_cache_rows,
-)
-_SCHEDULE = (
-    Output(
-        "work_indptr",
-        int32,
-        lambda case: (case.options.num_workers + 1,),
-        "worker_start",
-        "worker w begins at w * (n // W) + min(w, n % W) of n items over W workers",
-    ),
-    Output("work_token", int32, work_items, "work_item", "the row whose keys the item holds, -1 for no item"),
-    Output("work_start", int32, work_items, "work_item", "the first key of the item, counted within its row"),
-    Output(
-        "work_stop",
-        int32,
-        work_items,
-        "work_item",
-        "one past the last key, min(start + split_size, kv_len)",
-    ),
-    Output("num_splits", int32, tokens, "token", "ceil(kv_len / split_size), 0 on padding"),
-)
-SPARSE_SCHEDULE = Operation(
-    "sparse_schedule",
-    oracle.sparse_schedule,
-    _SCHEDULE,
-    frozenset({"topk", "split_size", "num_workers"}),
-    "a token attends to kv_len = min(position + 1, topk) keys, cut in splits, which workers get in order",
-    ("cumae.gpu_impl:write_sparse_schedule",),
-)
-
-
-def _faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> list[str]:
-    kv_lens = inputs.call(oracle.kv_lens_of)
-    return oracle.schedule_faults(outputs["work_token"], outputs["work_start"], outputs["work_stop"], kv_lens)
-
-
-ANY_SCHEDULE = Operation(
-    "any_schedule",
-    oracle.any_schedule,
-    (
-        Output("work_token", int32, work_items, "work_item", "the row whose keys the item holds"),
-        Output("work_start", int32, work_items, "work_item", "the first key of the item within its row"),
-        Output("work_stop", int32, work_items, "work_item", "one past the last key; at most start: no item"),
-    ),
-    frozenset({"topk", "split_size", "num_workers"}),
-    "the items of each row, clipped to its kv_len, hold each of its keys once",
-    judge=_faults,
-)
-METADATA_CACHE = Operation(
-    "metadata_cache",
-    oracle.metadata_cache,
-    (
-        *_SCHEDULE,
-        Output(
-            "rebuilt",
-            int32,
-            one,
-            "step",
-            "1 unless the key is known and that of the step before",
-            optional=True,
-        ),
-    ),
-    frozenset({"topk", "split_size", "num_workers", "host_lens"}),
-    "a cached schedule is that of a fresh build, and is kept while nothing it depends on changes",
-    ("cumae.gpu_impl:MetadataCache",),
-)
-PERSISTENT_BUFFERS = Operation(
-    "persistent_buffers",
-    oracle.persistent_buffers,
-    (
-        Output(
-            "request_of_row",
-            int32,
-            lambda case: (case.max_num_tokens,),
-            "token",
-            "the request of the token, -1 on padding and on rows that only the step before had",
-            starts=-1,
-        ),
-        Output(
-            "kv_indptr",
-            int32,
-            lambda case: (case.max_num_tokens + 1,),
-            "token_start",
-            "the running sum of kv_len = min(position + 1, topk), its last value to the end",
-            starts=0,
-        ),
-        Output(
-            "kv_indices",
-            int32,
-            lambda case: (case.max_num_tokens * case.options.topk,),
-            "selected_key",
-            "the slot of each selected position, -1 on rows that only the step before had",
-            starts=-1,
-        ),
-    ),
-    frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
-    "a step writes what it needs, clears what only the step before needed, and touches nothing beyond",
-    ("cumae.gpu_impl:PersistentBuffers",),
 )
 TOPK_TO_SLOTS = Operation(
     "topk_to_slots",

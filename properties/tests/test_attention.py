@@ -13,7 +13,8 @@ from cumae.oracle import Batch, Case, Layout, Options, PositionIds, Request, Slo
 from cumae.oracle.attention import LATENT_DIM, attention_row, dense_attention, latent_row, query_of
 from cumae.properties.attention import answer_of, error_bound, judge, judged
 from cumae.properties.attention.answers import right_answers
-from cumae.properties.attention.step import Key, Part, Step, attended
+from cumae.properties.attention.parts import Key, Part, attended
+from cumae.properties.attention.step import Step
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.strategies import cases
 from cumae.properties.tests.attention_steps import DOMAIN, DRAWN, fixed_steps, is_attended
