@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cumae.properties.reports.figures import alarms_line, bugs_line, router_lines, runs_lines, times_lines
+from cumae.properties.reports import figures as told
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: made by ci/figures.py -->", "<!-- end of figures -->"
@@ -18,10 +18,18 @@ def read(name: str) -> Any:
 
 def figures() -> str:
     """Return the tables."""
-    lines = runs_lines(read("gpu-fuzz"), read("gpu-steps"))
-    lines += ["", bugs_line(read("cpu-bugs")["bugs"]), "", alarms_line(read("gpu-false-alarms")), ""]
-    lines += [*router_lines(read("cpu-router-bf16")), ""]
-    return "\n".join([*lines, *times_lines(read("gpu-bench")["timings"])])
+    lines = told.runs_lines(read("gpu-fuzz"), read("gpu-steps"))
+    lines += ["", told.bugs_line(read("cpu-bugs")["bugs"])]
+    lines += ["", told.alarms_line(read("gpu-false-alarms"), read("cpu-false-alarms"))]
+    lines += ["", told.repeated_line(read("cpu-repeated")), "", told.attention_line(read("gpu-attention"))]
+    lines += [
+        "",
+        *told.mutants_lines(read("cpu-mutants")),
+        "",
+        *told.router_lines(read("cpu-router-bf16")),
+        "",
+    ]
+    return "\n".join([*lines, *told.times_lines(read("gpu-bench")["timings"])])
 
 
 def main() -> int:

@@ -45,10 +45,34 @@ def bugs_line(bugs: list[Json]) -> str:
     return f"Known bugs (`cumae bugs`, on a CPU): {said}, minimal cases of {requests} requests or fewer."
 
 
-def alarms_line(alarms: Json) -> str:
+def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
     """Return how many correct implementations were tried on how many cases, and accused."""
-    tried = f"{alarms['cases']:,} cases of {len(alarms['implementations'])} correct implementations"
-    return f"False alarms (`ci/false_alarms.py`, same GPU): {alarms['accusations']} in {tried}."
+    tried = (
+        f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
+        f"implementations on {where}"
+        for alarms, where in ((on_gpu, "the same GPU"), (on_cpu, "a CPU"))
+    )
+    return f"False alarms (`ci/false_alarms.py`): {', '.join(tried)}."
+
+
+def repeated_line(run: Json) -> str:
+    """Return what became of many runs with seeds of their own."""
+    said = f"{run['flakes']} disagreed, in {run['cases']:,} cases and {run['comparisons']:,} comparisons"
+    return (
+        f"Runs of `cumae fuzz` with a seed each (`ci/repeated.py`, on a CPU): {run['runs']}, of which {said}."
+    )
+
+
+def attention_line(run: Json) -> str:
+    """Return how far attention through the kernels was from dense attention."""
+    sizes = (f"{one['requests']} requests of up to {one['longest_context']:,}" for one in run["cases"])
+    noticed = sum(bool(routes) for routes in run["planted"].values())
+    worst, planted = run["worst_error_over_bound"], len(run["planted"])
+    return (
+        f"Attention through the kernels (`ci/attention.py`, same GPU): {run['rows']:,} rows of "
+        f"{' and '.join(sizes)} cached tokens, {len(run['faults'])} wrong, error at most {worst:.0e} of the "
+        f"bound; of faults planted in {planted} operations, one each, it noticed {noticed}."
+    )
 
 
 def router_lines(report: Json) -> list[str]:
