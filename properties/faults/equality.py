@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from cumae.properties.checks import Trial
+from cumae.properties.checks.judged import wrong_answer
 from cumae.properties.examine import finding_of
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import Part, scope_of
 from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, small_traces
 from cumae.properties.faults.suite import QUICK, Suite
-from cumae.properties.operations import FREE
+from cumae.properties.operations import FREE, UNORDERED
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observe import Bench, KernelRaised
 from cumae.properties.state.runs import Run
@@ -154,9 +155,10 @@ def _answer(bench: Bench) -> Answer:
     words = []
     for name, found in seen.outputs.items():
         state = expected[name].state
-        shown = found[state[: len(found)] != FREE] if len(state) == len(found) else found
-        words.append((name, shown))
-    return tuple(words), (*seen.damage, *outside)
+        is_open = np.isin(state, (FREE, UNORDERED))
+        words.append((name, found[~is_open] if len(state) == len(found) else found))
+    wrong = wrong_answer("agrees", bench.binding, seen, expected, bench.case)
+    return tuple(words), (*seen.damage, *outside, *([wrong.message] if wrong else []))
 
 
 def _equal(one: Answer, other: Answer) -> bool:
