@@ -34,13 +34,14 @@ def runs_lines(fuzz: Json, steps: Json) -> list[str]:
     return lines
 
 
-def bugs_line(bugs: list[Json]) -> str:
+def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:
     """Return how many of the known bugs were found, how quickly, and how small they became."""
     caught = [bug for bug in bugs if bug["check"]]
     seconds = sorted(bug["seconds"] for bug in caught)
-    elsewhere = sum(bug["outcome"].startswith("needs") for bug in bugs)
+    there = {bug["report"] for bug in on_gpu if bug["check"]}
+    elsewhere = sum(bug["outcome"].startswith("needs") and bug["report"] in there for bug in bugs)
     requests = max(bug["minimal"]["requests"] for bug in caught)
-    said = f"{len(caught)} of {len(bugs)} found, {elsewhere} to be found on a GPU only"
+    said = f"{len(caught)} of {len(bugs)} found, {elsewhere} more on the GPU"
     said += f"; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"
     return f"Known bugs (`cumae bugs`, on a CPU): {said}, minimal cases of {requests} requests or fewer."
 
