@@ -19,7 +19,7 @@ for record in found:
 content = {
     "python": platform.python_version(),
     "numpy": np.__version__,
-    "command": f"ci/router_report.py {file.name} {rows} {seed}",
+    "command": f"ci/router_report.py ci/results/{file.name} {rows} {seed}",
     "seed": seed,
     "results": found,
 }

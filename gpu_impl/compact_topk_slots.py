@@ -66,7 +66,7 @@ def compact_topk_slots(
 
     Inputs and errors as there. Row t, compact_slots[t * topk : (t + 1) * topk], holds its num_valid[t] slots
     that are not -1 in unspecified order, then -1.
-    Rule: vLLM convert_req_index_to_global_index, with context parallelism.
+    Rule: vLLM triton_filter_and_convert_dcp_index, with context parallelism.
 
     >>> token_to_request = torch.tensor([0, 2, -1])
     >>> positions = torch.tensor([[-1, 4, 9, 1], [0, -1, -1, 3], [-1, -1, -1, -1]])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cumae.oracle.marks import UNTOUCHED
-from cumae.oracle.rules import require
+from cumae.oracle.rules import require, require_int
 
 
 class CacheWrite(NamedTuple):
@@ -20,12 +20,15 @@ def cache_write(slot_mapping: Sequence[int], num_new_rows: int, num_cache_slots:
     and a slot past them no row. ``num_cache_slots``: blocks of the cache times their size. How a row is held
     (copied, or quantised by ``fp8_row``) does not matter here.
 
-    Raises ``ValueError`` for a slot that the cache does not have, and for two rows in one slot.
+    Raises ``ValueError`` for a negative number of either, for a slot that the cache does not have, and for
+    two rows in one slot.
     Source: vLLM's ``concat_and_cache_mla``.
 
     >>> cache_write([3, -1, 0, -1], num_new_rows=3, num_cache_slots=4).cache
     [('new', 2), UNTOUCHED, UNTOUCHED, ('new', 0)]
     """
+    require_int("num_new_rows", num_new_rows, 0)
+    require_int("num_cache_slots", num_cache_slots, 0)
     written: list[Any] = [UNTOUCHED] * num_cache_slots
     for row, slot in list(enumerate(slot_mapping))[:num_new_rows]:
         if slot < 0:

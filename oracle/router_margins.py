@@ -64,6 +64,7 @@ def rights_of_rows(
         kept = [i for g in groups for i in token.members(g)]
         key = partial(group_key, token, margins=margins)
         open_groups = _is_open(token.group_scores, range(num_groups), groups, 2 * margins.group, key, ties)
+        open_groups = open_groups and _decide(token, groups, chosen, margins)
         open_experts = _is_open(token.choices, kept, chosen, 2 * margins.choice, token.bits.__getitem__, ties)
         rights.append(2 if open_groups or open_experts else 1)
     return rights
@@ -85,6 +86,17 @@ def _is_open(
     near = {key(i) for i in taken if values[i] <= highest + reach}
     near |= {key(i) for i in left if values[i] >= lowest - reach}
     return ties == "any" or len(near) > 1
+
+
+def _decide(token: Routed, groups: Sequence[int], chosen: Sequence[int], margins: Margins) -> bool:
+    """Whether the selection changes with the groups that rounding can exchange."""
+    scores, reach = token.group_scores, 2 * margins.group
+    left = [g for g in range(len(scores)) if g not in groups]
+    lowest, highest = min(scores[g] for g in groups), max((scores[g] for g in left), default=-inf)
+    dropped = {i for g in groups if scores[g] <= highest + reach for i in token.members(g)}
+    added = [i for g in left if scores[g] >= lowest - reach for i in token.members(g)]
+    last = min(token.choices[i] for i in chosen)
+    return bool(dropped & set(chosen)) or any(token.choices[i] >= last - 2 * margins.choice for i in added)
 
 
 def is_undefined(token: Routed, topk_group: int, top_k: int, margins: Margins) -> bool:

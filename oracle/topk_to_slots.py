@@ -39,7 +39,8 @@ def topk_to_slots(
     -1 stands for a padding row and a position of -1; in the cache also for a position of another rank, and
     one in a column that the table does not have or whose entry is -1.
 
-    Raises ``ValueError`` for a slot that int32 does not hold. Source: vLLM's
+    Raises ``ValueError`` for a slot that int32 does not hold, for a workspace that is not there, and for ids
+    without starts. Source: vLLM's
     ``triton_convert_req_index_to_global_index``.
 
     >>> table = [[7, 3], [], [5]]
@@ -50,10 +51,14 @@ def topk_to_slots(
     >>> topk_to_slots([0, 2, -1], selected, table, block_size=4, **in_workspace).selected_slots
     [12, 28, 31, -1, -1, -1]
     """
+    both = (workspace_ids is None) == (workspace_starts is None)
+    require(both, "workspace_starts", workspace_starts, "be given with workspace_ids, and with these only")
     slots: list[int] = []
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         start = None
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
+            known = workspace_ids[row] < len(workspace_starts)
+            require(known, f"workspace_ids[{row}]", workspace_ids[row], f"be < {len(workspace_starts)}")
             start = workspace_starts[workspace_ids[row]]
         for position in positions:
             slot = -1

@@ -27,7 +27,7 @@ def runs_lines(fuzz: Json, steps: Json) -> list[str]:
         wrong = "0" if run["finding"] is None else "disagrees"
         said = f"{run['steps']:,} steps, {run['captured']} graphs, {wrong}"
         kernels.setdefault(_name(run["target"]), {})["steps"] = said
-    lines = [f"On one {machine}, by `./ci/gpu`, cases and disagreements:", ""]
+    lines = [f"On one {machine}, cases and disagreements (commands in `ci/results`):", ""]
     lines += [f"| kernel | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
     for name, said_of in sorted(kernels.items()):
         lines.append(f"| `{name}` | {' | '.join(said_of.get(column, '–') for column in COLUMNS)} |")
@@ -50,10 +50,14 @@ def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
     """Return how many correct implementations were tried on how many cases, and accused."""
     tried = (
         f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
-        f"implementations on {where}"
+        f"implementations on {where} ({' and '.join(f'`{check}`' for check in _checks_of(alarms))})"
         for alarms, where in ((on_gpu, "the same GPU"), (on_cpu, "a CPU"))
     )
     return f"False alarms (`ci/false_alarms.py`): {', '.join(tried)}."
+
+
+def _checks_of(alarms: Json) -> list[str]:
+    return sorted({check for one in alarms["implementations"] for check in one["checks"]})
 
 
 def repeated_line(run: Json) -> str:
@@ -101,6 +105,16 @@ def router_lines(report: Json) -> list[str]:
     return lines
 
 
+def tests_line(tests: Json) -> str:
+    """Return how many tests passed on the GPU."""
+    said = (
+        f"{run['passed']:,} passed, {run['skipped']} skipped, {len(run['failed'])} failed "
+        f"({run['failed_for']}; `{run['command']}`)"
+        for run in tests["runs"]
+    )
+    return f"Tests on the same GPU: {'; '.join(said)}. What failed is mended and has not run there again."
+
+
 def mutants_lines(runs: Json) -> list[str]:
     """Return the table of mutants of each operation's kernels, and of what became of them."""
     rows = [(run["operation"], run) for run in runs["kernels"]]
@@ -117,7 +131,7 @@ def mutants_lines(runs: Json) -> list[str]:
     minutes = sum(run["process_seconds"] for _, run in rows) / 60
     total = [sum(run.get(status, 0) for _, run in rows) for status in statuses]
     lines.append(f"| all | {sum(run['judged'] for _, run in rows)} | {' | '.join(map(str, total))} |")
-    return [*lines, "", f"Together {minutes:.0f} minutes of processes: half of that on two cores."]
+    return [*lines, "", f"Together {minutes:.0f} minutes of processes, on busy machines."]
 
 
 def times_lines(timings: list[Json]) -> list[str]:

@@ -417,3 +417,10 @@ class TestChecks:
         how = "--op grouped_topk --cases 40 --no-isolate --check agrees".split()
         told = CliRunner().invoke(fuzz, [target, *how], standalone_mode=False)
         assert "decided by rounding, several answers right: " in told.output, told.output
+
+
+def test_groups_that_rounding_exchanges_without_another_selection_leave_one_answer() -> None:
+    tiny = 1e-7
+    logits, bias = [[9.0, 9.0, 0.0, 0.0, tiny, 0.0]], [0.0] * 6
+    assert rights_of_rows(logits, bias, 3, 2, 2) == [1]
+    assert rights_of_rows([[9.0, 0.0, 0.0, 0.0, tiny, 0.0]], bias, 3, 2, 2) == [2]
