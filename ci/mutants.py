@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-kernels, machine = [], {}
+kernels = []
 for file in sorted(folder.glob("*.json")):
     run = json.loads(file.read_text())
     machine = {k: run[k] for k in ("device", "python", "torch", "triton", "hypothesis", "numpy")}
@@ -15,6 +15,7 @@ for file in sorted(folder.glob("*.json")):
     kernels.append(
         {
             "operation": file.stem,
+            **machine,
             "kernels": sorted({name for mutant in run["mutants"] for name in mutant["targets"]}),
             "mutants": run["generated"],
             "judged": len(run["mutants"]),
@@ -29,4 +30,4 @@ for file in sorted(folder.glob("*.json")):
         }
     )
 command = "cumae mutate --op OPERATION --device cpu --json FILE, then ci/mutants.py"
-out.write_text(json.dumps({**machine, "command": command, "kernels": kernels}, indent=1) + "\n")
+out.write_text(json.dumps({"command": command, "kernels": kernels}, indent=1) + "\n")

@@ -122,16 +122,24 @@ def mutants_lines(runs: Json) -> list[str]:
     lines = [
         "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",
         "",
-        "| kernels of | mutants | killed | same TTIR | equal on the small domain | survived |",
-        "|---|---|---|---|---|---|",
+        "| kernels of | mutants | judged | killed | same TTIR | equal on the small domain | survived |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, run in rows:
         cells = " | ".join(str(run.get(status, 0)) for status in statuses)
-        lines.append(f"| `{name}` | {run['judged']} | {cells} |")
+        lines.append(f"| `{name}` | {run['mutants']} | {run['judged']} | {cells} |")
     minutes = sum(run["process_seconds"] for _, run in rows) / 60
     total = [sum(run.get(status, 0) for _, run in rows) for status in statuses]
-    lines.append(f"| all | {sum(run['judged'] for _, run in rows)} | {' | '.join(map(str, total))} |")
-    return [*lines, "", f"Together {minutes:.0f} minutes of processes, on busy machines."]
+    counts = [sum(run[count] for _, run in rows) for count in ("mutants", "judged")]
+    lines.append(f"| all | {' | '.join(map(str, [*counts, *total]))} |")
+    survivors = {
+        f"{mutant['module'].rpartition('.')[2]}.py:{mutant['line']}": mutant["message"]
+        for _, run in rows
+        for mutant in run["survivors"]
+    }
+    told = f"Together {minutes:.0f} minutes of processes, on busy machines. Survivors stand in "
+    told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
+    return [*lines, "", f"{told}."]
 
 
 def times_lines(timings: list[Json]) -> list[str]:
