@@ -161,14 +161,18 @@ def test_an_interrupted_fuzz_prints_what_it_had_found(tmp_path: Path) -> None:
         "import time\n"
         "def kernel(context_lens, position_ids):\n"
         "    position_ids.fill_(-7)\n"
-        "    time.sleep(1.5)\n"
+        "    time.sleep(0.3)\n"
     )
     options = ["fuzz", "slow:kernel", "--op", "position_ids", "--time", "1h"]
-    command = [sys.executable, "-m", "cumae.properties.commands", *options]
+    # A shell's background jobs ignore the signal, and so would this one.
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "from cumae.properties.commands.main import main; main()"
+    command = [sys.executable, "-c", start, *options]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".cumae/failures/*.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
+    time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     told, _ = process.communicate(timeout=60)
     assert process.returncode == 130
