@@ -18,7 +18,9 @@ given, kept, began = parser.parse_args(), Path(tempfile.mkdtemp()), time.monoton
 
 def run(seed: int) -> int:
     """Return the exit status of one run, whose report is printed where it is not 0."""
-    options = f"--seed {seed} --cases {given.cases} --failures {kept} --json {kept / str(seed)}.json"
+    options = (
+        f"--seed {seed} --cases {given.cases} --failures {kept / str(seed)} --json {kept / str(seed)}.json"
+    )
     command = [sys.executable, "-m", "cumae", "fuzz", *options.split()]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

@@ -128,8 +128,10 @@ class Case:
 
     @property
     def max_context_len(self) -> int:
-        """The host's bound on the cached contexts of the step: 0 where the table has no column."""
+        """The host's bound on the cached contexts of the step: 0 where the table has no column, or no row."""
         requests = self.batch.requests
+        if not requests and not self.layout.num_padding_requests and not self.layout.num_spare_rows:
+            return 0
         if not self.layout.num_spare_columns and not any(request.block_ids for request in requests):
             return 0
         return max((request.context_len for request in requests), default=0) + self.layout.context_slack

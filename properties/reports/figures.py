@@ -62,10 +62,10 @@ def _checks_of(alarms: Json) -> list[str]:
 
 def repeated_line(run: Json) -> str:
     """Return what became of many runs with seeds of their own."""
+    note = f" ({run['note']})" if run.get("note") else ""
     said = f"{run['flakes']} disagreed, in {run['cases']:,} cases and {run['comparisons']:,} comparisons"
-    return (
-        f"Runs of `cumae fuzz` with a seed each (`ci/repeated.py`, on a CPU): {run['runs']}, of which {said}."
-    )
+    what = f"Runs of `cumae fuzz` with a seed each (`ci/repeated.py`, on a CPU): {run['runs']}"
+    return f"{what}, of which {said}{note}."
 
 
 def attention_line(run: Json) -> str:

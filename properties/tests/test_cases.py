@@ -472,3 +472,9 @@ class TestFiles:
         file = tmp_path / "case.json"
         file.write_text(json.dumps(to_json(SMALL)))
         assert from_json(read_file(file)) == SMALL
+
+
+def test_a_table_without_rows_bounds_no_context() -> None:
+    case = Case(Batch((), 1), Layout(num_spare_columns=3, context_slack=100))
+    assert case.max_context_len == 0
+    assert replace(case, layout=replace(case.layout, num_spare_rows=1)).max_context_len == 100
