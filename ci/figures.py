@@ -19,14 +19,14 @@ def read(name: str) -> Any:
 def figures() -> str:
     """Return the tables."""
     lines = told.runs_lines(read("gpu-fuzz"), read("gpu-steps"))
-    lines += [
-        "",
+    for line in (
         told.tests_line(read("gpu-tests")),
-        "",
         told.bugs_line(read("cpu-bugs")["bugs"], read("gpu-bugs")["bugs"]),
-    ]
-    lines += ["", told.alarms_line(read("gpu-false-alarms"), read("cpu-false-alarms"))]
-    lines += ["", told.repeated_line(read("cpu-repeated")), "", told.attention_line(read("gpu-attention"))]
+        told.alarms_line(read("gpu-false-alarms"), read("cpu-false-alarms")),
+        told.repeated_line(read("cpu-repeated")),
+        told.attention_line(read("gpu-attention")),
+    ):
+        lines += ["", line]
     lines += [
         "",
         *told.mutants_lines(read("cpu-mutants")),

@@ -18,13 +18,12 @@ given, kept, began = parser.parse_args(), Path(tempfile.mkdtemp()), time.monoton
 
 def run(seed: int) -> int:
     """Return the exit status of one run, whose report is printed where it is not 0."""
-    options = (
-        f"--seed {seed} --cases {given.cases} --failures {kept / str(seed)} --json {kept / str(seed)}.json"
-    )
+    own = kept / str(seed)
+    options = f"--seed {seed} --cases {given.cases} --failures {own} --json {own}.json"
     command = [sys.executable, "-m", "cumae", "fuzz", *options.split()]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        print(f"seed {seed}, kept in {kept}:", done.stdout, done.stderr, sep="\n")
+        print(f"seed {seed}, kept in {own}:", done.stdout, done.stderr, sep="\n")
     return done.returncode
 
 
