@@ -14,6 +14,7 @@ from cumae.properties.batches.seeded import large_case
 from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.binding import bind
+from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.device import Device
 from cumae.properties.running.observe import Bench, Call
 from cumae.properties.targets import load_function
@@ -171,10 +172,7 @@ def _graph_time(run: Callable[[], Any]) -> tuple[float, float]:
     """Return median and spread in microseconds of one call, from graphs of many."""
     run()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(LAUNCHES):
-            run()
+    graph, _ = captured_graph(lambda: [run() for _ in range(LAUNCHES)])
     return _launch_time(graph.replay, LAUNCHES)
 
 

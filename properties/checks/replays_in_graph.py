@@ -1,7 +1,7 @@
 """GPU: captured on one case, replayed on others with the same padded sizes and host numbers."""
 
-import warnings
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -11,6 +11,7 @@ from cumae.properties.checks.compare import changed
 from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.trial import Trial
+from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observe import POISON, Bench, Call
 from cumae.properties.verdict import Finding
 
@@ -25,12 +26,8 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         return None
     captured = Call(trial.quiet, POISON)
     captured.run()
-    graph = torch.cuda.CUDAGraph()
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
-            with torch.cuda.graph(graph):
-                captured.function(**captured.arguments)
+        graph, _ = captured_graph(partial(captured.function, **captured.arguments))
     except Exception as error:
         torch.cuda.synchronize()
         if never_synchronises(trial) is not None:

@@ -1,24 +1,19 @@
 """GPU: the steps of an engine through captured graphs, and under torch's watch for synchronisation."""
 
-import warnings
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, Observation
 from cumae.properties.state.system import System
 from cumae.properties.verdict import Finding
 
 CAPTURED_RULE = "a call can be captured in a CUDA graph"
-
-
-@dataclass(slots=True)
-class _Captured:
-    graph: torch.cuda.CUDAGraph
-    answer: Any
 
 
 class GraphSystem(System):
@@ -34,29 +29,24 @@ class GraphSystem(System):
     def launch(self, call: Call) -> Any:
         """Replay the step's graph, captured before if there was none."""
         key = _launch_key(call)
-        graphs: dict[Hashable, _Captured] = self.__dict__.setdefault("graphs", {})
+        graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Any]] = self.__dict__.setdefault("graphs", {})
         if self.call is not None and not call.reuses:
             graphs.clear()  # the buffers have grown and stand elsewhere
         if key not in graphs:
             with self.allocated:
                 call.run()
-            graph = torch.cuda.CUDAGraph()
             try:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", message="The CUDA Graph is empty")
-                    with torch.cuda.graph(graph):
-                        answer = call.function(**call.arguments)
+                graphs[key] = captured_graph(partial(call.function, **call.arguments))
             except Exception as error:
                 torch.cuda.synchronize()
                 first = str(error).splitlines()[0]
                 raise KernelRaised(f"raised {type(error).__name__} in a capture: {first}") from error
-            graphs[key] = _Captured(graph, answer)
             self.num_captured += 1
-        captured = graphs[key]
-        captured.graph.replay()
+        graph, answer = graphs[key]
+        graph.replay()
         torch.cuda.synchronize()
         self.num_replayed += 1
-        return captured.answer
+        return answer
 
     def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
         """Compare as ever, but for numbers of the host."""
@@ -108,7 +98,7 @@ def _tensors(system: System, answer: Any) -> set[str]:
 
 
 def _launch_key(call: Call) -> Hashable:
-    """Return what a captured call is bound to: shapes, strides and host numbers, and host tensors' values."""
+    """Return what a captured call is bound to: dtypes, shapes, strides and host numbers."""
     buffers = (*call.inputs, *call.outputs)
-    shapes = tuple((b.name, b.shape, b.strides) for b in buffers)
+    shapes = tuple((b.name, b.dtype, b.shape, b.strides) for b in buffers)
     return shapes, tuple(sorted((name, str(value)) for name, value in call.numbers.items()))
