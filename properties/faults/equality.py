@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -111,9 +112,10 @@ class SmallDomain:
         with cut_tiles(self._parts) as changed:
             return changed and all(_equal(self._answer(i), was) for i, was in whole.items())
 
-    def _some(self) -> range:
-        """Return a part of the domain, from all over it."""
-        return range(0, self.size, max(1, self.size // NUM_SOME))
+    def _some(self) -> set[int]:
+        """Return a part of the domain, from all over it, with a case without any tokens."""
+        empty = (i for i, case in enumerate(self._cases) if case.num_tokens_padded == 0)
+        return {*range(0, self.size, max(1, self.size // NUM_SOME)), *islice(empty, 1)}
 
     @contextmanager
     def _tiles(self) -> Iterator[None]:

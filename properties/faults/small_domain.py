@@ -44,6 +44,8 @@ _VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
     ("renormalize", _PADDED, {"renormalize": False}, 1),
     ("prefill_workspace", _PADDED, {"prefill_workspace": True, "topk": 3}, 1),
     ("prefill_workspace", _PADDED, {"prefill_workspace": True, "rank": 1}, 2),
+    ("power_of_two_scales", _PADDED, {"row_format": "fp8"}, 1),
+    ("power_of_two_scales", _PADDED, {"row_format": "fp8", "power_of_two_scales": True}, 1),
     ("missing_blocks", {"table_column_step": 2}, {}, 1),
 )
 
@@ -108,7 +110,6 @@ def _layout(changed: dict[str, Any], num_requests: int) -> Layout:
 
 
 def _options(binding: Binding, changed: dict[str, Any]) -> Options:
-    small = {"kv_lora_rank": 2, "qk_rope_head_dim": 1} if "row_format" in binding.features else {}
-    if binding.domain.latent_dims is not None:
-        small = {}
+    plain = binding.domain.latent_dims is None and changed.get("row_format") != "fp8"
+    small = {"kv_lora_rank": 2, "qk_rope_head_dim": 1} if plain and "row_format" in binding.features else {}
     return Options(**{**small, **changed})

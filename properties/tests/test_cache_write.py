@@ -156,7 +156,18 @@ def test_latents_to_quantise_are_finite_and_of_every_kind() -> None:
             kinds |= {"subnormal"} if magnitudes.any() and not powers.any() else set()
             kinds |= {"largest"} if magnitudes.max() == 0x7F7F else set()
             kinds |= {"scale is a power of two"} if magnitudes.max() & 0x7F == 0x60 else set()
-    assert kinds == {"zeros", "subnormal", "largest", "scale is a power of two"}
+            beside = magnitudes.max() & 0x7F == 0x78 and (magnitudes & 0x7F == 0x3A).sum() == 127
+            kinds |= {"beside halfway"} if beside else set()
+    assert kinds == {"zeros", "subnormal", "largest", "scale is a power of two", "beside halfway"}
+
+
+def test_a_rounded_scale_moves_a_number_from_halfway_to_the_byte_above() -> None:
+    """Exactly, 186 * 448 / 248 is 336, between 320 and 352, which goes to 320, the even one."""
+    quotient = np.float32(186) / (np.float32(248) / np.float32(448))
+    assert quotient == np.nextafter(np.float32(336), np.float32(448))
+    bits = [int(np.float32(value).view(np.int32)) >> 16 for value in (248, 186)]
+    assert list(oracle.fp8_row((*bits, *[0] * 574))[:2]) == [e4m3_code(448.0), e4m3_code(352.0)]
+    assert e4m3_code(336.0) == e4m3_code(320.0)
 
 
 def test_options_of_rows_that_have_no_scales_are_refused() -> None:

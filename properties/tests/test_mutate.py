@@ -167,12 +167,13 @@ def test_on_the_small_domain_every_case_is_compared() -> None:
     assert (differs.status, differs.by) == ("killed", "writes_everything, small domain")
 
 
+@on_the_cpu
 def test_a_case_may_take_eight_times_what_the_target_itself_takes() -> None:
     judge = suite(limit=60.0)
     judge.refuse_a_wrong_target()
     outcome = judge.kill(one("statement deleted", "num_tiles += 1", "pass"))
     assert outcome is not None and outcome.by == "time limit"
-    assert DEVICE == "cuda" or float(outcome.message.split()[-2]) < judge.limit
+    assert float(outcome.message.split()[-2]) < judge.limit
 
 
 def test_every_kind_of_a_case_longer_than_a_tile_is_among_the_large_ones() -> None:
