@@ -50,10 +50,14 @@ def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
     """Return how many correct implementations were tried on how many cases, and accused."""
     tried = (
         f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
-        f"implementations on {where} ({' and '.join(f'`{check}`' for check in _checks_of(alarms))})"
+        f"implementations on {where} ({' and '.join(f'`{c}`' for c in _checks_of(alarms))}{_note(alarms)})"
         for alarms, where in ((on_gpu, "the same GPU"), (on_cpu, "a CPU"))
     )
     return f"False alarms (`ci/false_alarms.py`): {', '.join(tried)}."
+
+
+def _note(run: Json) -> str:
+    return f"; {run['note']}" if run.get("note") else ""
 
 
 def _checks_of(alarms: Json) -> list[str]:
@@ -62,10 +66,9 @@ def _checks_of(alarms: Json) -> list[str]:
 
 def repeated_line(run: Json) -> str:
     """Return what became of many runs with seeds of their own."""
-    note = f" ({run['note']})" if run.get("note") else ""
     said = f"{run['flakes']} disagreed, in {run['cases']:,} cases and {run['comparisons']:,} comparisons"
     what = f"Runs of `cumae fuzz` with a seed each (`ci/repeated.py`, on a CPU): {run['runs']}"
-    return f"{what}, of which {said}{note}."
+    return f"{what}, of which {said}."
 
 
 def attention_line(run: Json) -> str:
@@ -109,10 +112,10 @@ def tests_line(tests: Json) -> str:
     """Return how many tests passed on the GPU."""
     said = (
         f"{run['passed']:,} passed, {run['skipped']} skipped, {len(run['failed'])} failed "
-        f"({run['failed_for']}; `{run['command']}`)"
+        f"(`{run['command']}`{_note(run)})"
         for run in tests["runs"]
     )
-    return f"Tests on the same GPU: {'; '.join(said)}. What failed is mended and has not run there again."
+    return f"Tests on the same GPU: {'; then '.join(said)}."
 
 
 def mutants_lines(runs: Json) -> list[str]:
@@ -137,7 +140,9 @@ def mutants_lines(runs: Json) -> list[str]:
         for _, run in rows
         for mutant in run["survivors"]
     }
-    told = f"Together {minutes:.0f} minutes of processes, on busy machines. Survivors stand in "
+    captured = sum(run["killed_by"].get("replays_in_graph", 0) for _, run in rows)
+    told = f"{captured} were killed under graph capture, on the GPU. "
+    told += f"Together {minutes:.0f} minutes of processes, on busy machines. Survivors stand in "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
     return [*lines, "", f"{told}."]
 
