@@ -19,9 +19,8 @@ given, kept, began = parser.parse_args(), Path(tempfile.mkdtemp()), time.monoton
 def run(seed: int) -> int:
     """Return the exit status of one run, whose report is printed where it is not 0."""
     own = kept / str(seed)
-    options = f"--seed {seed} --cases {given.cases} --failures {own} --json {own}.json"
-    command = [sys.executable, "-m", "cumae", "fuzz", *options.split()]
-    done = subprocess.run(command, capture_output=True, text=True)
+    options = f"--seed {seed} --cases {given.cases} --failures {own} --json {own}.json".split()
+    done = subprocess.run([sys.executable, "-m", "cumae", "fuzz", *options], capture_output=True, text=True)
     if done.returncode:
         print(f"seed {seed}, kept in {own}:", done.stdout, done.stderr, sep="\n")
     return done.returncode

@@ -12,6 +12,22 @@ COLUMNS = {
 }
 
 
+def tables(results: Json) -> str:
+    """Return all of it; ``results``: what each file holds, by its name without the suffix."""
+    parts = (
+        runs_lines(results["gpu-fuzz"], results["gpu-steps"]),
+        [tests_line(results["gpu-tests"])],
+        [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
+        [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
+        [repeated_line(results["cpu-repeated"])],
+        [attention_line(results["gpu-attention"])],
+        mutants_lines(results["cpu-mutants"]),
+        router_lines(results["cpu-router-bf16"]),
+        times_lines(results["gpu-bench"]["timings"]),
+    )
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
 def runs_lines(fuzz: Json, steps: Json) -> list[str]:
     """Return the table of cases, steps and disagreements of each kernel."""
     machine = f"{fuzz['device']}, torch {fuzz['torch']}, triton {fuzz['triton']}, Python {fuzz['python']}"
