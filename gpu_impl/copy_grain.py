@@ -22,6 +22,4 @@ def grain_bytes(*tensors: torch.Tensor) -> int:
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return the rows as uint8, a view of the same memory; the last dimension must be contiguous."""
-    if tensor.shape[-1] == 1:
-        tensor = tensor.as_strided(tensor.shape, (*tensor.stride()[:-1], 1))
     return tensor.view(torch.uint8)

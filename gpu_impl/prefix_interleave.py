@@ -258,7 +258,7 @@ def _check_rows(name: str, rows: torch.Tensor, num_axes: int, cache: torch.Tenso
     check_tensor(name, rows, (cache.dtype,), shape, cache.device, contiguous=False)
     if rows.element_size() not in (1, 2, 4, 8):
         raise ValueError(f"{name}.dtype = {rows.dtype}, must have items of 1, 2, 4 or 8 bytes")
-    if rows.stride(-1) != 1 and width != 1:
+    if rows.stride(-1) != 1:
         strides = f"{rows.stride()} with shape {tuple(rows.shape)}"
         raise ValueError(f"{name}.stride() = {strides}, must be contiguous in the last dimension")
 

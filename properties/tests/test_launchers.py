@@ -160,6 +160,7 @@ BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
     (prefix_interleave, "new_rows", filled(3, 6, dtype=torch.float16), "new_rows"),
     (prefix_interleave, "block_table", None, "block_table"),
     (prefix_interleave, "cache", filled(7, 4, 12, dtype=torch.float32)[:, :, ::2], "cache"),
+    (prefix_interleave, "cache", filled(7, 4, 2, dtype=torch.float32)[:, :, ::2], "cache.stride() = (8,"),
     (prefix_interleave, "max_context_len", -1, "max_context_len = -1"),
     (prefix_interleave, "max_context_len", None, "max_context_len = None"),
     (topk_to_slots, "selected_positions", tensor([[3, 0], [1, -1]]), "selected_positions.shape = (2, 2)"),
