@@ -186,7 +186,8 @@ def _verdict_from(result: Json) -> Verdict:
         tried = tried_from_json(failure["case"])
         found = failure_of(finding, tried, failure["found_after"], file)
         values["failure"] = replace(found, stopped=failure["stopped"])
-    return Verdict(**{**values, "checks": tuple(result["checks"])})
+    lists = {name: tuple(result[name]) for name in ("checks", "hidden")}
+    return Verdict(**{**values, **lists})
 
 
 def _best(values: Json) -> tuple[Finding, Case | Trace]:

@@ -60,6 +60,7 @@ def search(
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
+    verdict.hidden = tuple(sorted(binding.operation.features - binding.features))
     state = Searching(binding, device, names, save_to, progress, before, verdict)
     if progress is not None:
         progress(verdict)
@@ -91,6 +92,8 @@ def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, red
 
 def _draw(state: Searching, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
+    if budget.seconds is not None:
+        state.late_at = state.started + budget.seconds
     volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
     number = 0
     traced = traced_checks(state.binding, state.checks)

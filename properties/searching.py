@@ -56,7 +56,10 @@ class Budget:
 
 @dataclass(slots=True)
 class Searching:
-    """A search under way: what was tried, counted, found and saved so far."""
+    """A search under way: what was tried, counted, found and saved so far.
+
+    ``late_at``: when no further check of a drawn case is begun; ``stop_at``: when reducing ends.
+    """
 
     binding: Binding
     device: Device
@@ -69,6 +72,7 @@ class Searching:
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     num_first: int = 0
+    late_at: float = float("inf")
     stop_at: float = float("inf")
     last: Case | None = None
 
@@ -112,11 +116,15 @@ class Searching:
         """Return what the first failing check found."""
         trial = Trial(self.binding, case, self.device)
         for name in checks:
+            known = self.verdict
+            if known.failure is None and known.comparisons and time.monotonic() > self.late_at:
+                raise Stop
             if self.before is not None:
                 self.before(name, case)
+            trial.saw_nothing = False
             finding = finding_of(name, trial)
-            if self.verdict.failure is None:
-                self.verdict.comparisons += 1
+            if known.failure is None:
+                known.comparisons += not trial.saw_nothing
             if finding is not None:
                 return finding
         return None
@@ -239,7 +247,7 @@ class Searching:
         return not self.late(budget)
 
     def late(self, budget: Budget) -> bool:
-        """Whether the time for new cases is up; something is compared in any case."""
-        if budget.seconds is None or not self.verdict.comparisons:
+        """Whether the time for new cases is up; one is tried in any case."""
+        if budget.seconds is None or not self.verdict.cases:
             return False
         return time.monotonic() - self.started >= budget.seconds

@@ -5,6 +5,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 
@@ -49,3 +50,11 @@ def _module(name: str) -> Any:
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def line_of(error: BaseException, function: Callable[..., Any]) -> str:
+    """Return the last line of the function's own file that an error came through, empty if there is none."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    file = getattr(code, "co_filename", None)
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({Path(str(file)).name}:{lines[-1]})" if lines else ""

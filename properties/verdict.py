@@ -72,7 +72,8 @@ class Verdict:
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
-    ``several_right``: rows of these cases in which rounding decides between several right answers.
+    ``several_right``: rows of these cases in which rounding decides between several right answers;
+    ``hidden``: features of the operation that no case varied, as the function names nothing that shows them.
     """
 
     target: str
@@ -86,6 +87,7 @@ class Verdict:
     seconds: float = 0.0
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
+    hidden: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:

@@ -14,7 +14,7 @@ from cumae.properties.checks.keeps_facts import keeps_facts
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
-from cumae.properties.checks.survives_large_ids import survives_large_ids
+from cumae.properties.checks.survives_large_ids import is_strided, survives_large_ids
 from cumae.properties.checks.trial import Trial
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.dialects import Ints
@@ -50,13 +50,19 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
     # Without PyTorch's cache of memory, tensors of tens of gigabytes find no room.
-    if binding.operation.enlarge is None or sanitizing() == "memcheck":
+    if not _shows_large_ids(binding) or sanitizing() == "memcheck":
         dropped.add("survives_large_ids")
     if not (named & _STRIDED and binding.domain.strided):
         dropped.add("accepts_strides")
     if len(binding.domain.index_dtypes) < 2 or not _shows_index_dtype(binding):
         dropped.add("accepts_index_types")
     return tuple(name for name in CHECKS if name not in dropped)
+
+
+def _shows_large_ids(binding: Binding) -> bool:
+    """Whether cases can be moved beyond 2^31, without gaps where the function promises no strides."""
+    enlarged = binding.operation.enlarge(_PROBE) if binding.operation.enlarge else ()
+    return any(binding.domain.strided or not is_strided(case.layout) for case in enlarged)
 
 
 def _shows_index_dtype(binding: Binding) -> bool:

@@ -134,14 +134,15 @@ def difference(
     wrong = np.flatnonzero(where)
     index = int(wrong[0])
     per_item, is_fp32 = _per_item(binding, name), binding.is_fp32(name)
+    first = int(np.argmax(expected[index] != actual[index]))
     return Finding(
         check,
         f"`{name}[{index}]` {what}",
         rule_of(binding, name),
         output=name,
         index=index // per_item,
-        expected=_text(expected[index], is_fp32),
-        actual=_text(actual[index], is_fp32),
+        expected=_text(expected[index], is_fp32, first),
+        actual=_text(actual[index], is_fp32, first),
         count=len(wrong),
         total=len(where),
         axis=axis_of(binding, name),
@@ -250,10 +251,13 @@ def _elements(words: Any) -> Mask:
     return words.any(axis=-1) if words.ndim > 1 else np.asarray(words)
 
 
-def _text(word: Any, is_fp32: bool) -> str:
+def _text(word: Any, is_fp32: bool, first: int) -> str:
+    """Return a value as text; of a row eight bytes, among them the first that differs."""
     if is_fp32:
         return f"{np.int32(word).view(np.float32):.9g}"
     if np.ndim(word) == 0:
         return str(int(word))
-    shown = " ".join(f"{int(byte):02x}" for byte in word[:8])
-    return f"{shown} …" if len(word) > 8 else shown
+    start = first // 8 * 8
+    shown = " ".join(f"{int(byte):02x}" for byte in word[start : start + 8])
+    before, behind = f"from byte {start}: " if start else "", " …" if start + 8 < len(word) else ""
+    return f"{before}{shown}{behind}"

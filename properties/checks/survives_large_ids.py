@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from cumae.oracle import Case
+from cumae.oracle import Case, Layout
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.compare import wrong_extent, wrong_values
@@ -28,13 +28,13 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
 
 def _first_finding(trial: Trial) -> Finding | None:
+    trial.saw_nothing = True
     for bench in trial.enlarged():
-        layout = bench.case.layout
-        gaps = layout.table_row_gap + layout.key_row_gap + layout.cache_row_gap
         if trial.binding.domain.why_not(bench.case) is not None:
             continue
-        if gaps and accepts_strides(trial) is not None:
+        if is_strided(bench.case.layout) and accepts_strides(trial) is not None:
             continue
+        trial.saw_nothing = False
         seen, second = bench.observe(overflow=True), bench.observe(COMPLEMENT)
         expected = bench.expected()
         found = wrong_values("survives_large_ids", trial.binding, seen, expected, bench.case)
@@ -51,6 +51,11 @@ def _first_finding(trial: Trial) -> Finding | None:
             where += "".join(f"; {told}" for told in (*seen.watch.asserted[:1], *seen.watch.outside[:1]))
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
+
+
+def is_strided(layout: Layout) -> bool:
+    """Whether there are gaps between rows."""
+    return layout.table_row_gap + layout.key_row_gap + layout.cache_row_gap > 0
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:

@@ -13,7 +13,10 @@ from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observat
 
 
 class Trial:
-    """One case on trial. What a check is not about is quiet: dense tensors, this engine's usual garbage."""
+    """One case on trial. What a check is not about is quiet: dense tensors, this engine's usual garbage.
+
+    ``saw_nothing``: whether the last check found nothing in the case that it could look at.
+    """
 
     def __init__(self, binding: Binding, case: Case, device: Device) -> None:
         self.binding = binding
@@ -22,6 +25,7 @@ class Trial:
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
         narrow = replace(quiet.layout, index_dtype=binding.domain.index_dtypes[0])
         self.quiet = self.bench(replace(quiet, layout=narrow))
+        self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
         self._first: Observation | None = None
         self._second: Observation | None = None

@@ -8,7 +8,7 @@ from cumae.oracle import Case, Trace, tried_from_json
 from cumae.oracle.case_json import read_file
 from cumae.properties.failure_file import load_failure
 from cumae.properties.reports.drawing import draw as drawing
-from cumae.properties.reports.explain import told
+from cumae.properties.reports.explain import held_lines, told
 from cumae.properties.reports.html import page
 from cumae.properties.reports.steps import draw_steps, svg_steps
 from cumae.properties.reports.svg import svg
@@ -30,13 +30,15 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     if finding is not None:
         lines += told(case, finding)
     drawn = draw_steps(tried, finding) if isinstance(tried, Trace) else drawing(case, finding)
-    report = "\n".join([*lines, "", drawn])
+    report = "\n".join([*lines, "", drawn, *held_lines(case)])
     click.echo(report)
     picture = svg_steps(tried, finding) if isinstance(tried, Trace) else svg(case, finding)
     if svg_file is not None:
         svg_file.write_text(picture, encoding="utf-8")
+        click.echo(f"written: {svg_file}")
     if html_file is not None:
         html_file.write_text(page(title, report, picture), encoding="utf-8")
+        click.echo(f"written: {html_file}")
     return 0
 
 

@@ -37,6 +37,10 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
             f"{rate:.0f}",
         )
     console.print(table)
+    for verdict in verdicts:
+        if verdict.ok and verdict.hidden:
+            names = f"{verdict.target.split(':')[-1]} names no argument that shows"
+            console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
     print_failures(wrong, console)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:

@@ -1,9 +1,11 @@
 """What vLLM's MLA adds to its dialect for new rows: the arguments of ``concat_and_cache_mla``."""
 
+import numpy as np
+
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects.cumae import cache_before, held_latents
 from cumae.properties.dialects.dialect import Input, NamedOutput, Piece
-from cumae.properties.dialects.held import ITEM_BYTES, Ints, Rows, ints
+from cumae.properties.dialects.held import ITEM_BYTES, Floats, Ints, Rows, ints
 from cumae.properties.dialects.latents import as_cached
 
 _ROPE_WIDTH = 64
@@ -38,10 +40,11 @@ CACHE_INPUTS = {
     "kv_c": Input(lambda inputs: _part(inputs, rope=False), _ROWS),
     "k_pe": Input(lambda inputs: _part(inputs, rope=True), _ROWS),
     "kv_c_and_k_pe": Input(held_latents, _ROWS),
-    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "num_padding_slots", "rank", "world")),
+    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),  # no more than rows
     "kv_cache_dtype": Input(
         lambda inputs: "fp8_ds_mla" if inputs.case.options.row_format == "fp8" else "auto", ("row_format",)
     ),
+    "scale": Input(lambda _: Floats(np.ones(1), "fp32")),
 }
 CACHE_OUTPUTS = {
     ("cache_write", "kv_cache"): NamedOutput(

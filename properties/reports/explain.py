@@ -22,7 +22,7 @@ def explain(verdict: Verdict) -> str:
     else:
         drawing = draw(failure.case, finding)
     lines += [f"  {heading} ({_count(failure)}):", drawing]
-    held = _held(failure.case)
+    held = held_lines(failure.case)
     lines += ["", *held] if held else []
     if failure.file is not None:
         lines += ["", f"  reproduce: cumae replay {failure.file}"]
@@ -71,7 +71,7 @@ def _count(failure: Failure) -> str:
     return said
 
 
-def _held(case: Case) -> list[str]:
+def held_lines(case: Case) -> list[str]:
     """Return the parts of layout and options that are not neutral, as text."""
     lines = []
     for name, record in (("layout", case.layout), ("options", case.options)):

@@ -31,6 +31,7 @@ from cumae.properties.running.memory import (
 )
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.watch import Region, Watch, spans_of
+from cumae.properties.targets import line_of
 
 POISON = 0xA5
 _PLAIN = (torch.Tensor, int)
@@ -116,7 +117,8 @@ class Call:
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()
         except (Exception, *_WAYS_OUT) as error:
-            raise KernelRaised(f"raised {type(error).__name__}: {error}") from error
+            said = f"raised {type(error).__name__}: {error}"
+            raise KernelRaised(f"{said}{line_of(error, self.function)}") from error
         return answer
 
     def given(self) -> Iterator[Region]:

@@ -78,6 +78,15 @@ def verdict(function: Write) -> Any:
     return check(function, "cache_write", domain=FORMATS, examples=30, save_to=None)
 
 
+def test_of_a_row_the_bytes_that_differ_are_told() -> None:
+    failure = check(
+        writes(by_reciprocal=True), "cache_write", domain=FORMATS, examples=30, save_to=None
+    ).failure
+    assert failure is not None
+    assert failure.finding.expected.startswith("from byte ")
+    assert failure.finding.expected != failure.finding.actual
+
+
 def test_rows_written_to_their_slots_pass() -> None:
     assert verdict(writes()).ok
 

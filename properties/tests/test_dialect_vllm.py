@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import pytest
 import torch
 
 import cumae.properties.dialects
+from cumae.fixtures.correct.cache_rows import concat_and_cache_mla
 from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.batches.domain import Domain
-from cumae.properties.batches.seeded import seeded_case
+from cumae.properties.batches.seeded import seeded_case, seeded_cases
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
-from cumae.properties.dialects import VLLM, Floats, Held, Ints
+from cumae.properties.dialects import VLLM, Floats, Held, Ints, Rows
 from cumae.properties.dialects.capture import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
@@ -582,6 +584,17 @@ def said(case: Case) -> list[tuple[Any, ...]]:
         (r.context_len, r.query_len, r.block_ids[: case.batch.num_live_blocks(r)], r.query_len and r.phase)
         for r in case.batch.requests
     ]
+
+
+def test_there_are_no_more_slots_than_new_rows() -> None:
+    binding = binding_of(concat_and_cache_mla, "cache_write", "vllm")
+    lens = set()
+    for case in islice(seeded_cases(0, binding.domain, binding.features), 200):
+        inputs = Inputs(case)
+        latents, slots = VLLM.inputs["kv_c"].hold(inputs), VLLM.inputs["slot_mapping"].hold(inputs)
+        assert isinstance(latents, Rows) and isinstance(slots, Ints)
+        lens.add(latents.shape[0] - slots.shape[0])
+    assert min(lens) == 0 and max(lens) > 0
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -1,6 +1,7 @@
 """The one loop: what it counts, what it keeps, what it refuses."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from cumae import gpu_impl
 from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Batch, Case, Layout, Request, to_json
 from cumae.properties.batches.domain import Domain
+from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.failure_file import load_case, load_failure
 from cumae.properties.reports.explain import explain
@@ -53,8 +56,48 @@ def test_a_kernel_that_raises_is_a_failure_with_its_case() -> None:
         binding_of(raises, "position_ids"), DEVICE, Budget(examples=50), checks=["is_deterministic"]
     )
     assert verdict.failure is not None
-    assert "the kernel raised RuntimeError: no such launch" in verdict.failure.finding.message
+    told = r"the kernel raised RuntimeError: no such launch \(test_search\.py:\d+\)"
+    assert re.fullmatch(told, verdict.failure.finding.message)
     assert verdict.failure.case.num_requests_padded == 2
+
+
+def test_no_check_of_a_drawn_case_begins_when_the_time_is_up() -> None:
+    def slow(
+        token_to_request: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        context_lens: torch.Tensor,
+        position_ids: torch.Tensor,
+    ) -> None:
+        time.sleep(0.02)
+        gpu_impl.write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    verdict = search(binding_of(slow, "position_ids"), DEVICE, Budget(seconds=0.01))
+    assert verdict.ok and len(verdict.checks) > 5
+    assert (verdict.cases, verdict.comparisons) == (1, 1)
+
+
+def test_what_the_function_cannot_be_shown_is_told() -> None:
+    def no_ranks(
+        token_to_request: torch.Tensor,
+        selected_positions: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        selected_slots: torch.Tensor,
+    ) -> None:
+        arguments = (token_to_request, selected_positions, block_table, block_size, 1, 0, 1, selected_slots)
+        gpu_impl.write_topk_to_slots(*arguments, None, None)
+
+    verdict = search(binding_of(no_ranks, "topk_to_slots"), DEVICE, Budget(examples=2), checks=["agrees"])
+    assert verdict.ok and verdict.hidden == ("interleave", "prefill_workspace", "rank", "world")
+
+
+def test_a_check_that_finds_nothing_to_look_at_compares_nothing() -> None:
+    dense = binding_of(gpu_impl.write_cache, "cache_write", domain=Domain(strided=False))
+    assert "survives_large_ids" not in checks_for(dense, DEVICE)
+    verdict = search(dense, DEVICE, Budget(examples=3), checks=["survives_large_ids"])
+    assert (verdict.status, verdict.cases, verdict.comparisons) == ("nothing compared", 3, 0)
+    strided = binding_of(gpu_impl.write_cache, "cache_write")
+    assert "survives_large_ids" in checks_for(strided, DEVICE)
 
 
 def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:

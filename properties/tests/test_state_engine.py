@@ -266,7 +266,7 @@ def test_a_saved_trace_is_replayed_reduced_and_drawn(tmp_path: Path) -> None:
     assert small is not None and len(small.steps) == 2
     drawn = cumae("draw", str(out), "--svg", "trace.svg", "--html", "trace.html", cwd=tmp_path)
     assert drawn.returncode == 0, drawn.stderr
-    assert "step 1 of 2" in drawn.stdout
+    assert "step 1 of 2" in drawn.stdout and "written: trace.svg\nwritten: trace.html" in drawn.stdout
     assert (tmp_path / "trace.svg").read_text() == svg_steps(small, load_failure(out).finding)
 
 
