@@ -145,7 +145,9 @@ class Searching:
             self.stop_at = time.monotonic() + SHRINK_SECONDS
         elif not is_smaller(tried, known.tried):
             return
-        finding = replace(finding, sanitizer=sanitizing())
+        last = tried.steps[-1] if isinstance(tried, Trace) else tried
+        called_with = self.binding.called_with(last)
+        finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
             file = failure_file(self.save_to, self.verdict.operation, self.verdict.target, finding.check)

@@ -19,6 +19,7 @@ class Finding:
     ``cause``: a guess at the fault, empty where none can be told. ``rows``: the table row of each
     request, as the function counts rows, where it is not the request's index. ``raised_by``: what
     was added to every block id of the case before the call. ``sanitizer``: under which it was found.
+    ``called_with``: the host numbers and texts that the function got, as text.
     """
 
     check: str
@@ -36,6 +37,7 @@ class Finding:
     rows: tuple[int, ...] = ()
     raised_by: int = 0
     sanitizer: str = ""
+    called_with: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,19 @@
 
 from cumae.properties.checks.repeated import changed_since
 from cumae.properties.checks.trial import Trial
+from cumae.properties.dialects import TENSORS
+from cumae.properties.running.observe import POISON
 from cumae.properties.verdict import Finding
 
 
 def accepts_strides(trial: Trial) -> Finding | None:
     """Call with gaps between rows and columns of tables and rows."""
     base = trial.first
-    because = "when tables and rows were strided views"
-    return changed_since("accepts_strides", trial, base, trial.strided(), because)
+    strided = trial.strided()
+    views = []
+    for name in trial.binding.inputs:
+        dense, view = trial.quiet.held(name), strided.held(name)
+        if isinstance(dense, TENSORS) and isinstance(view, TENSORS) and dense.strides != view.strides:
+            views.append(f"`{name}` has strides {view.strides}")
+    because = f"when tables and rows are strided views: {', '.join(views)}" if views else "with gaps in rows"
+    return changed_since("accepts_strides", trial, base, strided.observe(POISON), because)

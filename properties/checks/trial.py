@@ -65,8 +65,8 @@ class Trial:
         case = self.quiet.case
         return self.bench(replace(case, layout=replace(case.layout, garbage=kind))).observe(POISON)
 
-    def strided(self) -> Observation:
-        """Call on the case's own strides, or on gaps everywhere where it has none."""
+    def strided(self) -> Bench:
+        """Return a bench for the case with its own strides, or with gaps everywhere where it has none."""
         drawn, layout = self.case.layout, self.quiet.case.layout
         gaps: dict[str, Any] = {
             "table_row_gap": drawn.table_row_gap or 3,
@@ -74,7 +74,7 @@ class Trial:
             "cache_row_gap": drawn.cache_row_gap or 8,
             "key_row_gap": drawn.key_row_gap or 8,
         }
-        return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps))).observe(POISON)
+        return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps)))
 
     def enlarged(self) -> list[Bench]:
         """Return benches for the case at addresses beyond 2^31 elements."""

@@ -30,7 +30,7 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     if finding is not None:
         lines += told(case, finding)
     drawn = draw_steps(tried, finding) if isinstance(tried, Trace) else drawing(case, finding)
-    report = "\n".join([*lines, "", drawn, *held_lines(case)])
+    report = "\n".join([*lines, "", drawn, *held_lines(case, finding)])
     click.echo(report)
     picture = svg_steps(tried, finding) if isinstance(tried, Trace) else svg(case, finding)
     if svg_file is not None:

@@ -22,7 +22,12 @@ def list_operations(as_json: bool) -> None:
         click.echo(f"{operation['name']}: {operation['rule']}")
         for output in operation["outputs"]:
             click.echo(f"    {output['name']}: {output['rule']}")
+        for dialect in listed["dialects"]:
+            if names := dialect["outputs"][operation["name"]]:
+                click.echo(f"    in {dialect['name']}: {', '.join(names)}")
         click.echo(f"    oracle inputs: {', '.join(operation['inputs'])}")
+        if operation["rows"]:
+            click.echo(f"    rows of: {', '.join(operation['rows'])}")
         click.echo(f"    kernels: {', '.join(operation['kernels'])}")
     for dialect in listed["dialects"]:
         click.echo(f"dialect {dialect['name']}: {', '.join(dialect['inputs'])}")
@@ -37,6 +42,9 @@ def _listed() -> dict[str, Any]:
                 "rule": operation.rule,
                 "outputs": [{"name": output.name, "rule": output.rule} for output in operation.outputs],
                 "inputs": list(inspect.signature(operation.oracle).parameters),
+                "rows": [
+                    piece.name for output in operation.outputs for piece in (output.pieces or {}).values()
+                ],
                 "kernels": list(operation.kernels),
             }
             for operation in OPERATIONS.values()

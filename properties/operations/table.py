@@ -154,7 +154,8 @@ TOPK_TO_SLOTS = Operation(
             int32,
             selected,
             "selected_key",
-            "table[b][p // block_size] * block_size + p % block_size, start + p in a workspace, -1 for none",
+            "table[b][l // block_size] * block_size + l % block_size, l being p's local position on the rank"
+            " that owns it; start + p in a workspace; -1 on other ranks, for p = -1 and a missing block",
         ),
     ),
     frozenset({"topk", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}),
@@ -166,7 +167,14 @@ CHUNKED_CONTEXT = Operation(
     "chunked_context",
     oracle.chunked_context,
     (
-        Output("chunk_starts", int32, chunked(0), "chunk_request", "chunk j starts at j * chunk_len"),
+        Output(
+            "chunk_starts",
+            int32,
+            chunked(0),
+            "chunk_request",
+            "chunk j starts at j * chunk_len: workspace_tokens over the "
+            "requests with context, in whole blocks; there are ceil(max_context_len / chunk_len) chunks",
+        ),
         Output(
             "chunk_lens",
             int32,

@@ -22,7 +22,7 @@ def explain(verdict: Verdict) -> str:
     else:
         drawing = draw(failure.case, finding)
     lines += [f"  {heading} ({_count(failure)}):", drawing]
-    held = held_lines(failure.case)
+    held = held_lines(failure.case, finding)
     lines += ["", *held] if held else []
     if failure.file is not None:
         lines += ["", f"  reproduce: cumae replay {failure.file}"]
@@ -71,9 +71,9 @@ def _count(failure: Failure) -> str:
     return said
 
 
-def held_lines(case: Case) -> list[str]:
-    """Return the parts of layout and options that are not neutral, as text."""
-    lines = []
+def held_lines(case: Case, finding: Finding | None) -> list[str]:
+    """Return the host numbers, and the parts of layout and options that are not neutral, as text."""
+    lines = [f"  called with: {finding.called_with}"] if finding and finding.called_with else []
     for name, record in (("layout", case.layout), ("options", case.options)):
         kind = type(record)
         odd = [

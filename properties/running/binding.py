@@ -3,11 +3,12 @@
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
-from cumae.oracle import Case, Options
+from cumae.oracle import Case, Inputs, Options
 from cumae.properties.batches.domain import Domain
-from cumae.properties.dialects import Dialect, NamedOutput
+from cumae.properties.dialects import TENSORS, Dialect, NamedOutput
 from cumae.properties.operations import Operation, Output
 from cumae.properties.operations.extents import fp32
 
@@ -66,12 +67,23 @@ class Binding:
         theirs, own = self.named_output(name)
         return (theirs.before if theirs else own.before if own else None) is not None
 
+    def called_with(self, case: Case) -> str:
+        """Return the host numbers and texts that the function gets, as text."""
+        inputs = Inputs(case)
+        held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
+        return ", ".join(f"{n}={value!r}" for n, value in held.items() if not isinstance(value, TENSORS))
+
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
         hidden = _varied(case) - self.features
         if hidden:
             return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
         return self.domain.why_not(case)
+
+
+def _nearest(name: str, dialect: Dialect) -> str:
+    near = get_close_matches(name, dialect.inputs, cutoff=0.5)
+    return f" (like {', '.join(near)})" if near else ""
 
 
 _FEATURES_OF_SEVERAL = {
@@ -131,10 +143,9 @@ def bind(
     made_with = _required(function) if is_class else []
     for name in made_with:
         if name != "device" and name not in dialect.inputs:
-            numbers = ", ".join(sorted(dialect.inputs))
             raise ValueError(
                 f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
-                f"{dialect.name} ({numbers})"
+                f"{dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
     called_with = _required(_call_of(function))[1:] if is_class else _required(function)
     inputs: list[str] = []
@@ -147,7 +158,7 @@ def bind(
         else:
             raise ValueError(
                 f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
-                f"or an input of dialect {dialect.name} ({', '.join(sorted(dialect.inputs))})"
+                f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
     merged = {name for name, output in theirs.items() if output.per_item > 1}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
