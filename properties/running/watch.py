@@ -14,6 +14,8 @@ import numpy as np
 
 from cumae.properties.running.races import Event, Race, races_of
 
+FAR = 2**40
+"""Elements: what is farther from every tensor was reckoned from none of them, an empty one for instance."""
 _HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "interpreter.py"))
 
 
@@ -46,6 +48,8 @@ class Access:
     line: str
 
     def __str__(self) -> str:
+        if not -FAR < self.element < FAR:
+            return f"{self.kind} far from every tensor, as of an empty one, at {self.line}"
         return (
             f"{self.kind} of element {self.element} of `{self.tensor}`, "
             f"which has {self.num_elements}, at {self.line}"

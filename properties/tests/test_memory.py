@@ -12,7 +12,7 @@ from cumae.properties.running import interpreter, probes
 from cumae.properties.running.device import prepare
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.observe import POISON
-from cumae.properties.running.watch import Region, Watch
+from cumae.properties.running.watch import Access, Region, Watch
 from cumae.properties.tests import wrong_in_memory as raw
 from cumae.properties.tests import wrong_on_purpose as wrong
 
@@ -89,6 +89,12 @@ def test_a_view_reaches_all_of_the_tensor_that_was_given_and_no_further(
         watch.given = lambda: [Region("answer", start, start + 16, 4)]
         raw.copies_from_before[(1,)](answer[1:], BACK=back)
     assert [str(access).partition(", at ")[0] for access in watch.outside] == outside
+
+
+def test_an_address_of_no_tensor_is_not_told_by_the_nearest_one() -> None:
+    near, far = (Access("store", "answer", element, 4, "mine.py:3") for element in (2**33, -(2**61)))
+    assert str(near) == f"store of element {2**33} of `answer`, which has 4, at mine.py:3"
+    assert str(far) == "store far from every tensor, as of an empty one, at mine.py:3"
 
 
 def test_overflow_is_told_by_its_line_where_it_is_looked_for() -> None:
