@@ -19,9 +19,10 @@ from cumae.properties.failure_file import load_case, load_failure
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search import Budget, search
+from cumae.properties.searching import Searching
 from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.verdict import Verdict
+from cumae.properties.verdict import Finding, Verdict
 
 DEVICE = prepare("auto")
 
@@ -74,6 +75,15 @@ def test_no_check_of_a_drawn_case_begins_when_the_time_is_up() -> None:
     verdict = search(binding_of(slow, "position_ids"), DEVICE, Budget(seconds=0.01))
     assert verdict.ok and len(verdict.checks) > 5
     assert (verdict.cases, verdict.comparisons) == (1, 1)
+
+
+def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
+    case = Case(Batch((Request(1, 2, (1,), "prefill"),), 4))
+    binding = binding_of(gpu_impl.write_position_ids, "position_ids")
+    verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
+    state = Searching(binding, DEVICE, verdict.checks, None, None, None, verdict, late_at=0.0)
+    broken = Finding("keeps_facts", "a fact is broken", "")
+    assert state.told_by_values(case, broken) == (case, broken)
 
 
 def test_what_the_function_cannot_be_shown_is_told() -> None:
