@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import copysign, exp, inf, isfinite, isnan
+from math import copysign, exp, fsum, inf, isfinite, isnan
 from typing import Any, NamedTuple
 
 from cumae.oracle.marks import ANY, GARBAGE, Mark
@@ -99,9 +99,12 @@ def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Rout
     scores = [sigmoid(logit) for logit in row]
     choices = [-inf if isnan(s) else s + b for s, b in zip(scores, bias, strict=True)]
     size = len(bias) // num_groups
-    parts = (choices[start : start + size] for start in range(0, len(bias), size))
-    best_two = (sorted(part, reverse=True)[:2] for part in parts)
-    group_scores = [first + second for first, second in best_two]
+    group_scores = []
+    for start in range(0, len(bias), size):
+        first, second = sorted(range(start, start + size), key=lambda i: -choices[i])[:2]
+        # Rounded once: (s + b) + (t + c) and (s + c) + (t + b) are a tie, in whatever order they are added.
+        terms = (scores[first], bias[first], scores[second], bias[second])
+        group_scores.append(-inf if choices[second] == -inf else fsum(terms))
     bits = [(x, copysign(1, x), b, copysign(1, b)) for x, b in zip(row, bias, strict=True)]
     return Routed(bits, scores, choices, group_scores, size)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import cache
 from itertools import combinations
-from math import inf, isinf, isnan
+from math import fsum, inf, isinf, isnan
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,8 @@ def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[i
     choices = [_score(x) + b if not isnan(x) else -inf for x, b in zip(row, bias, strict=True)]
     totals = []
     for first in range(0, options.num_experts, size):
-        totals.append(max(a + b for a, b in combinations(choices[first : first + size], 2)))
+        known = [(_score(row[i]), bias[i]) for i in range(first, first + size) if not isnan(row[i])]
+        totals.append(max((fsum(a + b) for a, b in combinations(known, 2)), default=-inf))
     usable = [g for g, total in enumerate(totals) if not isinf(total)]
     kept = max(combinations(usable, options.topk_group), key=lambda c: _best_first(totals, c), default=None)
     if kept is None:

@@ -223,6 +223,11 @@ class TestTheJudge:
         assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, 0.0]) == []
         assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, -0.1]) != []
 
+    def test_groups_with_the_same_sum_are_a_tie_in_whatever_order_it_is_added(self) -> None:
+        """In float64 (s + 1/4) + t is one unit less than s + (t + 1/4) here."""
+        logits, bias = [[1.0, -2.0, 1.0, -2.0]], [0.25, 0.0, 0.0, 0.25]
+        assert grouped_topk(logits, bias, num_groups=2, topk_group=1, top_k=2).expert_ids == [0, 1]
+
     def test_a_bias_that_overflows_is_refused(self) -> None:
         for value in (math.inf, math.nan, 3e38):
             with pytest.raises(ValueError, match=r"bias\[1\] = .*, must be finite, and at most 2\^126"):
