@@ -5,45 +5,23 @@
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
-
-from cumae.oracle import ANY, GARBAGE, Batch, Case, Inputs, Request, causal_windows
+from cumae.oracle import ANY, GARBAGE, Case, Inputs, Request, causal_windows
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
-from cumae.properties.dialects.held import IntArray, Ints, ints
+from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.sglang_capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
-
-ForwardMode = Literal["extend", "decode", "verify"]
-
-
-def forward_mode(batch: Batch) -> ForwardMode:
-    """Return the mode in which SGLang runs a batch.
-
-    A batch of decodes is ``decode`` where each computes one token, ``verify`` where each computes
-    the same number, at least 2. Everything else is ``extend``; decodes beside prefills included.
-    """
-    counts = {request.query_len for request in batch.requests}
-    all_decode = all(request.phase == "decode" for request in batch.requests)
-    if not all_decode or len(counts) != 1 or counts == {0}:
-        return "extend"
-    return "decode" if counts == {1} else "verify"
-
-
-def _draft_token_num(case: Case) -> int:
-    """Return the tokens each request verifies, 0 in the other modes."""
-    return case.batch.requests[0].query_len if forward_mode(case.batch) == "verify" else 0
-
-
-def num_rows(case: Case) -> int:
-    """Return the rows of tensors that have one for each token.
-
-    Where each request has as many tokens as the others, requests are padded, and padded ones have as many.
-    """
-    if forward_mode(case.batch) == "extend":
-        return case.num_tokens_padded
-    return case.num_requests_padded * case.batch.requests[0].query_len
+from cumae.properties.dialects.sglang_mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.sglang_step import (
+    draft_token_num,
+    extend_prefix_lens,
+    forward_mode,
+    num_rows,
+    page_table,
+    pool_rows,
+    req_to_token,
+)
 
 
 def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
@@ -65,17 +43,13 @@ def _seq_lens(case: Case) -> list[int]:
 
 def _cache_seqlens(case: Case) -> list[int]:
     """Return lengths after the step in every mode; padded requests get drafts, too."""
-    return [length + _draft_token_num(case) for length in _seq_lens(case)]
-
-
-def _extend_prefix_lens(case: Case) -> list[int]:
-    return _padded(case, lambda request: request.context_len, 0)
+    return [length + draft_token_num(case) for length in _seq_lens(case)]
 
 
 def _kv_indptr(case: Case) -> list[int]:
     """Return the running sum of tokens read from the cache: an extend hands over its new ones apart."""
     extends = forward_mode(case.batch) == "extend"
-    return [0, *accumulate(_extend_prefix_lens(case) if extends else _seq_lens(case))]
+    return [0, *accumulate(extend_prefix_lens(case) if extends else _seq_lens(case))]
 
 
 def _starts(inputs: Inputs) -> list[int]:
@@ -99,61 +73,8 @@ def _expect_qo_indptr(answer: Any, inputs: Inputs) -> list[Any]:
     return _free_behind(answer.cu_seqlens_q, live) if free else list(answer.cu_seqlens_q)
 
 
-def _pool_rows(case: Case) -> list[int]:
-    """Return the pool row of each request: row 0 is the dump's, and the map is never the identity."""
-    rows, count = case.layout.row_index, len(case.batch.requests)
-    if rows is None:
-        return [1 + (b + 1) % count for b in range(count)]
-    return [row + 1 for row in rows]
-
-
 def _req_pool_indices(case: Case) -> list[int]:
-    return _pool_rows(case) + [DUMP_ROW] * case.layout.num_padding_requests
-
-
-def _slots(case: Case, request: Request) -> IntArray:
-    """Return the slot of each token of a request; 0 for one that no pool of 32-bit slots has."""
-    size = case.batch.block_size
-    positions = np.arange(request.seq_len, dtype=np.int64)
-    blocks = np.array(request.block_ids, dtype=np.int64)[positions // size]
-    slots = blocks * size + positions % size
-    return np.where(slots > INT32_MAX, 0, slots)
-
-
-def _req_to_token(inputs: Inputs) -> Ints:
-    """Rows of the pool: zeros in row 0, a slot for each token, garbage behind and in rows of nobody."""
-    case = inputs.case
-    layout, requests, rows = case.layout, case.batch.requests, _pool_rows(case)
-    width = max((request.seq_len for request in requests), default=0) + layout.num_spare_columns
-    table = _unused((max(rows, default=0) + 1 + layout.num_spare_rows, width), case)
-    table[DUMP_ROW] = 0
-    for row, request in zip(rows, requests, strict=True):
-        if row != DUMP_ROW:
-            table[row, : request.seq_len] = _slots(case, request)
-    return Ints(table, "int32", (max(width, 1) + layout.table_row_gap, 1))
-
-
-def _page_table(inputs: Inputs) -> Ints:
-    """Rows by request: its pages, garbage behind them; padded requests read the dump page."""
-    case = inputs.case
-    requests, rows = case.batch.requests, _pool_rows(case)
-    counts = [case.batch.num_live_blocks(request) for request in requests]
-    width = max(counts, default=0) + case.layout.num_spare_columns
-    table = _unused((case.num_requests_padded, width), case)
-    table[len(requests) :] = DUMP_PAGE
-    for b, (row, count) in enumerate(zip(rows, counts, strict=True)):
-        table[b, :count] = DUMP_PAGE if row == DUMP_ROW else requests[b].block_ids[:count]
-    return Ints(table, "int32", (max(width, 1) + case.layout.table_row_gap, 1))
-
-
-def _unused(shape: tuple[int, int], case: Case) -> IntArray:
-    """Return an array of garbage; what looks valid is a slot of somebody."""
-    largest = max((max(request.block_ids, default=0) for request in case.batch.requests), default=0)
-    fill = {"minus_one": -1, "zero": 0, "huge": INT32_MAX}
-    if case.layout.garbage in fill:
-        return np.full(shape, fill[case.layout.garbage], dtype=np.int64)
-    places = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape)
-    return (7 * places + 1) % min((largest + 1) * case.batch.block_size, INT32_MAX)
+    return pool_rows(case) + [DUMP_ROW] * case.layout.num_padding_requests
 
 
 def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
@@ -194,10 +115,10 @@ _INPUTS = {
     "forward_mode": Input(lambda inputs: forward_mode(inputs.case.batch)),
     "page_size": Input(lambda inputs: inputs.case.batch.block_size),
     "num_token_non_padded": Input(lambda inputs: inputs.case.batch.num_tokens),
-    "draft_token_num": Input(lambda inputs: _draft_token_num(inputs.case)),
+    "draft_token_num": Input(lambda inputs: draft_token_num(inputs.case)),
     "seq_lens": _of_case("int64", _seq_lens),
     "cache_seqlens_int32": _of_case("int32", _cache_seqlens),
-    "extend_prefix_lens": _of_case("int32", _extend_prefix_lens),
+    "extend_prefix_lens": _of_case("int32", extend_prefix_lens),
     "extend_seq_lens": _held("int32", lambda inputs: inputs["query_lens"]),
     "extend_start_loc": _held("int32", lambda inputs: _starts(inputs)[:-1]),
     "qo_indptr": _held("int32", _starts),
@@ -207,8 +128,8 @@ _INPUTS = {
     "token_to_batch_idx": _held("int32", _token_to_batch_idx),
     "positions": _held("int64", lambda inputs: _rows(inputs["position_ids"], inputs.case, 0)),
     "req_pool_indices": _of_case("int64", _req_pool_indices, "row_index"),
-    "req_to_token": Input(_req_to_token),
-    "page_table": Input(_page_table),
+    "req_to_token": Input(req_to_token),
+    "page_table": Input(page_table),
 }
 _OUTPUTS = {
     ("sequence_layout", "extend_start_loc"): NamedOutput(
@@ -238,8 +159,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    _INPUTS,
-    _OUTPUTS,
+    {**_INPUTS, **INPUTS},
+    {**_OUTPUTS, **OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

@@ -1,6 +1,7 @@
 """The dialect of SGLang, by hand, there and back, and on implementations right and wrong."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Request
+from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties import dialects
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_cases
@@ -16,7 +17,7 @@ from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.dialects.capture import case_from_tensors
-from cumae.properties.dialects.sglang import forward_mode
+from cumae.properties.dialects.sglang_step import forward_mode
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
 from cumae.properties.search import Budget, search
@@ -36,10 +37,16 @@ VERIFY = Case(
     Batch((Request(3, 2, (4, 1, 6), "decode"), Request(5, 2, (2, 3, 8, 5), "decode")), 2),
     Layout(num_padding_tokens=2, num_padding_requests=1, row_index=(4, 0), num_spare_rows=1),
 )
+VERIFY_IN_ORDER = replace(VERIFY, layout=Layout(num_padding_requests=1))
 # Two decodes; pages of 3 tokens; the graph has room for a third.
 DECODE = Case(
     Batch((Request(3, 1, (2, 1), "decode"), Request(1, 1, (4,), "decode")), 3),
     Layout(num_padding_tokens=1, num_padding_requests=1),
+)
+# Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
+CHUNKED = Case(
+    Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
+    options=Options(workspace_slack=7),
 )
 HELD: list[tuple[Case, dict[str, Any]]] = [
     (
@@ -71,6 +78,22 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
                 ],
             ),
             "page_table": ("int32", [[7, 2, -1], [-1, -1, -1], [5, 9, -1], [0, 0, 0]]),
+            "page_table_1": (
+                "int32",
+                [
+                    [28, 29, 30, 31, 8, -1],
+                    [-1, -1, -1, -1, -1, -1],
+                    [20, 21, 22, 23, 36, -1],
+                    [0, 0, 0, 0, 0, 0],
+                ],
+            ),
+            "topk_indices": ("int32", [[3, 0], [4, 3], [4, 3], [-1, -1], [-1, -1]]),
+            "batch_size": 4,
+            "chunk_capacity": 16,
+            "prefix_chunk_len": 4,
+            "num_prefix_chunks": 1,
+            "extend_prefix_lens_cpu": ("int32", [3, 0, 4, 0]),
+            "extend_seq_lens_cpu": ("int32", [2, 0, 1, 0]),
         },
     ),
     (
@@ -105,6 +128,24 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
                 ],
             ),
             "page_table": ("int32", [[4, 1, 6, -1], [2, 3, 8, 5], [0, 0, 0, 0]]),
+            "page_table_1": (
+                "int32",
+                [
+                    [8, 9, 2, 3, 12, -1, -1],
+                    [8, 9, 2, 3, 12, -1, -1],
+                    [4, 5, 6, 7, 16, 17, 10],
+                    [4, 5, 6, 7, 16, 17, 10],
+                    [0, 0, 0, 0, 0, 0, 0],
+                    [0, 0, 0, 0, 0, 0, 0],
+                ],
+            ),
+            "topk_indices": ("int32", [[3, 0], [4, 3], [5, 4], [6, 5], [-1, -1], [-1, -1]]),
+            "batch_size": 3,
+            "chunk_capacity": 6,
+            "prefix_chunk_len": 2,
+            "num_prefix_chunks": 3,
+            "extend_prefix_lens_cpu": ("int32", [3, 5, 0]),
+            "extend_seq_lens_cpu": ("int32", [2, 2, 0]),
         },
     ),
     (
@@ -128,6 +169,14 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
             "req_pool_indices": ("int64", [2, 1, 0]),
             "req_to_token": ("int32", [[0, 0, 0, 0], [12, 13, -1, -1], [6, 7, 8, 3]]),
             "page_table": ("int32", [[2, 1], [4, -1], [0, 0]]),
+            "page_table_1": ("int32", [[6, 7, 8, 3], [12, 13, -1, -1], [0, 0, 0, 0]]),
+            "topk_indices": ("int32", [[3, 0], [1, 0], [-1, -1]]),
+            "batch_size": 3,
+            "chunk_capacity": 9,
+            "prefix_chunk_len": 3,
+            "num_prefix_chunks": 1,
+            "extend_prefix_lens_cpu": ("int32", [3, 1, 0]),
+            "extend_seq_lens_cpu": ("int32", [1, 1, 0]),
         },
     ),
 ]
@@ -164,6 +213,25 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
     (DECODE, "sequence_layout", {"kv_indptr": [0, 4, 6, 7], "cu_seqlens_k": [0, 4, 6, 7]}),
     (DECODE, "position_ids", {"positions": [3, 1, 0]}),
     (DECODE, "slot_mapping", {"out_cache_loc": [3, 13, 0]}),
+    (MIXED, "topk_to_slots", {"result": [31, 28, 8, 31, 36, 23, -1, -1, -1, -1]}),
+    (
+        replace(VERIFY, layout=Layout(num_padding_requests=1)),
+        "topk_to_slots",
+        {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
+    ),
+    (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),
+    (
+        CHUNKED,
+        "chunked_context",
+        {
+            "prefix_chunk_starts": [0, 0, 0, 6, 6, 6],
+            "prefix_chunk_seq_lens": [6, 0, 3, 3, 0, 0],
+            "prefix_chunk_cu_seq_lens": [0, 6, 6, 9, 0, 3, 3, 3],
+            "prefix_chunk_num_tokens": [9, 3],
+            "prefix_chunk_max_seq_lens": [6, 3],
+        },
+    ),
+    (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
 ]
 
 
@@ -369,6 +437,36 @@ def windows_of_extend(extend_prefix_lens: Any, extend_seq_lens: Any, ks: Any, ke
     ke[: b.numel()] = (start + position + 1).int()
 
 
+def selected_in_pool(
+    req_to_token: Any,
+    req_pool_indices: Any,
+    extend_prefix_lens: Any,
+    extend_seq_lens: Any,
+    topk_indices: Any,
+    result: Any,
+) -> None:
+    """The slots of selected tokens without a page table of the step: those of the pool."""
+    b, _ = rows_and_positions(extend_prefix_lens, extend_seq_lens)
+    chosen = topk_indices[: b.numel()]
+    result.fill_(-1)
+    found = req_to_token[req_pool_indices[b][:, None], chosen.clamp(min=0).long()]
+    result.view(topk_indices.shape)[: b.numel()] = torch.where(chosen >= 0, found, -1)
+
+
+def chunks_of(
+    extend_prefix_lens: Any,
+    num_prefix_chunks: int,
+    prefix_chunk_len: int,
+    prefix_chunk_starts: Any,
+    prefix_chunk_seq_lens: Any,
+) -> None:
+    for j in range(num_prefix_chunks):
+        part = slice(j * extend_prefix_lens.numel(), (j + 1) * extend_prefix_lens.numel())
+        prefix_chunk_starts[part] = j * prefix_chunk_len
+        left = extend_prefix_lens - j * prefix_chunk_len
+        prefix_chunk_seq_lens[part] = left.clamp(0, prefix_chunk_len)
+
+
 def verdict_on(function: Any, operation: str, domain: Domain | None = None) -> Verdict:
     binding = binding_of(function, operation, "sglang", domain)
     return search(
@@ -386,6 +484,8 @@ def verdict_on(function: Any, operation: str, domain: Domain | None = None) -> V
         (slots_by_lookup, "slot_mapping", None),
         (slots_by_page, "slot_mapping", None),
         (windows_of_extend, "causal_windows", None),
+        (selected_in_pool, "topk_to_slots", None),
+        (chunks_of, "chunked_context", None),
     ],
 )
 def test_a_right_implementation_passes_every_check(
@@ -444,9 +544,62 @@ def start_not_added(extend_prefix_lens: Any, extend_seq_lens: Any, ks: Any, ke: 
     ke[: b.numel()] = (position + 1).int()
 
 
+def selected_of_the_first_requests(page_table_1: Any, topk_indices: Any, result: Any) -> None:
+    """What is right for a decode, on an extend: rows of the table are requests there, not tokens."""
+    row = torch.arange(topk_indices.shape[0], device=topk_indices.device).clamp(max=page_table_1.shape[0] - 1)
+    if topk_indices.numel() and page_table_1.numel():
+        found = page_table_1[row[:, None], topk_indices.clamp(min=0).long()]
+        result.view(topk_indices.shape).copy_(torch.where(topk_indices >= 0, found, -1))
+    else:
+        result.fill_(-1)
+
+
+def none_read_as_the_first(
+    req_to_token: Any,
+    req_pool_indices: Any,
+    extend_prefix_lens: Any,
+    extend_seq_lens: Any,
+    topk_indices: Any,
+    result: Any,
+) -> None:
+    """What selects nothing reads position 0."""
+    chosen = topk_indices.clamp(min=0)
+    selected_in_pool(req_to_token, req_pool_indices, extend_prefix_lens, extend_seq_lens, chosen, result)
+
+
+def share_of_those_with_a_prefix(
+    extend_prefix_lens: Any, extend_prefix_lens_cpu: Any, chunk_capacity: int
+) -> tuple[Any, ...]:
+    """Another engine's chunks: the room is shared among the requests that have a prefix."""
+    count = int(torch.count_nonzero(extend_prefix_lens_cpu))
+    length = chunk_capacity // max(count, 1)
+    num_chunks = -(-int(extend_prefix_lens_cpu.max()) // length) if count else 0
+    return chunks_like_sglang(extend_prefix_lens, num_chunks, length)
+
+
+def nothing_left_of_a_negative_number(
+    extend_prefix_lens: Any, num_prefix_chunks: int, prefix_chunk_len: int
+) -> tuple[Any, ...]:
+    """A chunk behind the prefix has a negative length."""
+    return chunks_like_sglang(extend_prefix_lens, num_prefix_chunks, prefix_chunk_len, least=None)
+
+
+def chunks_like_sglang(prefixes: Any, num_chunks: int, length: int, least: int | None = 0) -> tuple[Any, ...]:
+    starts = torch.arange(num_chunks, device=prefixes.device)[:, None] * length
+    lens = (prefixes - starts).clamp(min=least, max=length)
+    sums = torch.nn.functional.pad(lens.cumsum(1), (1, 0))
+    longest = torch.nn.functional.pad(lens, (0, 1)).amax(1)
+    found = (starts.expand_as(lens), lens, sums, lens.sum(1), longest)
+    return tuple(part.flatten().int() for part in found)
+
+
 @pytest.mark.parametrize(
     ("function", "operation", "check", "size"),
     [
+        (selected_of_the_first_requests, "topk_to_slots", "agrees", 2),
+        (none_read_as_the_first, "topk_to_slots", "agrees", 1),
+        (share_of_those_with_a_prefix, "chunked_context", "agrees", 2),
+        (nothing_left_of_a_negative_number, "chunked_context", "agrees", 2),
         (loop_index_as_row, "slot_mapping", "agrees", 1),
         (padding_kept, "slot_mapping", "writes_everything", 1),
         (minus_one_for_padding, "slot_mapping", "agrees", 1),
