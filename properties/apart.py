@@ -6,11 +6,11 @@ from pathlib import Path
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.batches.reducer import is_smaller
+from cumae.properties.budget import Budget
 from cumae.properties.failure_file import load_failure, save_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
 from cumae.properties.running.sanitizer import sanitizer_of
-from cumae.properties.search import Budget
 from cumae.properties.verdict import Finding, Verdict, failure_of
 
 MOST_TRIES = 30

@@ -11,6 +11,7 @@ from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.apart import RETURNS
 from cumae.properties.batches.reducer import reduce_case, reduce_trace
 from cumae.properties.batches.seeded import large_case
+from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.examine import device_lost, finding_of
@@ -19,7 +20,7 @@ from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.isolation import Json, Notes
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.state.runs import Run
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Finding, Verdict

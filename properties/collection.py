@@ -8,10 +8,11 @@ from cumae.fixtures.bugs import BUGS, Bug
 from cumae.oracle import Trace
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.domain import Domain
+from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import LIMIT_SECONDS
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Failure, Verdict
 

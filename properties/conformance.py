@@ -15,6 +15,7 @@ from cumae.oracle import Case, Trace
 from cumae.oracle.rules import require_int
 from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
+from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import DIALECTS, Dialect
 from cumae.properties.failure_file import saved_cases, saved_traces
@@ -23,7 +24,7 @@ from cumae.properties.profiles import EXAMPLES, FAILURES, HELP, settings_of
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
 from cumae.properties.running.device import Device, current, has_gpu, prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
 NO_GPU = "device='cuda': no GPU to run on"

@@ -9,12 +9,13 @@ from typing import Any
 
 from cumae.fixtures.correct import CORRECT
 from cumae.properties.batches.domain import Domain
+from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import current, prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 
 

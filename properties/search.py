@@ -12,17 +12,16 @@ from hypothesis.errors import HypothesisException
 from cumae.oracle import Case, Trace
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.strategies import cases
+from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.examine import tampered
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
-from cumae.properties.searching import Budget, Disagreement, Searching, Stop
+from cumae.properties.searching import Disagreement, Searching, Stop
 from cumae.properties.state.runs import traced_checks
 from cumae.properties.state.walks import STEPS, drive, machine, walk
 from cumae.properties.verdict import Verdict
-
-__all__ = ["Budget", "search"]
 
 ROUND = 50
 WALKS, MACHINES = 2, 3

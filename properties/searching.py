@@ -9,6 +9,7 @@ from pathlib import Path
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.batches.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.shapes import shapes_of
+from cumae.properties.budget import Budget
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.examine import device_lost, finding_of, tampered
@@ -39,19 +40,6 @@ class Disagreement(Exception):
 
 class Stop(BaseException):
     """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How long to search beyond the first cases: ``examples`` more, or ``seconds`` in all.
-
-    ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
-    """
-
-    examples: int | None = None
-    seconds: float | None = None
-    seed: int = 0
-    volume: int = 50
 
 
 @dataclass(slots=True)

@@ -39,7 +39,8 @@ CHECKS: dict[str, Check] = {
     "never_synchronises": never_synchronises,
 }
 ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
-_STRIDED = {"block_table", "cache", "new_rows", "new_latents", "kv_cache", "keys", "req_to_token"}
+_TABLES = {"block_table", "req_to_token", "page_table", "page_table_1"}
+_STRIDED = {*_TABLES, "cache", "new_rows", "new_latents", "kv_cache", "keys"}
 _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 

@@ -9,24 +9,17 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from cumae.oracle import Case, Trace
 from cumae.oracle.rules import require, require_choice
 from cumae.properties.apart import Job, search_apart
-from cumae.properties.batches.seeded import large_case
-from cumae.properties.checks import CHECKS
+from cumae.properties.budget import Budget
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
-from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.dialects import DIALECTS
-from cumae.properties.examine import device_lost
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.profiles import FAILURES
 from cumae.properties.reports.counting import counted
-from cumae.properties.running.device import DEVICES, prepare
-from cumae.properties.running.integrity import tampering
+from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
-from cumae.properties.search import Budget, search
-from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
 
 LARGE_CHECKS = ("agrees", "writes_everything")
@@ -97,8 +90,7 @@ def fuzz(
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     parse_limit(limit)
-    for check in checks:
-        require_choice("--check", check, tuple(CHECKS))
+    check_checks(checks)
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
     check_names(operation, dialect)
@@ -127,13 +119,16 @@ def fuzz(
         )
         for kernel, name in targets
     ]
-    run = search_apart if apart else search_here
+    run, is_lost = search_apart, _never_lost
+    if not apart:  # what imports torch, which takes a second
+        from cumae.properties.examine import device_lost as is_lost
+        from cumae.properties.here import search_here as run
     verdicts: list[Verdict] = []
     console = Console()
     try:
         if large:
             _run_large(jobs, run, verdicts, console)
-        _run(jobs, run, verdicts, console)
+        _run(jobs, run, verdicts, console, is_lost)
     except KeyboardInterrupt:
         found = [verdict for verdict in verdicts if verdict.failure is not None]
         print_failures(found, console)
@@ -156,31 +151,19 @@ def check_names(operation: str | None, dialect: str | None) -> None:
         require_choice("--dialect", dialect, tuple(DIALECTS))
 
 
+def check_checks(checks: tuple[str, ...], field: str = "--check") -> None:
+    """Raise ``ValueError`` for an unknown check. Imports torch, which takes a second, where there are any."""
+    if checks:
+        from cumae.properties.checks import CHECKS
+
+        for check in checks:
+            require_choice(field, check, tuple(CHECKS))
+
+
 def parse_limit(limit: float) -> None:
     """Raise ``ValueError`` unless the limit is a time."""
     if not 0 < limit < float("inf"):
         raise ValueError(f"--limit = {limit!r}, must be a number of seconds > 0")
-
-
-def search_here(job: Job, progress: Show | None = None) -> Verdict:
-    """Return the verdict of a job done in this process."""
-    tampering()  # the suite as it is before the function's module is imported
-    binding = binding_of(load_function(job.target), job.operation, job.dialect)
-    first: list[Case | Trace]
-    if job.large:
-        first = [large_case(0, binding.domain, binding.features)]
-    else:
-        first = first_cases(binding, job.target, job.failures)
-    return search(
-        binding,
-        job.device,
-        job.budget,
-        checks=job.checks,
-        first=first,
-        save_to=job.failures,
-        progress=progress,
-        target=job.target,
-    )
 
 
 def _run_large(
@@ -194,7 +177,11 @@ def _run_large(
 
 
 def _run(
-    jobs: list[Job], run: Callable[[Job, Show | None], Verdict], verdicts: list[Verdict], console: Console
+    jobs: list[Job],
+    run: Callable[[Job, Show | None], Verdict],
+    verdicts: list[Verdict],
+    console: Console,
+    is_lost: Callable[[Device], bool],
 ) -> None:
     """Add a verdict for each kernel; an interrupted one is there as far as it went."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
@@ -224,9 +211,13 @@ def _run(
             verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
             progress.update(task, status=f"{counted(verdict.cases, 'case')}  {mark}", completed=total)
-            if run is search_here and verdict.failure is not None and device_lost(job.device):
+            if verdict.failure is not None and is_lost(job.device):
                 console.print("the CUDA context is lost, no further kernel can run: add --isolate")
                 return
+
+
+def _never_lost(device: Device) -> bool:
+    return False
 
 
 def _short(job: Job) -> str:

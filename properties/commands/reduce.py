@@ -6,16 +6,14 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cumae.oracle.rules import require_choice
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
-from cumae.properties.checks import CHECKS
-from cumae.properties.commands.fuzz import check_names, parse_limit
+from cumae.properties.budget import Budget
+from cumae.properties.commands.fuzz import check_checks, check_names, parse_limit
 from cumae.properties.failure_file import load_case, write_failure
 from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
-from cumae.properties.search import Budget
 from cumae.properties.verdict import failure_of
 
 
@@ -49,8 +47,7 @@ def reduce(
     chosen = prepare(device)
     saved = load_case(file, target, operation, dialect)
     check = saved.finding.check
-    if check:
-        require_choice(f"{file.name}.finding.check", check, tuple(CHECKS))
+    check_checks((check,) if check else (), f"{file.name}.finding.check")
     started = time.monotonic()
     job = Job(
         target=saved.target,

@@ -7,16 +7,14 @@ import click
 
 from cumae.oracle.rules import require
 from cumae.properties.apart import Job, ended, search_apart
+from cumae.properties.budget import Budget
 from cumae.properties.commands.fuzz import check_names, parse_limit
-from cumae.properties.conformance import binding_of
-from cumae.properties.dump import case_of, is_dump, judge_dump, read_dump
+from cumae.properties.dump import case_of, is_dump, read_dump
 from cumae.properties.failure_file import UNKNOWN, Saved, load_case
 from cumae.properties.reports.counting import counted
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
-from cumae.properties.search import Budget, search
-from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
 
 
@@ -62,7 +60,7 @@ def replay(
             # A case that ended its process once is not run in this one, nor what a sanitizer found.
             apart = target is not None or ended(saved.finding.message) if isolate is None else isolate
             apart = apart or bool(saved.finding.sanitizer)
-            verdict = replayed_apart(saved, chosen, limit) if apart else replayed(file, saved, chosen)
+            verdict = replayed_apart(saved, chosen, limit) if apart else _replayed(file, saved, chosen)
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
             status = 2
@@ -79,6 +77,8 @@ def replay(
 
 def _judge(file: Path, dialect: str, operation: str | None) -> int:
     """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
+    from cumae.properties.dump_judge import judge_dump  # imports torch, which takes a second
+
     status = 0
     for verdict in judge_dump(file, dialect, operation):
         if verdict.failure is None:
@@ -89,17 +89,6 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
     return status
-
-
-def replayed(file: Path, saved: Saved, device: Device) -> Verdict:
-    """Return the verdict of the target on the saved case and every check."""
-    binding = binding_of(load_function(saved.target), saved.operation, saved.dialect)
-    cases = saved.trace.steps if saved.trace else (saved.case,)
-    reason = next((reason for case in cases if (reason := binding.why_not(case))), None)
-    if reason is not None:
-        raise ValueError(f"{file}: case, must be within what {binding.name} promises: it varies {reason}")
-    budget = Budget(examples=0)
-    return search(binding, device, budget, first=[saved.tried], reduce=False, target=saved.target)
 
 
 def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
@@ -117,3 +106,9 @@ def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
             sanitizer=saved.finding.sanitizer,
         )
     )
+
+
+def _replayed(file: Path, saved: Saved, device: Device) -> Verdict:
+    from cumae.properties.here import replayed_here  # imports torch, which takes a second
+
+    return replayed_here(file, saved, device)

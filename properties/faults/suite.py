@@ -9,6 +9,7 @@ from itertools import islice
 from cumae.oracle import Case
 from cumae.properties.batches.cases import edited
 from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.budget import Budget
 from cumae.properties.checks import Trial, checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.examine import device_lost, finding_of
@@ -18,7 +19,7 @@ from cumae.properties.faults.scope import plain
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.state.runs import Run, traced_checks
 from cumae.properties.state.walks import walk
 from cumae.properties.targets import load_function

@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.fixtures.bugs import BUGS, OUT_OF_REACH, Bug
+from cumae.properties.budget import Budget
 from cumae.properties.collection import Hunt, chosen, domain_of, hunt, status_of
 from cumae.properties.commands.bugs import bugs
 from cumae.properties.conformance import binding_of
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
 

@@ -5,11 +5,12 @@ import pytest
 
 from cumae import oracle
 from cumae.fixtures.cheats import CHEATS, Cheat
+from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS
 from cumae.properties.conformance import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.running.integrity import oracles_shut, tampering
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Verdict
 

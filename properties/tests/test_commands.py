@@ -44,6 +44,12 @@ def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
     assert int(said[1]) > 81  # 21 fixtures, 60 drawn, and steps of an engine
 
 
+@pytest.mark.parametrize("command", ["list", "fuzz", "replay", "reduce", "draw", "doctor"])
+def test_a_command_that_runs_nothing_itself_does_not_wait_for_torch(command: str) -> None:
+    code = f"import sys, cumae.properties.commands.{command}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
     listed = cumae("list", cwd=tmp_path)
     assert listed.returncode == 0

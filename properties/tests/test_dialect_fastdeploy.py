@@ -12,13 +12,14 @@ import torch
 import cumae.properties.dialects
 from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.batches.seeded import seeded_case
+from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import FASTDEPLOY, Held, Ints, Rows
 from cumae.properties.dialects.capture import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
 DEVICE = prepare("auto")

@@ -11,13 +11,14 @@ import torch
 from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Request
 from cumae.properties import dialects
 from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.dialects import FLASHINFER, Ints
 from cumae.properties.dialects.capture import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
 DEVICE = prepare("auto")

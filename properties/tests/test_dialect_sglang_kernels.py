@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from cumae.properties.batches.domain import Domain
+from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
 DEVICE = prepare("auto")

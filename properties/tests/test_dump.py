@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from cumae.properties.dump import judge_dump, read_dump
+from cumae.properties.dump import read_dump
+from cumae.properties.dump_judge import judge_dump
 from cumae.properties.tests.test_commands import cumae
 
 STEP: dict[str, Any] = {

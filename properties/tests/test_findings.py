@@ -12,12 +12,13 @@ import torch
 import cumae
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties import searching
+from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of
 from cumae.properties.dialects.captured import read_table
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.reports.explain import explain, told
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.tests import wrong_on_purpose as wrong
 from cumae.properties.verdict import Failure, Finding, Verdict
 

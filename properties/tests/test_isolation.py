@@ -9,11 +9,12 @@ import pytest
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties import apart
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
+from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of, first_cases
 from cumae.properties.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.isolation import run_apart
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 from cumae.properties.tests.test_commands import BROKEN, cumae
 from cumae.properties.verdict import Finding, Verdict

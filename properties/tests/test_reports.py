@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from cumae import oracle
 from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, to_json
+from cumae.properties.budget import Budget
 from cumae.properties.checks import Trial
 from cumae.properties.checks.cause import Extent, Guess, likely_cause, rounding_guesses
 from cumae.properties.checks.compare import wrong_extent, wrong_values
@@ -27,7 +28,7 @@ from cumae.properties.reports.explain import explain
 from cumae.properties.reports.svg import svg
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong
 from cumae.properties.verdict import Failure, Finding, Verdict

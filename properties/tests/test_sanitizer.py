@@ -6,13 +6,13 @@ import pytest
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.apart import Job, search_apart
+from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.conformance import binding_of
 from cumae.properties.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.isolation import run_apart
 from cumae.properties.running.sanitizer import Sanitizer, first_fault, sanitizer_of
-from cumae.properties.search import Budget
 from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong
 

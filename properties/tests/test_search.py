@@ -13,12 +13,13 @@ from cumae import gpu_impl
 from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Batch, Case, Layout, Request, to_json
 from cumae.properties.batches.domain import Domain
+from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.failure_file import load_case, load_failure
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import prepare
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.searching import Searching
 from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong

@@ -17,6 +17,7 @@ from cumae.properties.batches.cases import FEATURES
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.reducer import reduce_trace
 from cumae.properties.batches.shapes import shapes_of
+from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of
 from cumae.properties.dialects import CUMAE, Ints
 from cumae.properties.failure_file import load_failure
@@ -26,7 +27,7 @@ from cumae.properties.reports.steps import svg_steps
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
-from cumae.properties.search import Budget, search
+from cumae.properties.search import search
 from cumae.properties.state.runs import Run
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import drive, machine, walk
