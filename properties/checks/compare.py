@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.checks.cause import (
-    Ask,
     Evidence,
     Extent,
     Guess,
-    guesses_for,
     likely_cause,
     padding_cause,
 )
+from cumae.properties.checks.guesses import Ask, guesses_for
 from cumae.properties.checks.judged import wrong_answer
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
@@ -173,7 +172,7 @@ def evidence(
         per_token = per_item if axis in ("token", "slot") else 0
         table = (binding.dialect.row_name or "row_index", binding.dialect.table_rows(case))
         guesses = guesses_for(case, want, ask, inputs, per_token, table)
-    return Evidence(want, found, wrong, _extent(binding, name, case), guesses, stale)
+    return Evidence(want, found, wrong, _extent(binding, name, case, len(want)), guesses, stale)
 
 
 def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
@@ -185,23 +184,27 @@ def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
 
 def _wrong_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:
     """Return the likely cause of elements that were not written, or should not have been."""
-    extent = None if case is None else _extent(binding, name, case)
+    extent = None if case is None else _extent(binding, name, case, len(where))
     if extent is None:
         return ""
     return padding_cause([int(i) for i in np.flatnonzero(where)], extent, len(where), held)
 
 
-def _extent(binding: Binding, name: str, case: Case) -> Extent | None:
+def _extent(binding: Binding, name: str, case: Case, length: int) -> Extent | None:
     """Return how many elements of an output are live, and how many are there up to the padded count."""
-    per_item, num_requests = _per_item(binding, name), len(case.batch.requests)
+    per_item, num_requests, topk = _per_item(binding, name), len(case.batch.requests), case.options.topk
     extents = {
         "token": Extent(case.batch.num_tokens, case.num_tokens_padded),
         "slot": Extent(case.batch.num_tokens, case.num_tokens_padded),
         "key_row": Extent(case.num_keys, case.num_keys),
         "request_start": Extent(num_requests + 1, case.num_requests_padded + 1),
+        "selected_key": Extent(case.batch.num_tokens * topk, case.num_tokens_padded * topk),
         "step": Extent(1, 1),
     }
-    extent = extents.get(axis_of(binding, name))
+    axis = axis_of(binding, name)
+    if axis in ("chunk", "chunk_request", "chunk_start"):
+        return Extent(length, length)
+    extent = extents.get(axis)
     return extent and Extent(extent.num_live * per_item, extent.num_padded * per_item)
 
 
