@@ -39,7 +39,7 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int,
 ) -> list[list[Any]]:
-    """Return selected positions with -1 behind them, and among these now and then one ``beyond`` the table.
+    """Return selected positions, -1 behind or between them, now and then one ``beyond`` the table among these.
 
     What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
     that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
@@ -53,6 +53,8 @@ def selected_positions(
         unused = [j for j, position in enumerate(found) if position < 0]
         if unused and row % 2 and (workspaces is None or workspaces[row] < 0):
             found[unused[row // 2 % len(unused)]] = beyond + row
+        if unused and row % 3 == 2:
+            found = found[-1:] + found[:-1]
         rows.append(found)
     return rows
 

@@ -40,11 +40,16 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
     if not verdicts:
         judged = {name for (_, name), output in DIALECTS[dialect].outputs.items() if output.is_captured}
         known_here = ", ".join(sorted(judged))
-        what = (
-            f"hold an output of {operation or 'an operation'} to judge ({known_here}), or a target be given"
-        )
-        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}")
+        what = f"hold an output of {operation or 'an operation'} that a dump says all of ({known_here})"
+        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}, or a target be given")
     return verdicts
+
+
+def not_judged(file: Path, dialect: str) -> list[str]:
+    """Return the outputs in a dump that follow from more than a dump says."""
+    outputs, dump = DIALECTS[dialect].outputs, read_dump(file)
+    judged = {name for (_, name), output in outputs.items() if output.is_captured}
+    return sorted({name for _, name in outputs if name in dump} - judged)
 
 
 def _judged(file: Path, case: Case, operation: Operation, dialect: Dialect, dump: Dump) -> Verdict:

@@ -59,7 +59,7 @@ def search(
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
-    verdict.hidden = tuple(sorted(binding.operation.features - binding.features))
+    verdict.hidden = tuple(sorted(binding.hidden))
     state = Searching(binding, device, names, save_to, progress, before, verdict)
     if progress is not None:
         progress(verdict)

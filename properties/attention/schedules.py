@@ -12,7 +12,7 @@ def by_selected_slots(step: Step) -> Rows:
     """Yield for each token all slots that ``topk_to_slots`` gives it, on every rank; -1 is none."""
     topk = step.case.options.topk
     for row in range(len(step.tokens)):
-        yield row, [Part(_selected(step, rank, row, 0, topk)) for rank in step.ranks]
+        yield row, [Part(_selected(step, rank, row, range(topk))) for rank in step.ranks]
 
 
 def by_compact_slots(step: Step) -> Rows:
@@ -80,13 +80,21 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
     if slots == "persistent_buffers":
         yield _ragged(step, row, start, stop)
         return
+    places = _places(step, row)
     for rank in step.ranks:
-        yield _selected(step, rank, row, start, stop)
+        yield _selected(step, rank, row, [at(places, j, "the selection") for j in range(start, stop)])
 
 
-def _selected(step: Step, rank: int, row: int, start: int, stop: int) -> list[Key]:
+def _places(step: Step, row: int) -> list[int]:
+    """Return the places of a row's selection, those that select none last: a schedule counts the others."""
+    inputs = step.inputs("topk_to_slots", step.ranks[0])
+    own, selected = inputs["position_ids"][row], inputs["selected_positions"][row]
+    return sorted(range(len(selected)), key=lambda j: not 0 <= selected[j] <= own)
+
+
+def _selected(step: Step, rank: int, row: int, places: Sequence[int]) -> list[Key]:
     slots, first = step.says("topk_to_slots", "selected_slots", rank), row * step.case.options.topk
-    found = [at(slots, first + j, "selected_slots") for j in range(start, stop)]
+    found = [at(slots, first + j, "selected_slots") for j in places]
     return _read(step, rank, row, [slot for slot in found if slot >= 0])
 
 

@@ -67,6 +67,8 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
     """Return a few requests of their own, or many short ones that repeat a few drawn patterns."""
     most = min(domain.max_requests, 6)
+    if most >= domain.min_requests and "decode" in domain.phases and choices.chance(18):
+        return _draw_alike(choices, domain, most, tokens_per_block)
     if most >= domain.min_requests and not choices.chance(4):
         count = choices.integer(domain.min_requests, most)
         return [draw_work(choices, domain, tokens_per_block, large=count <= 3) for _ in range(count)]
@@ -82,6 +84,17 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
         draw_work(choices, narrow, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
     ]
     return [patterns[b % len(patterns)] for b in range(count)]
+
+
+def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
+    """Return decodes that compute as many tokens each: what a graph is captured of, and a verify step."""
+    query_len = min(choices.pick((1, 2, 3, 5)), domain.max_query_len)
+    decodes = replace(domain, phases=("decode",))
+    works = [
+        draw_work(choices, decodes, tokens_per_block, large=False)
+        for _ in range(choices.integer(max(domain.min_requests, min(most, 1)), most))
+    ]
+    return [replace(work, query_len=query_len) for work in works]
 
 
 def draw_layout(

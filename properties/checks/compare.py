@@ -51,12 +51,7 @@ def wrong_values(
             message = f"`{name}` has dtype {has}, must have {must}"
             return Finding(check, message, rule_of(binding, name), output=name)
         if words.shape != want.words.shape:
-            return Finding(
-                check,
-                f"`{name}` has shape {list(words.shape)}, must have {list(want.words.shape)}",
-                rule_of(binding, name),
-                output=name,
-            )
+            return _wrong_shape(check, binding, name, seen, want)
         differs = wrong_elements(seen, name, want)
         if differs.any():
             cause = likely_cause(**evidence(binding, seen, name, want, case)._asdict())
@@ -64,6 +59,12 @@ def wrong_values(
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             return found if case is None else replace(found, rows=_rows(binding, case))
     return None if case is None else wrong_answer(check, binding, seen, expected, case)
+
+
+def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, want: Expected) -> Finding:
+    must = list(seen.shapes.get(name, want.words.shape))
+    message = f"`{name}` has shape {list(seen.outputs[name].shape)}, must have {must}"
+    return Finding(check, message, rule_of(binding, name), output=name)
 
 
 def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
@@ -86,6 +87,8 @@ def wrong_extent(
         if name in first.opaque:
             continue
         want, words = expected[name], first.outputs[name]
+        if words.shape != want.words.shape or second.outputs[name].shape != words.shape:
+            return _wrong_shape(check, binding, name, first, want)
         kept = unwritten(first, name) & unwritten(second, name)
         wrong = (words != want.words) | (second.outputs[name] != want.words)
         missing = _elements(kept & wrong) & want.is_specified
@@ -113,6 +116,8 @@ def changed(
             return Finding(
                 check, f"`{name}` changed its shape {because}", rule_of(binding, name), output=name
             )
+        if len(words) != len(live[name]):
+            continue  # not its shape: `agrees` tells
         differs = _elements(words != found) & live[name]
         if differs.any():
             return difference(check, binding, name, differs, words, found, f"changed {because}")

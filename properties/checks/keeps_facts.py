@@ -22,6 +22,8 @@ def keeps_facts(trial: Trial) -> Finding | None:
             Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
             for case in cases
         ]
+        if any(seen.is_misshapen for seen in (trial.first, *answers)):
+            continue  # `agrees` tells
         pairs = zip((base, *cases), (trial.first, *answers), strict=True)
         first, *others = [_by_own_name(trial.binding, case, seen) for case, seen in pairs]
         broken = fact.broken(base, first, others)

@@ -77,7 +77,7 @@ def replay(
 
 def _judge(file: Path, dialect: str, operation: str | None) -> int:
     """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
-    from cumae.properties.dump_judge import judge_dump  # imports torch, which takes a second
+    from cumae.properties.dump_judge import judge_dump, not_judged  # imports torch, which takes a second
 
     status = 0
     for verdict in judge_dump(file, dialect, operation):
@@ -88,6 +88,8 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
             status = 1
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
+    for name in not_judged(file, dialect):
+        click.echo(f"not judged: {name}, which follows from more than a dump says")
     return status
 
 

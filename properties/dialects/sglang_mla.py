@@ -6,15 +6,22 @@ from typing import Any
 from cumae.oracle import GARBAGE, Case, ChunkedContext, Inputs, chunked_context
 from cumae.properties.dialects.dialect import Input, NamedOutput
 from cumae.properties.dialects.held import Ints, ints
-from cumae.properties.dialects.sglang_step import extend_prefix_lens, num_rows, page_table_1
+from cumae.properties.dialects.sglang_step import (
+    extend_prefix_lens,
+    forward_mode,
+    num_rows,
+    page_table_1,
+)
 
 
 def _topk_indices(inputs: Inputs) -> Ints:
-    """Rows of padding select nothing, and no row selects what its request does not have."""
+    """No row selects what its request does not have; an extend reads no row of padding."""
     case = inputs.case
-    topk, live = case.options.topk, inputs["topk_indices"][: case.batch.num_tokens]
-    rows = [[-1 if position is GARBAGE else position for position in row] for row in live]
-    rows += [[-1] * topk] * (num_rows(case) - len(rows))
+    topk, live = case.options.topk, inputs["selected_positions"][: case.batch.num_tokens]
+    own = inputs["position_ids"]
+    rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
+    unread = GARBAGE if forward_mode(case.batch) == "extend" else -1
+    rows += [[unread] * topk] * (num_rows(case) - len(rows))
     return ints(rows, "int32", case.layout.garbage, width=topk)
 
 
@@ -42,12 +49,28 @@ def _chunks(case: Case) -> ChunkedContext:
     return chunked_context(lens, [True] * len(lens), room, block_size=1, max_context_len=max(lens, default=0))
 
 
-def _chunked(name: str, axis: str) -> NamedOutput:
+def _num_chunks(case: Case) -> int:
+    return len(_chunks(case).chunk_totals)
+
+
+def _chunked(name: str, axis: str, more: int | None = None) -> NamedOutput:
+    """Return an output with an entry for each chunk; rows of one for each request, and ``more``."""
+
     def expect(_: Any, inputs: Inputs) -> list[Any]:
         values: list[Any] = getattr(_chunks(inputs.case), name)
         return values
 
-    return NamedOutput("int32", lambda inputs: len(expect(None, inputs)), expect, axis, is_captured=False)
+    def width(case: Case) -> int:
+        return case.num_requests_padded + (more or 0)
+
+    return NamedOutput(
+        "int32",
+        lambda inputs: _num_chunks(inputs.case),
+        expect,
+        axis,
+        width=None if more is None else width,
+        is_captured=False,
+    )
 
 
 def _host(value: Callable[[Case], int], *carries: str) -> Input:
@@ -64,21 +87,22 @@ INPUTS = {
     "batch_size": _host(lambda case: case.num_requests_padded),
     "chunk_capacity": _host(_chunk_capacity, "workspace"),
     "prefix_chunk_len": _host(_prefix_chunk_len, "workspace"),
-    "num_prefix_chunks": _host(lambda case: len(_chunks(case).chunk_totals), "workspace"),
+    "num_prefix_chunks": _host(_num_chunks, "workspace"),
     "extend_prefix_lens_cpu": _on_host(lambda inputs: extend_prefix_lens(inputs.case)),
     "extend_seq_lens_cpu": _on_host(lambda inputs: inputs["query_lens"]),
 }
 OUTPUTS = {
     ("topk_to_slots", "result"): NamedOutput(
         "int32",
-        lambda inputs: num_rows(inputs.case) * inputs.case.options.topk,
+        lambda inputs: num_rows(inputs.case),
         _selected_slots,
         "selected_key",
+        width=lambda case: case.options.topk,
         is_captured=False,
     ),
-    ("chunked_context", "prefix_chunk_starts"): _chunked("chunk_starts", "chunk_request"),
-    ("chunked_context", "prefix_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request"),
-    ("chunked_context", "prefix_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start"),
+    ("chunked_context", "prefix_chunk_starts"): _chunked("chunk_starts", "chunk_request", 0),
+    ("chunked_context", "prefix_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request", 0),
+    ("chunked_context", "prefix_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start", 1),
     ("chunked_context", "prefix_chunk_num_tokens"): _chunked("chunk_totals", "chunk"),
     ("chunked_context", "prefix_chunk_max_seq_lens"): _chunked("chunk_maxima", "chunk"),
 }

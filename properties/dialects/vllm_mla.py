@@ -41,6 +41,10 @@ def _held_context_lens(inputs: Inputs) -> Ints:
     return ints(_context_lens(inputs.case), "int32", inputs.case.layout.garbage)
 
 
+def _topk(case: Case) -> int:
+    return case.options.topk
+
+
 def _longest(case: Case) -> int:
     return max(_context_lens(case), default=0)
 
@@ -53,17 +57,28 @@ def _chunks(case: Case) -> ChunkedContext:
     return chunked_context(lens, is_prefill, workspace, case.batch.block_size, _longest(case))
 
 
-def _chunked(name: str, axis: str) -> NamedOutput:
+def _num_chunks(inputs: Inputs) -> int:
+    return len(_chunks(inputs.case).chunk_totals)
+
+
+def _chunked(name: str, axis: str, more: int | None = None) -> NamedOutput:
+    """Return an output with an entry for each chunk; rows of one for each request, and ``more``."""
+
     def expect(_: Any, inputs: Inputs) -> list[Any]:
         values: list[Any] = getattr(_chunks(inputs.case), name)
         return values
 
-    return NamedOutput("int32", lambda inputs: len(expect(None, inputs)), expect, axis, is_captured=False)
+    def width(case: Case) -> int:
+        return len(_context_lens(case)) + (more or 0)
+
+    return NamedOutput(
+        "int32", _num_chunks, expect, axis, width=None if more is None else width, is_captured=False
+    )
 
 
 INPUTS = {
     "token_indices": Input(_token_indices, ("topk",)),
-    "NUM_TOPK_TOKENS": _host(lambda case: case.options.topk, "topk"),
+    "NUM_TOPK_TOKENS": _host(_topk, "topk"),
     "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
     "HAS_PREFILL_WORKSPACE": _host(lambda case: case.options.prefill_workspace, "prefill_workspace"),
     "prefill_workspace_request_ids": _workspace("workspace_ids"),
@@ -78,18 +93,20 @@ INPUTS = {
 OUTPUTS = {
     ("topk_to_slots", "out"): NamedOutput(
         "int32",
-        lambda inputs: inputs.case.num_tokens_padded * inputs.case.options.topk,
+        lambda inputs: inputs.case.num_tokens_padded,
         lambda answer, _: answer.selected_slots,
         "selected_key",
         says="selected_slots",
+        width=_topk,
         is_captured=False,
     ),
     ("compact_topk_slots", "out"): NamedOutput(
         "int32",
-        lambda inputs: inputs.case.num_tokens_padded * inputs.case.options.topk,
+        lambda inputs: inputs.case.num_tokens_padded,
         lambda answer, _: answer.compact_slots,
         "selected_key",
         says="compact_slots",
+        width=_topk,
         is_captured=False,
     ),
     ("compact_topk_slots", "valid_counts"): NamedOutput(
@@ -100,9 +117,9 @@ OUTPUTS = {
         says="num_valid",
         is_captured=False,
     ),
-    ("chunked_context", "context_chunk_starts"): _chunked("chunk_starts", "chunk_request"),
-    ("chunked_context", "context_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request"),
-    ("chunked_context", "context_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start"),
+    ("chunked_context", "context_chunk_starts"): _chunked("chunk_starts", "chunk_request", 0),
+    ("chunked_context", "context_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request", 0),
+    ("chunked_context", "context_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start", 1),
     ("chunked_context", "context_chunk_seq_tot"): _chunked("chunk_totals", "chunk"),
     ("chunked_context", "context_chunk_max_seq_lens"): _chunked("chunk_maxima", "chunk"),
 }

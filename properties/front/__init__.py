@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
     from cumae.properties.dialects.capture import case_from_tensors
     from cumae.properties.operations import OPERATIONS, Operation, Output
+    from cumae.properties.reports.explain import explain
     from cumae.properties.running.tensors import tensors
     from cumae.properties.verdict import Verdict
 
@@ -31,6 +32,7 @@ _HOMES = {
     "case_from_tensors": "cumae.properties.dialects.capture",
     "check": "cumae.properties.conformance",
     "conforms_to": "cumae.properties.conformance",
+    "explain": "cumae.properties.reports.explain",
     "tensors": "cumae.properties.running.tensors",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "case_from_tensors",
     "check",
     "conforms_to",
+    "explain",
     "tensors",
 ]
 

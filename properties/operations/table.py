@@ -193,7 +193,7 @@ CHUNKED_CONTEXT = Operation(
         Output("chunk_maxima", int32, chunks, "chunk", "the longest of chunk_lens in the chunk"),
     ),
     frozenset({"key_scope", "context_slack", "workspace"}),
-    "cached contexts are cut at the same whole blocks in every request, so that a chunk of all fits",
+    "cached contexts are cut at the same places in every request: chunk j begins at j times its length",
     ("cumae.gpu_impl:write_chunked_context",),
 )
 OPERATIONS = {

@@ -1,12 +1,14 @@
 """Where an element of an output belongs: its request, position and block."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from cumae.oracle import Case, Inputs, owns
 from cumae.properties.verdict import Finding
 
 TOKEN_AXES = ("token", "slot")
+_ENTRIES = {"selected_key": "topk", "expert_of_token": "top_k"}
+"""Axes with several entries for each token, and the option that says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,9 @@ def marks_of(case: Case, finding: Finding | None) -> Marks:
     wrong = finding.wrong or (finding.index,)
     if finding.axis == "request_start":
         return Marks(ends=frozenset(entry - 1 for entry in wrong))
+    if finding.axis in _ENTRIES:
+        each = getattr(case.options, _ENTRIES[finding.axis])
+        finding, wrong = replace(finding, axis="token"), tuple(index // each for index in wrong)
     if finding.axis not in (*TOKEN_AXES, "key_row"):
         return Marks()
     positions: dict[int, set[int]] = {}
@@ -63,6 +68,10 @@ def place_text(case: Case, finding: Finding) -> str:
     if finding.axis == "request_start":
         whose = "padded request" if index > len(requests) else "request"
         return f"entry {index}: behind {whose} {index - 1}" if index else "entry 0: before the first request"
+    if finding.axis in _ENTRIES:
+        token, entry = divmod(index, getattr(case.options, _ENTRIES[finding.axis]))
+        place = place_text(case, replace(finding, index=token, axis="token"))
+        return f"entry {entry} of {place}{_selected(case, finding.axis, token, entry)}"
     if finding.axis == "cache_slot":
         return f"slot {index}: {slot_text(case, index, finding.raised_by)}"
     if finding.axis not in (*TOKEN_AXES, "key_row"):
@@ -78,6 +87,15 @@ def place_text(case: Case, finding: Finding) -> str:
     row = f", table row {finding.rows[found[0]]}" if finding.rows else ""
     block = requests[found[0]].block_ids[found[1] // case.batch.tokens_per_block]
     return f"token {index}: request {found[0]}{row}, position {found[1]}, block {block + finding.raised_by}"
+
+
+def _selected(case: Case, axis: str, token: int, entry: int) -> str:
+    """Return which position an entry of a token selects, "" where it has no say in it."""
+    found = place_of(case, "token", token)
+    if axis != "selected_key" or found is None:
+        return ""
+    selected = Inputs(case)["selected_positions"][token][entry]
+    return f"; it selects position {selected}" if 0 <= selected <= found[1] else "; it selects none"
 
 
 def shared_blocks(case: Case) -> frozenset[int]:

@@ -73,6 +73,12 @@ class Binding:
         held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
         return ", ".join(f"{n}={value!r}" for n, value in held.items() if not isinstance(value, TENSORS))
 
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Features of the operation that inputs of the dialect show, and none that the function names."""
+        shown = {*self.dialect.inputs, *(f for held in self.dialect.inputs.values() for f in held.carries)}
+        return (self.operation.features & shown) - self.features
+
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
         hidden = _varied(case) - self.features

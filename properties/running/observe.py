@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,8 @@ class Observation:
 
     ``before``: what the memory of the outputs held before the call: poison, but for arguments that are
     input and output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of
-    returned tensors; ``mistyped``: of which dtype those must be that have another one.
+    returned tensors; ``mistyped``: of which dtype those must be that have another one; ``shapes``: of which
+    shape they must be, or flat.
     """
 
     outputs: dict[str, Words]
@@ -64,6 +66,12 @@ class Observation:
     opaque: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
     mistyped: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def is_misshapen(self) -> bool:
+        """Whether something that was returned has more or fewer elements than it must have."""
+        return any(self.outputs[name].size != prod(shape) for name, shape in self.shapes.items())
 
 
 class Call:
@@ -244,6 +252,7 @@ class Bench:
             frozenset(opaque),
             {name: _named(dtype) for name, dtype in dtypes.items()},
             {name: _named(must) for name, must in promised.items() if must != dtypes[name]},
+            {name: self._shape(name) for name in returned if not self.binding.is_rows(name)},
         )
 
     def buffers(self, poison: int) -> tuple[dict[str, Any], list[Buffer], list[Buffer]]:
@@ -290,7 +299,7 @@ class Bench:
         assert own is not None
         return own.dtype(self.case)
 
-    def _returned(self, answer: Any) -> dict[str, torch.Tensor | int]:
+    def _returned(self, answer: Any) -> dict[str, torch.Tensor | int | list[int]]:
         names = self.binding.returned
         if not names or (answer is None and self.binding.outputs):
             return {}
@@ -298,20 +307,29 @@ class Bench:
             names = tuple(name for name in names if name in answer or not self.binding.is_optional(name))
             values: list[Any] = [dict.get(answer, name) for name in names]
         else:
-            values = [answer] if isinstance(answer, _PLAIN) else list(() if answer is None else answer)
+            alone = isinstance(answer, _PLAIN) or (len(names) == 1 and _is_ints(answer))
+            values = [answer] if alone else list(() if answer is None else answer)
             if len(values) < len(names):
                 names = tuple(name for name in names if not self.binding.is_optional(name))
-        if len(values) != len(names) or not all(type(value) in _PLAIN for value in values):
+        if len(values) != len(names) or not all(type(v) in _PLAIN or _is_ints(v) for v in values):
             told = type(answer).__name__
-            raise KernelRaised(f"returned {told}, must be {', '.join(names)}: a plain tensor or int each")
+            if isinstance(answer, (tuple, list)):
+                kinds = dict.fromkeys(type(value).__name__ for value in values)
+                told += f" of {len(values)} ({', '.join(kinds)})"
+            must = "a plain tensor, an int or a list of ints each"
+            raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
         return dict(zip(names, values, strict=True))
 
 
-def _words_returned(value: torch.Tensor | int, *, is_rows: bool) -> Words:
-    """Return the elements of a tensor, or a host number as one element."""
+def _is_ints(value: Any) -> bool:
+    return type(value) is list and all(type(number) is int for number in value)
+
+
+def _words_returned(value: torch.Tensor | int | list[int], *, is_rows: bool) -> Words:
+    """Return the elements of a tensor or of a list, or a host number as one element."""
     if isinstance(value, torch.Tensor):
         return words_of(value, is_rows=is_rows)
-    return np.array([value], dtype=np.int64)
+    return np.array(value if isinstance(value, list) else [value], dtype=np.int64)
 
 
 def _named(dtype: torch.dtype) -> str:

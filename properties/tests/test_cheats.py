@@ -22,7 +22,7 @@ TOLD = {
     "rewrites_the_oracle": "the function replaced `cumae.oracle.position_ids.position_ids`",
     "replaces_the_comparison": "the function replaced `numpy.asarray`",
     "replaces_the_checks": "the function replaced `cumae.properties.checks.CHECKS.agrees`",
-    "returns_what_equals_everything": "returned _Agreeable, must be position_ids: a plain tensor or int each",
+    "returns_what_equals_everything": "returned _Agreeable, must be position_ids: a plain tensor, ",
     "leaves_the_test": "the kernel raised SystemExit: 0",
     "skips_the_test": "the kernel raised Skipped: this machine is not supported",
 }

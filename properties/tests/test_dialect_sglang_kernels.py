@@ -1,10 +1,12 @@
 """The dialect of SGLang on implementations right and wrong, by its names."""
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
+from cumae.fixtures.correct.sglang import topk_to_slots
 from cumae.properties.batches.domain import Domain
 from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
@@ -120,7 +122,7 @@ def selected_in_pool(
     chosen = topk_indices[: b.numel()]
     result.fill_(-1)
     found = req_to_token[req_pool_indices[b][:, None], chosen.clamp(min=0).long()]
-    result.view(topk_indices.shape)[: b.numel()] = torch.where(chosen >= 0, found, -1)
+    result[: b.numel()] = torch.where(chosen >= 0, found, -1)
 
 
 def chunks_of(
@@ -131,10 +133,9 @@ def chunks_of(
     prefix_chunk_seq_lens: Any,
 ) -> None:
     for j in range(num_prefix_chunks):
-        part = slice(j * extend_prefix_lens.numel(), (j + 1) * extend_prefix_lens.numel())
-        prefix_chunk_starts[part] = j * prefix_chunk_len
+        prefix_chunk_starts[j] = j * prefix_chunk_len
         left = extend_prefix_lens - j * prefix_chunk_len
-        prefix_chunk_seq_lens[part] = left.clamp(0, prefix_chunk_len)
+        prefix_chunk_seq_lens[j] = left.clamp(0, prefix_chunk_len)
 
 
 def verdict_on(function: Any, operation: str, domain: Domain | None = None) -> Verdict:
@@ -219,7 +220,7 @@ def selected_of_the_first_requests(page_table_1: Any, topk_indices: Any, result:
     row = torch.arange(topk_indices.shape[0], device=topk_indices.device).clamp(max=page_table_1.shape[0] - 1)
     if topk_indices.numel() and page_table_1.numel():
         found = page_table_1[row[:, None], topk_indices.clamp(min=0).long()]
-        result.view(topk_indices.shape).copy_(torch.where(topk_indices >= 0, found, -1))
+        result.copy_(torch.where(topk_indices >= 0, found, -1))
     else:
         result.fill_(-1)
 
@@ -260,7 +261,94 @@ def chunks_like_sglang(prefixes: Any, num_chunks: int, length: int, least: int |
     sums = torch.nn.functional.pad(lens.cumsum(1), (1, 0))
     longest = torch.nn.functional.pad(lens, (0, 1)).amax(1)
     found = (starts.expand_as(lens), lens, sums, lens.sum(1), longest)
-    return tuple(part.flatten().int() for part in found)
+    return tuple(part.int() for part in found)
+
+
+def tables_by_request_always(
+    forward_mode: str,
+    page_table_1: Any,
+    token_to_batch_idx: Any,
+    topk_indices: Any,
+    num_token_non_padded: int,
+) -> Any:
+    """Rows of the table are tokens in a verify step, where several of them are one request's."""
+    n = num_token_non_padded
+    result = torch.full_like(topk_indices, -1)
+    if n:
+        table = page_table_1[token_to_batch_idx[:n].long()]
+        found = table.gather(1, topk_indices[:n].clamp(min=0).long())
+        result[:n] = torch.where(topk_indices[:n] >= 0, found, -1)
+    return result
+
+
+def stops_at_the_first_none(
+    forward_mode: str,
+    page_table_1: Any,
+    token_to_batch_idx: Any,
+    topk_indices: Any,
+    num_token_non_padded: int,
+) -> Any:
+    """What is selected behind a -1 is left out."""
+    given = (num_token_non_padded, page_table_1, token_to_batch_idx)
+    found = topk_to_slots(forward_mode, *given, topk_indices)
+    return torch.where((topk_indices < 0).cumsum(1) > 0, -1, found)
+
+
+def padding_looked_up(page_table_1: Any, topk_indices: Any, extend_seq_lens_cpu: Any) -> Any:
+    """Rows of padding are looked up like those of the last request."""
+    counts = extend_seq_lens_cpu.tolist()
+    rows = [b for b, count in enumerate(counts) for _ in range(count)]
+    rows += [max(rows, default=0)] * (topk_indices.shape[0] - len(rows))
+    if 0 in page_table_1.shape:
+        return torch.full_like(topk_indices, -1)
+    table = page_table_1[torch.tensor(rows, dtype=torch.long, device=page_table_1.device)]
+    found = table.gather(1, topk_indices.clamp(0, table.shape[1] - 1).long())
+    return torch.where(topk_indices >= 0, found, -1)
+
+
+EXTENDS = Domain(phases=("prefill",))
+
+
+@pytest.mark.parametrize(
+    ("function", "domain", "size"),
+    [
+        (tables_by_request_always, None, 2),
+        (stops_at_the_first_none, None, 3),
+        (padding_looked_up, EXTENDS, 1),
+    ],
+)
+def test_what_modes_padding_and_scattered_selections_show_is_caught(
+    function: Any, domain: Domain | None, size: int
+) -> None:
+    for seed in range(3):
+        binding = binding_of(function, "topk_to_slots", "sglang", domain)
+        verdict = search(binding, DEVICE, Budget(examples=60, seed=seed), checks=("agrees",))
+        assert verdict.failure is not None
+        assert len(verdict.failure.case.batch.requests) <= size
+
+
+def test_what_no_argument_of_the_dialect_shows_is_not_said_to_be_hidden() -> None:
+    assert verdict_on(selected_in_pool, "topk_to_slots").hidden == ()
+
+
+def test_lists_are_taken_and_an_answer_of_another_shape_is_told_with_both() -> None:
+    def lists(extend_prefix_lens: Any, num_prefix_chunks: int, prefix_chunk_len: int) -> tuple[Any, ...]:
+        *tensors, totals, longest = chunks_like_sglang(
+            extend_prefix_lens, num_prefix_chunks, prefix_chunk_len
+        )
+        return (*tensors, totals.tolist(), longest.tolist())
+
+    assert verdict_on(lists, "chunked_context").ok
+
+    def transposed(extend_prefix_lens: Any, num_prefix_chunks: int, prefix_chunk_len: int) -> tuple[Any, ...]:
+        starts, *rest = chunks_like_sglang(extend_prefix_lens, num_prefix_chunks, prefix_chunk_len)
+        return (starts.T.contiguous(), *rest)
+
+    binding = binding_of(transposed, "chunked_context", "sglang")
+    failure = search(binding, DEVICE, Budget(examples=60), checks=("agrees",)).failure
+    assert failure is not None
+    shapes = re.search(r"has shape \[(.*)\], must have \[(.*)\]", failure.finding.message)
+    assert shapes and shapes[1].split(", ") == shapes[2].split(", ")[::-1]
 
 
 @pytest.mark.parametrize(

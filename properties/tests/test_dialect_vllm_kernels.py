@@ -121,7 +121,7 @@ def slots_of_selected_tokens(
             if request >= 0:
                 placed = prefill_workspace_starts[request] + token[row]
                 slots[row] = torch.where(token[row] >= 0, placed, -1)
-    out.copy_(slots.flatten())
+    out.copy_(slots)
 
 
 def slots_in_front(
@@ -134,12 +134,12 @@ def slots_in_front(
     cp_kv_cache_interleave_size: int,
 ) -> dict[str, torch.Tensor]:
     """Return the slots of each row, the last selected first."""
-    slots = torch.empty(token_indices.numel(), dtype=torch.int32, device=token_indices.device)
+    rows = torch.empty_like(token_indices)
     given = (BLOCK_SIZE, dcp_size, dcp_rank, cp_kv_cache_interleave_size, None, None)
-    slots_of_selected_tokens(req_id, block_table, token_indices, *given, slots)
-    rows = slots.reshape(token_indices.shape).flip(1)
+    slots_of_selected_tokens(req_id, block_table, token_indices, *given, rows)
+    rows = rows.flip(1)
     order = (rows < 0).int().sort(dim=1, stable=True).indices
-    return {"out": rows.gather(1, order).flatten(), "valid_counts": (rows >= 0).sum(1).int()}
+    return {"out": rows.gather(1, order), "valid_counts": (rows >= 0).sum(1).int()}
 
 
 def chunks_of_context(
@@ -157,9 +157,9 @@ def chunks_of_context(
     ends[:, 1:] = lens.cumsum(1)
     longest = lens.amax(1) if len(starts) else starts.flatten()
     return {
-        "context_chunk_starts": starts.expand(-1, count).flatten(),
-        "context_chunk_seq_lens": lens.flatten(),
-        "context_chunk_cu_seq_lens": ends.flatten(),
+        "context_chunk_starts": starts.expand(-1, count),
+        "context_chunk_seq_lens": lens,
+        "context_chunk_cu_seq_lens": ends,
         "context_chunk_seq_tot": ends[:, -1].contiguous(),
         "context_chunk_max_seq_lens": longest,
     }

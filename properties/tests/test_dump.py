@@ -54,6 +54,13 @@ def test_a_dump_says_which_token_is_wrong(suffix: str, tmp_path: Path) -> None:
     )
 
 
+def test_what_a_dump_says_too_little_of_is_named(tmp_path: Path) -> None:
+    file = written(tmp_path, ".json", STEP | {"out": [[5, 6]]})
+    done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "not judged: out, which follows from more than a dump says"
+
+
 def test_the_command_line_judges_a_dump(tmp_path: Path) -> None:
     file = written(tmp_path, ".json", STALE)
     done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
@@ -91,9 +98,9 @@ def test_a_dump_without_an_output_is_nothing_to_judge(tmp_path: Path) -> None:
     del inputs["query_start_loc"]
     with pytest.raises(ValueError, match="query_start_loc = None, must be given"):
         judge_dump(written(tmp_path, ".json", inputs), "vllm")
-    with pytest.raises(ValueError, match=r"must hold an output of causal_windows to judge \(cu_seqlen_ke"):
+    with pytest.raises(ValueError, match=r"an output of causal_windows that a dump says all of \(cu_seqlen_"):
         judge_dump(written(tmp_path, ".json", STEP), "vllm", "causal_windows")
-    with pytest.raises(ValueError, match="must hold an output of topk_to_slots to judge"):
+    with pytest.raises(ValueError, match="must hold an output of topk_to_slots that a dump"):
         judge_dump(written(tmp_path, ".json", STEP | {"out": [5, 6]}), "vllm", "topk_to_slots")
 
 

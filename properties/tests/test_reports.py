@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cumae.oracle import Batch, Case, Layout, Request, to_json
+from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, to_json
 from cumae.properties.budget import Budget
 from cumae.properties.commands.draw import draw as draw_command
 from cumae.properties.conformance import binding_of, fixture_cases
@@ -17,6 +17,7 @@ from cumae.properties.failure_file import save_failure
 from cumae.properties.reports.canvas import WIDTH
 from cumae.properties.reports.drawing import COLUMNS, draw
 from cumae.properties.reports.explain import explain
+from cumae.properties.reports.places import marks_of, place_text
 from cumae.properties.reports.svg import svg
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
@@ -48,6 +49,17 @@ DRAWN = [
     (MANY, finding(60, "slot", "slot_mapping", "5", "6")),
     (Case(Batch((), 1)), None),
 ]
+
+
+def test_an_entry_of_a_token_is_told_with_the_position_that_it_selects() -> None:
+    case = replace(CASE, options=Options(topk=2))
+    found = finding(5, "selected_key", "selected_slots")
+    selected = Inputs(case)["selected_positions"][2][1]
+    place = "entry 1 of token 2: request 1, position 5, block 2"
+    assert place_text(case, found) == f"{place}; it selects position {selected}"
+    assert marks_of(case, found).positions == {1: frozenset({5})}
+    found = finding(7, "expert_of_token", "expert_ids")
+    assert place_text(case, found) == "entry 1 of token 3: request 2, position 9, block 13"
 
 
 class TestDrawing:

@@ -218,6 +218,32 @@ def test_returned_outputs_of_the_wrong_shape_are_reported() -> None:
     assert "has shape [0], must have [1]" in verdict.failure.finding.message
 
 
+@pytest.mark.parametrize(
+    ("operation", "dtypes"),
+    [
+        ("position_ids", (torch.int64,)),
+        ("chunked_context", (torch.int32,) * 5),
+        ("compact_topk_slots", (torch.int32, torch.int32)),
+        ("grouped_topk", (torch.int32, torch.float32)),
+    ],
+)
+def test_answers_of_another_length_are_told_by_two_checks_and_end_no_other(
+    operation: str, dtypes: tuple[torch.dtype, ...]
+) -> None:
+    def returns_one_too_many(context_lens: torch.Tensor, num_tokens_padded: int) -> tuple[torch.Tensor, ...]:
+        shape = (num_tokens_padded + 1,)
+        return tuple(torch.empty(shape, dtype=d, device=context_lens.device).fill_(0) for d in dtypes)
+
+    binding = binding_of(returns_one_too_many, operation)
+    telling = []
+    for check in checks_for(binding):
+        failure = search(binding, DEVICE, Budget(examples=20), checks=(check,), reduce=False).failure
+        if failure is not None:
+            assert "has shape [" in failure.finding.message
+            telling.append(check)
+    assert telling == ["agrees", "writes_everything"]
+
+
 def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
     verdict = failing_verdict(tmp_path)
     assert verdict.failure is not None
