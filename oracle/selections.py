@@ -39,7 +39,7 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int,
 ) -> list[list[Any]]:
-    """Return selected positions, -1 behind or between them, now and then one ``beyond`` the table among these.
+    """Return selected positions, -1 behind or between them, and now and then one ``beyond`` the table.
 
     What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
     that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.

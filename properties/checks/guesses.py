@@ -80,7 +80,10 @@ def _replacements(
 
 
 def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return faults of looking selected positions up: whose row, which positions, in the table or not."""
+    """Return faults of looking selected positions up: whose row, which positions, in the table or not.
+
+    An input that is the same beside one that is replaced says whose fault it is: no other oracle has both.
+    """
     owners, last = inputs["token_to_request"], len(case.batch.requests) - 1
     found: list[tuple[str, dict[str, Any]]] = []
     for whose, taken in (
@@ -89,12 +92,18 @@ def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
         ("of request 0 for all", [min(b, 0) for b in owners]),
     ):
         found.append((f"neighbour: the table row {whose}", {"token_to_request": taken}))
-    for rows in (inputs["selected_positions"], inputs["topk_indices"]):
-        held = [[0 if position in (-1, GARBAGE) else position for position in row] for row in rows]
+    # Some engines never select a position that a request does not have: they hold -1 there.
+    own, selected = inputs["position_ids"], inputs["selected_positions"]
+    as_held = [[0 if p in (-1, GARBAGE) else p for p in row] for row in selected]
+    in_sight = [[p if p <= own[t] else 0 for p in row] for t, row in enumerate(as_held)]
+    for held in (
+        as_held,
+        in_sight,
+    ):
         found.append(("-1, none, is looked up as position 0", {"selected_positions": held}))
     for other in (size for size in _ASSUMED_SIZES if size != case.batch.block_size):
         cause = f"block size {other} is used instead of {case.batch.block_size}"
-        found.append((cause, {"block_size": other, "selected_positions": inputs["selected_positions"]}))
+        found.append((cause, {"block_size": other, "selected_positions": selected}))
     starts = inputs["workspace_starts"]
     if starts is not None:
         found.append(("the start in the workspace is left out", {"workspace_starts": [0] * len(starts)}))

@@ -16,6 +16,7 @@ from cumae.properties.checks.cause import Extent, Guess, likely_cause
 from cumae.properties.checks.compare import wrong_extent, wrong_values
 from cumae.properties.checks.guesses import rounding_guesses
 from cumae.properties.conformance import binding_of
+from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import prepare
@@ -238,6 +239,8 @@ def answer_of(operation: str, case: Case, replaced: dict[str, Any]) -> Any:
 SELECTING = Case(
     Batch((Request(5, 2, (4, 1)), Request(4, 1, (9, 3)), Request(6, 1, (7, 2))), 4), options=Options(topk=3)
 )
+# Its last token selects none first, and the one before it a position that no request has.
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
 # The token of request 1 has two keys, and so selects none in its third place.
 FEW_KEYS = Case(Batch((Request(5, 2, (4, 1)), Request(1, 1, (9,))), 4), options=Options(topk=3))
 GATHERING = replace(SELECTING, options=Options(topk=3, prefill_workspace=True))
@@ -284,12 +287,16 @@ class TestCausesOfSelectionsAndChunks:
             ("sglang", "topk_indices", "result"),
         ],
     )
-    def test_none_that_is_looked_up(self, dialect: str, selected: str, output: str) -> None:
-        held = [[max(position, 0) for position in row] for row in Inputs(FEW_KEYS)["selected_positions"]]
-        slots = answer_of("topk_to_slots", FEW_KEYS, {"selected_positions": held}).selected_slots
-        function = writing(output, slots, selected)
+    @pytest.mark.parametrize("case", [FEW_KEYS, GAPS])
+    def test_none_that_is_looked_up(self, case: Case, dialect: str, selected: str, output: str) -> None:
+        held = DIALECTS[dialect].inputs[selected].hold(Inputs(case))
+        assert isinstance(held, Ints)
+        looked_up = {"selected_positions": held.values.clip(min=0).tolist()}
+        slots = torch.tensor(answer_of("topk_to_slots", case, looked_up).selected_slots)
+        shape = slots.shape if dialect == "cumae" else held.shape
+        function = writing(output, slots.reshape(shape).tolist(), selected)
         cause = "-1, none, is looked up as position 0"
-        assert cause_of(function, "topk_to_slots", FEW_KEYS, dialect) == cause
+        assert cause_of(function, "topk_to_slots", case, dialect) == cause
 
     @pytest.mark.parametrize(
         ("cause", "replaced"),

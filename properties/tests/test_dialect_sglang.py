@@ -35,6 +35,8 @@ CHUNKED = Case(
     Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
     options=Options(workspace_slack=7),
 )
+# Of three tokens the last selects none first, and a position that no request has is none here.
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
 HELD: list[tuple[Case, dict[str, Any]]] = [
     (
         MIXED,
@@ -206,6 +208,7 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
         "topk_to_slots",
         {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
     ),
+    (GAPS, "topk_to_slots", {"result": [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]}),
     (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),
     (
         CHUNKED,
@@ -244,6 +247,12 @@ def test_every_output_is_what_was_worked_out_by_hand(
         assert (name, theirs[name].expect(answer, inputs)) == (name, values)
         width = theirs[name].width
         assert theirs[name].length(inputs) * (width(case) if width else 1) == len(values)
+
+
+def test_a_selection_with_gaps_is_held_as_worked_out_by_hand() -> None:
+    held = SGLANG.inputs["topk_indices"].hold(Inputs(GAPS))
+    assert isinstance(held, Ints)
+    assert held.values.tolist() == [[0, -1, -1, -1], [1, 0, -1, -1], [-1, 1, 0, 2]]
 
 
 def test_a_slot_that_no_pool_of_32_bit_slots_has_is_nobodys() -> None:

@@ -61,6 +61,8 @@ CHUNKED = Case(
 SELECTING = Case(
     Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options(topk=2)
 )
+# Of three tokens the second selects a position that no request has, and the last selects none first.
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
 # A decode that reads the cache, and two prefills whose keys stand in a workspace, two rows and then one.
 GATHERING = Case(
     Batch((Request(2, 1, (5,), "decode"), Request(1, 1, (7,)), Request(0, 1, (2,))), 4),
@@ -156,7 +158,9 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (ROUTING, "grouped_topk", "topk_ids", [0, 1, 0, 1, ANY, ANY]),
         (ROUTING, "grouped_topk", "topk_weights", [1.25, 1.25, 1.25, 1.25, ANY, ANY]),
         (SELECTING, "topk_to_slots", "out", [23, 20, 8, 23, 29, 28, -1, -1]),
-        (GATHERING, "topk_to_slots", "out", [22, 20, 1, 0, 2, -1, -1, -1]),
+        (GAPS, "topk_to_slots", "out", [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]),
+        (GAPS, "compact_topk_slots", "out", [28, -1, -1, -1, 29, 28, -1, -1, 29, 28, 30, -1]),
+        (GATHERING, "topk_to_slots", "out", [22, 20, 1, 0, -1, 2, -1, -1]),
         (GATHERING, "compact_topk_slots", "out", [22, 20, 1, 0, 2, -1, -1, -1]),
         (GATHERING, "compact_topk_slots", "valid_counts", [2, 2, 1, 0]),
         (CHUNKED, "chunked_context", "context_chunk_starts", [0, 0, 0, 8, 8, 8]),
@@ -191,6 +195,7 @@ def test_selected_tokens_are_held_as_worked_by_hand() -> None:
     names = ("req_id", "token_indices", "BLOCK_SIZE", "NUM_TOPK_TOKENS", "dcp_size")
     held = [[0, 0, 1, 0], [[3, 0], [4, 3], [1, 0], [-1, -1]], 4, 2, 1]
     assert [shown(SELECTING, name) for name in names] == held
+    assert shown(GAPS, "token_indices") == [[0, -1, -1, -1], [1, 0, 5, -1], [-1, 1, 0, 2]]
 
 
 def test_a_workspace_is_held_as_worked_by_hand() -> None:
