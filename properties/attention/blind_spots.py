@@ -10,6 +10,7 @@ from cumae.properties.attention.unread import (
     nobodys_slot,
     not_less,
     only_index_0,
+    only_slot_again,
     padding_row,
     room_for_all,
     rows_of_their_own,
@@ -178,6 +179,13 @@ BLIND_SPOTS = (
         lambda inputs, right, wrong, index: (
             max(right["selected_slots"][index], wrong["selected_slots"][index]) < 0
         ),
+    ),
+    BlindSpot(
+        ("topk_to_slots",),
+        ("selected_slots",),
+        "the only slot of a row once more for -1, on one rank",
+        "one key twice weighs as much as once",
+        only_slot_again,
     ),
     BlindSpot(
         ("topk_to_slots",),

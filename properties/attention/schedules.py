@@ -12,7 +12,8 @@ def by_selected_slots(step: Step) -> Rows:
     """Yield for each token all slots that ``topk_to_slots`` gives it, on every rank; -1 is none."""
     topk = step.case.options.topk
     for row in range(len(step.tokens)):
-        yield row, [Part(_selected(step, rank, row, range(topk))) for rank in step.ranks]
+        places = range(row * topk, (row + 1) * topk)
+        yield row, [Part(_selected(step, rank, row, places)) for rank in step.ranks]
 
 
 def by_compact_slots(step: Step) -> Rows:
@@ -80,21 +81,25 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
     if slots == "persistent_buffers":
         yield _ragged(step, row, start, stop)
         return
-    places = _places(step, row)
+    topk = step.case.options.topk
+    places = [_place(step, row + j // topk, j % topk) for j in range(start, stop)]
     for rank in step.ranks:
-        yield _selected(step, rank, row, [at(places, j, "the selection") for j in range(start, stop)])
+        yield _selected(step, rank, row, places)
 
 
-def _places(step: Step, row: int) -> list[int]:
-    """Return the places of a row's selection, those that select none last: a schedule counts the others."""
-    inputs = step.inputs("topk_to_slots", step.ranks[0])
-    own, selected = inputs["position_ids"][row], inputs["selected_positions"][row]
-    return sorted(range(len(selected)), key=lambda j: not 0 <= selected[j] <= own)
+def _place(step: Step, row: int, j: int) -> int:
+    """Return where the ``j``-th position stands that a row selects; those that are none stand last."""
+    topk, inputs = step.case.options.topk, step.inputs("topk_to_slots", step.ranks[0])
+    if row >= len(inputs["selected_positions"]):
+        return row * topk + j
+    own = inputs["position_ids"][row]
+    selected = [p if isinstance(p, int) else -1 for p in inputs["selected_positions"][row]]
+    return row * topk + sorted(range(topk), key=lambda place: not 0 <= selected[place] <= own)[j]
 
 
 def _selected(step: Step, rank: int, row: int, places: Sequence[int]) -> list[Key]:
-    slots, first = step.says("topk_to_slots", "selected_slots", rank), row * step.case.options.topk
-    found = [at(slots, first + j, "selected_slots") for j in places]
+    slots = step.says("topk_to_slots", "selected_slots", rank)
+    found = [at(slots, place, "selected_slots") for place in places]
     return _read(step, rank, row, [slot for slot in found if slot >= 0])
 
 

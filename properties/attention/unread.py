@@ -170,3 +170,11 @@ def rows_of_their_own(inputs: Inputs, right: Lists, wrong: Lists, index: int) ->
     longest = wrong["chunk_maxima"][j]
     spans = {b: max(0, min(offsets[b + 1] - offsets[b], longest)) for b in _computing(inputs)}
     return inside and len({*gathered}) == len(gathered) and all(n == lens[b] for b, n in spans.items())
+
+
+def only_slot_again(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Whether a row that reads one slot, on one rank, reads it where it should read none."""
+    first = index // inputs["topk"] * inputs["topk"]
+    valid = {slot for slot in right["selected_slots"][first : first + inputs["topk"]] if slot >= 0}
+    again = right["selected_slots"][index] < 0 and valid == {wrong["selected_slots"][index]}
+    return again and inputs["world"] == 1

@@ -67,7 +67,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
     """Return a few requests of their own, or many short ones that repeat a few drawn patterns."""
     most = min(domain.max_requests, 6)
-    if most >= domain.min_requests and "decode" in domain.phases and choices.chance(18):
+    if most >= domain.min_requests and "decode" in domain.phases and choices.chance(12):
         return _draw_alike(choices, domain, most, tokens_per_block)
     if most >= domain.min_requests and not choices.chance(4):
         count = choices.integer(domain.min_requests, most)

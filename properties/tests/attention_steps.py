@@ -49,7 +49,11 @@ def fixed_steps() -> tuple[Step, ...]:
         earlier = (a_token_ago(case), before)[number % 2]
         steps.append((None, case) if number % 3 == 0 else one_engine(earlier, case))
         before = case
-    return tuple(steps)
+    two = (Request(2, 1, (4,), "decode"), Request(3, 2, (2, 5)))
+    one = (Request(3, 1, (4,), "decode"),)
+    longer, shorter = (Case(Batch(requests, 4), options=Options(topk=2)) for requests in (two, one))
+    shorter = replace(shorter, layout=Layout(num_padding_tokens=1, num_spare_tokens=1))
+    return (*steps, one_engine(longer, shorter))
 
 
 @cache

@@ -62,7 +62,7 @@ def every_workspace_from_row_zero(
     workspace_ids: Sequence[int] | None,
     workspace_starts: Sequence[int] | None,
 ) -> TopkToSlots:
-    starts = [0 for _ in workspace_starts or ()]
+    starts = None if workspace_starts is None else [0] * len(workspace_starts)
     given = (token_to_request, selected_positions, block_table, block_size)
     return topk_to_slots(*given, workspace_ids=workspace_ids, workspace_starts=starts)
 

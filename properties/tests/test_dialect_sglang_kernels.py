@@ -322,7 +322,7 @@ def test_what_modes_padding_and_scattered_selections_show_is_caught(
 ) -> None:
     for seed in range(3):
         binding = binding_of(function, "topk_to_slots", "sglang", domain)
-        verdict = search(binding, DEVICE, Budget(examples=60, seed=seed), checks=("agrees",))
+        verdict = search(binding, DEVICE, Budget(examples=150, seed=seed), checks=("agrees",))
         assert verdict.failure is not None
         assert len(verdict.failure.case.batch.requests) <= size
 
