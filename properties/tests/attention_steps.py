@@ -53,7 +53,8 @@ def fixed_steps() -> tuple[Step, ...]:
     one = (Request(3, 1, (4,), "decode"),)
     longer, shorter = (Case(Batch(requests, 4), options=Options(topk=2)) for requests in (two, one))
     shorter = replace(shorter, layout=Layout(num_padding_tokens=1, num_spare_tokens=1))
-    return (*steps, one_engine(longer, shorter))
+    nobody = Case(Batch((Request(0, 0, (3,)),), 4), Layout(num_padding_tokens=1))
+    return (*steps, (None, nobody), one_engine(longer, shorter))
 
 
 @cache

@@ -27,7 +27,7 @@ UNSEEN = {
     "one_key_cleared_for_each_row",
     "offsets_end_with_the_padding",
 }
-STEPS_OF_EACH_ENTRY = (6, 20, 33, 35, 36, 47, 48, 63, -1)
+STEPS_OF_EACH_ENTRY = (6, 20, 33, 35, 36, 47, 48, 63, -2, -1)
 
 
 @cache
