@@ -66,10 +66,11 @@ def _shares_partly_filled(case: Case) -> bool:
     return False
 
 
-def _alike(case: Case, query_len: int) -> bool:
-    """Whether several requests decode so many tokens each, and no other is there."""
+def _tokens_of_each(case: Case) -> int:
+    """Return how many tokens each of several requests decodes, 0 where they differ or one does not decode."""
     requests = _requests(case)
-    return len(requests) > 1 and all(r.phase == "decode" and r.query_len == query_len for r in requests)
+    counts = {r.query_len if r.phase == "decode" else 0 for r in requests}
+    return counts.pop() if len(requests) > 1 and len(counts) == 1 else 0
 
 
 SHAPES: dict[str, Callable[[Case], bool]] = {
@@ -86,8 +87,8 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "prefill chunk of one token": _has("prefill", lambda r: r.query_len == 1),
     "decode of one token": _has("decode", lambda r: r.query_len == 1),
     "decode of several tokens": _has("decode", lambda r: r.query_len > 1),
-    "decodes of one token each": lambda c: _alike(c, 1),
-    "decodes of as many tokens each": lambda c: any(_alike(c, n) for n in (2, 3, 5)),
+    "decodes of one token each": lambda c: _tokens_of_each(c) == 1,
+    "decodes of as many tokens each": lambda c: _tokens_of_each(c) > 1,
     "prefix hit, shared blocks": _shares,
     "partly filled block shared": _shares_partly_filled,
     "empty request first": lambda c: len(_requests(c)) > 1 and _empty(_requests(c)[0]),

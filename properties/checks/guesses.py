@@ -96,10 +96,7 @@ def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
     own, selected = inputs["position_ids"], inputs["selected_positions"]
     as_held = [[0 if p in (-1, GARBAGE) else p for p in row] for row in selected]
     in_sight = [[p if p <= own[t] else 0 for p in row] for t, row in enumerate(as_held)]
-    for held in (
-        as_held,
-        in_sight,
-    ):
+    for held in (as_held, in_sight):
         found.append(("-1, none, is looked up as position 0", {"selected_positions": held}))
     for other in (size for size in _ASSUMED_SIZES if size != case.batch.block_size):
         cause = f"block size {other} is used instead of {case.batch.block_size}"
