@@ -11,6 +11,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.batches.reducer import reduce_case
 from cumae.properties.batches.seeded import large_case
+from cumae.properties.examine import device_lost, lost
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
@@ -41,11 +42,11 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     try:
         before = Bench(base, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{base.name} {error}", RULE)
+        return Finding(CHECK, f"{base.name} {error}{lost(device)}", RULE)
     try:
         after = Bench(candidate, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{candidate.name} {error}", RULE)
+        return Finding(CHECK, f"{candidate.name} {error}{lost(device)}", RULE)
     for name in before.outputs:
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:
@@ -68,17 +69,28 @@ def first_difference(
             continue
         compared += 1
         found = difference_between(base, candidate, case, device)
-        if found is None:
-            continue
-
-        def still_differs(smaller: Case) -> bool:
-            if base.why_not(smaller) is not None or candidate.why_not(smaller) is not None:
-                return False
-            return difference_between(base, candidate, smaller, device) is not None
-
-        case = reduce_case(case, still_differs)
-        return difference_between(base, candidate, case, device) or found, case, compared
+        if found is not None:
+            return *_reduced(base, candidate, case, found, device), compared
     return None, None, compared
+
+
+def _reduced(
+    base: Binding, candidate: Binding, case: Case, found: Finding, device: Device
+) -> tuple[Finding, Case]:
+    """Return the difference on the smallest case that shows one; a lost CUDA context shows no other."""
+
+    def still_differs(smaller: Case) -> bool:
+        nonlocal found
+        if base.why_not(smaller) is not None or candidate.why_not(smaller) is not None:
+            return False
+        if device_lost(device):
+            return False
+        differs = difference_between(base, candidate, smaller, device)
+        found = differs or found
+        return differs is not None
+
+    case = reduce_case(case, still_differs)
+    return found, case
 
 
 def speed_ratio(base: Binding, candidate: Binding, device: Device) -> Ratio:

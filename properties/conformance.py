@@ -18,6 +18,7 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import DIALECTS, Dialect
+from cumae.properties.examine import device_lost
 from cumae.properties.failure_file import saved_cases, saved_traces
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.profiles import EXAMPLES, FAILURES, HELP, settings_of
@@ -27,6 +28,7 @@ from cumae.properties.running.device import Device, current, has_gpu, prepare
 from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
+LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
 NO_GPU = "device='cuda': no GPU to run on"
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
 Function = Callable[..., Any]
@@ -206,6 +208,8 @@ def _run_item(
     """Run one check as one item: its cases depend on its node id and on the seed."""
     settings = settings_of(request.config)
     device = _device_of(settings.device, needs)
+    if device_lost(device):
+        pytest.fail(LOST, pytrace=False)
     target = _target(binding, request)
     cases, seconds = settings.budget(examples)
     seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20

@@ -14,8 +14,7 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
     try:
         return CHECKS[check](trial)
     except KernelRaised as error:
-        lost = "; the CUDA context is lost" if device_lost(trial.device) else ""
-        return Finding(check, f"the kernel {error}{lost}", "a valid case is no error")
+        return Finding(check, f"the kernel {error}{lost(trial.device)}", "a valid case is no error")
 
 
 def tampered(check: str) -> Finding | None:
@@ -24,6 +23,11 @@ def tampered(check: str) -> Finding | None:
     if not name:
         return None
     return Finding(check, f"the function replaced `{name}`", "a function under test leaves its judge alone")
+
+
+def lost(device: Device) -> str:
+    """Return what is said behind an error that has made the CUDA context of this process useless."""
+    return "; the CUDA context is lost" if device_lost(device) else ""
 
 
 def device_lost(device: Device) -> bool:

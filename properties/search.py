@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from warnings import catch_warnings, filterwarnings
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import HypothesisException, HypothesisWarning
 
 from cumae.oracle import Case, Trace
 from cumae.properties.batches.seeded import seeded_cases
@@ -175,7 +176,9 @@ def _drawn_round(state: Searching, examples: int, round_seed: int, budget: Budge
 def _told(state: Searching) -> Iterator[None]:
     """Raise what Hypothesis raises about a failure it could not shrink, a flaky one, as the failure it is."""
     try:
-        yield
+        with catch_warnings():
+            filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)  # nobody reads it
+            yield
     except HypothesisException as error:
         if state.verdict.failure is None:
             raise

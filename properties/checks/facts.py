@@ -185,7 +185,9 @@ def _renaming_moves_slots(case: Case, base: Answer, others: list[Answer]) -> str
     for name in SLOTS:
         if name in base:
             slots = base[name]
-            moves = (slots >= 0) & ~(_in_workspace(case) if name in SELECTED else False)
+            moves = slots >= 0
+            if name in SELECTED:
+                moves &= ~_in_workspace(case)
             if not _same(others[0][name], np.where(moves, slots + case.batch.block_size, slots)):
                 return f"`{name}` did not move by one block when every block id did"
     return None

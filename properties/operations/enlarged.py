@@ -7,8 +7,11 @@ from cumae.oracle import Case, Inputs
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects.cumae import row_dtype
+from cumae.properties.dialects.held import ITEM_BYTES
 
 _SPAN = 2**31
+_MOST_BYTES = 2**34
+"""Of a cache with gaps: a GPU has to hold it."""
 
 
 def _largest_id(case: Case) -> int:
@@ -32,10 +35,14 @@ def far_table_rows(case: Case) -> Iterator[Case]:
 
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
-    """Yield rows of the cache whose offset passes 2^31 elements, and new rows that do."""
+    """Yield rows of the cache whose offset passes 2^31 elements, and new rows that do.
+
+    A large cache in which all rows written stand low has no gaps: they would need more than a GPU's memory.
+    """
     layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0)
-    if highest > 0:
+    num_rows = case.num_cache_blocks * case.batch.block_size
+    if highest > 0 and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
         each = 16 if case.options.row_format == "fp8" else 1
         yield replace(case, layout=replace(layout, cache_row_gap=_SPAN // (highest * each) + 1))
     if case.batch.num_tokens > 1:

@@ -16,6 +16,7 @@ from cumae.properties.budget import Budget
 from cumae.properties.collection import Hunt, chosen, domain_of, hunt, status_of
 from cumae.properties.commands.bugs import bugs
 from cumae.properties.conformance import binding_of
+from cumae.properties.examine import device_lost
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
 from cumae.properties.targets import load_function
@@ -63,6 +64,7 @@ def verdict_on(bug: Bug, function: Callable[..., Any], examples: int, *, reduce:
 def test_a_bug_is_caught_by_the_check_that_is_there_for_it(bug: Bug) -> None:
     verdict = verdict_on(bug, load_function(bug.target), 300, reduce=bug.name in REDUCED)
     assert verdict.failure is not None
+    assert not device_lost(DEVICE), "a bug that ends a CUDA context is marked far"
     if bug.name in REDUCED:
         requests, tokens, steps = Hunt(bug, "caught", failure=verdict.failure).size
         assert requests <= 2

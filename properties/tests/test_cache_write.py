@@ -16,6 +16,7 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.conformance import binding_of, check
 from cumae.properties.dialects.latents import new_latents
+from cumae.properties.operations.enlarged import far_cache_rows
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 
@@ -182,3 +183,12 @@ def test_a_rounded_scale_moves_a_number_from_halfway_to_the_byte_above() -> None
 def test_options_of_rows_that_have_no_scales_are_refused() -> None:
     with pytest.raises(ValueError, match="power_of_two_scales = True, must be false for fp16 rows"):
         Options(row_format="fp16", power_of_two_scales=True)
+
+
+@pytest.mark.parametrize(("highest_block", "gaps"), [(2, [2**29 + 1]), (3000, [])])
+def test_gaps_past_the_range_of_32_bits_leave_a_cache_that_a_gpu_holds(
+    highest_block: int, gaps: list[int]
+) -> None:
+    written, idle = Request(0, 1, (1,), "prefill"), Request(3, 0, (highest_block,), "prefill")
+    case = Case(Batch((written, idle), 4))
+    assert [far.layout.cache_row_gap for far in far_cache_rows(case)] == gaps

@@ -10,13 +10,16 @@ import pytest
 import torch
 
 import cumae
+from cumae import gpu_impl
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties import searching
 from cumae.properties.budget import Budget
+from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of
 from cumae.properties.dialects.captured import read_table
 from cumae.properties.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.reports.explain import explain, told
+from cumae.properties.running import memory
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
 from cumae.properties.tests import wrong_on_purpose as wrong
@@ -97,6 +100,20 @@ def test_a_plain_fault_is_not_blamed_on_large_ids() -> None:
     assert verdict.ok
     failure = verdict_on(slots(wraps=False, shift=1), "slot_mapping").failure
     assert failure is not None and failure.finding.check == "agrees"
+
+
+def test_what_a_gpu_has_no_room_for_is_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(size: int, device: str) -> torch.Tensor:
+        raise torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {size} bytes. GPU 0 has none.")
+
+    monkeypatch.setattr(memory, "_large", full)
+    case = Case(Batch((Request(0, 3, (1,), "prefill"),), 4))
+    trial = Trial(binding_of(gpu_impl.write_cache, "cache_write"), case, DEVICE)
+    with pytest.warns(
+        UserWarning, match=r"has no room for: CUDA out of memory\. Tried to allocate \d+ bytes$"
+    ):
+        assert CHECKS["survives_large_ids"](trial) is None
+    assert trial.saw_nothing
 
 
 def test_a_report_says_when_the_reducer_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

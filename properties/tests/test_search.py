@@ -122,7 +122,8 @@ def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
         wrong.one_too_far(token_to_request, cu_seqlens_q, context_lens, position_ids)
 
     with pytest.raises(KeyboardInterrupt):
-        search(binding_of(interrupted, "position_ids"), DEVICE, Budget(examples=50), save_to=tmp_path)
+        binding = binding_of(interrupted, "position_ids")
+        search(binding, DEVICE, Budget(examples=50), checks=["agrees"], save_to=tmp_path)
     (file,) = tmp_path.glob("*.json")
     assert load_failure(file).finding.check == "agrees"
 

@@ -1,5 +1,6 @@
 """Kernels with faults that only their accesses show, and right ones that look like them."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -78,3 +79,13 @@ def asserts(answer: tl.tensor, bound: tl.tensor) -> None:
 def copies_from_before(answer: tl.tensor, BACK: tl.constexpr) -> None:
     """Right over a view, as long as the tensor that it is of begins so far before it."""
     tl.store(answer, tl.load(answer - BACK))
+
+
+@triton.jit
+def _stores_far(positions: tl.tensor) -> None:
+    tl.store(positions + (1 << 40), 0)
+
+
+def reaches_far(position_ids: torch.Tensor) -> None:
+    """Stores terabytes behind its output, which loses the CUDA context."""
+    _stores_far[(1,)](position_ids)
