@@ -13,8 +13,22 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return what one check found; a kernel that raises on a valid case is a finding."""
     try:
         return CHECKS[check](trial)
-    except KernelRaised as error:
-        return Finding(check, f"the kernel {error}{lost(trial.device)}", "a valid case is no error")
+    except (KernelRaised, RuntimeError) as error:
+        return finding_of_error(check, error, trial.device)
+
+
+def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
+    """Return the finding that an error out of a check is: the kernel's own, or that of a lost CUDA context.
+
+    Any other is a defect of the check, and is raised. What a context was lost by may be told late, by
+    whatever is done next.
+    """
+    told = lost(device)
+    if not isinstance(error, KernelRaised):
+        if not told:
+            raise error
+        error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0])
+    return Finding(check, f"the kernel {error}{told}", "a valid case is no error")
 
 
 def tampered(check: str) -> Finding | None:

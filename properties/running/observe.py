@@ -126,6 +126,8 @@ class Call:
                 torch.cuda.current_stream().synchronize()
         except (Exception, *_WAYS_OUT) as error:
             said = f"raised {type(error).__name__}: {error}"
+            if "CUDA error" in said:
+                said = said.splitlines()[0]  # the others are advice to who writes CUDA
             raise KernelRaised(f"{said}{line_of(error, self.function)}") from error
         return answer
 

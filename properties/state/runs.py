@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from cumae.oracle import Case, Trace
+from cumae.properties.examine import finding_of_error
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observe import KernelRaised
@@ -28,6 +29,7 @@ class Run:
     def __init__(self, binding: Binding, device: Device, check: str) -> None:
         self.steps: list[Case] = []
         self._binding = binding
+        self._device = device
         self._system = SYSTEMS[check](binding, device)
 
     def step(self, case: Case) -> Finding | None:
@@ -35,8 +37,8 @@ class Run:
         self.steps.append(case)
         try:
             return self._system.step(case)
-        except KernelRaised as error:
-            return Finding(self._system.check, f"the kernel {error}", "a valid case is no error")
+        except (KernelRaised, RuntimeError) as error:
+            return finding_of_error(self._system.check, error, self._device)
 
     @property
     def num_captured(self) -> int:
