@@ -1,12 +1,14 @@
 """A search of a suspicious kernel in a process of its own: a crash or a hang is a failure with its case."""
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
+from math import inf
 from pathlib import Path
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.batches.reducer import is_smaller
-from cumae.properties.budget import Budget
+from cumae.properties.budget import SHRINK_SECONDS, Budget
 from cumae.properties.failure_file import load_failure, save_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
@@ -80,8 +82,11 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
         lost = True
     if lost and job.reduce and verdict.failure is not None:
         known = verdict.failure
-        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True)
-        verdict.failure = failure_of(finding, tried, known.found_after)
+        began = time.monotonic()
+        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True, seconds=SHRINK_SECONDS)
+        late = time.monotonic() - began >= SHRINK_SECONDS
+        smaller = failure_of(finding, tried, known.found_after)
+        verdict.failure = replace(smaller, stopped=f"{SHRINK_SECONDS:.0f} s were up" if late else "")
         _save(job, verdict)
     if outcome.told and verdict.failure is not None:
         finding = verdict.failure.finding
@@ -100,12 +105,14 @@ def reduce_apart(
     *,
     deaths: bool,
     progress: Callable[[int], None] | None = None,
+    seconds: float = inf,
 ) -> tuple[Finding, Case | Trace, int]:
     """Return what the smallest case or trace that still fails the check shows, itself, and the steps.
 
     ``deaths``: the case ends its process, and so must a smaller one, in at most 30 processes;
-    else one that does is left out, at most 6 times.
+    else one that does is left out, at most 6 times. After ``seconds`` no further process is begun.
     """
+    late_at = time.monotonic() + seconds
     job = replace(job, reducing=True, deaths=deaths, checks=(finding.check,), large=False)
     steps = 0
 
@@ -128,6 +135,8 @@ def reduce_apart(
             case, finding = outcome.case, _death(outcome)
         else:
             job = replace(job, skipped=(*job.skipped, outcome.case))
+        if time.monotonic() > late_at:
+            break
     return finding, case, steps
 
 

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+SHRINK_SECONDS = 60.0
+"""How long a failing case is made smaller, beyond the budget."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

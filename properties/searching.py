@@ -9,7 +9,7 @@ from pathlib import Path
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.batches.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.batches.shapes import shapes_of
-from cumae.properties.budget import Budget
+from cumae.properties.budget import SHRINK_SECONDS, Budget
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.examine import device_lost, finding_of, tampered
@@ -20,7 +20,6 @@ from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.state.runs import Run, traced_checks
 from cumae.properties.verdict import Finding, Verdict, failure_of
 
-SHRINK_SECONDS = 60.0
 EVERY = {
     "forgets_history": 3,
     "keeps_facts": 4,

@@ -70,6 +70,15 @@ def test_a_case_that_ends_its_process_is_no_smaller_case_of_another_failure(
     assert tried > 0
 
 
+def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "SHRINK_SECONDS", 0.0)
+    verdict = search_apart(job(CRASHES, cases=(steps(2, 1, 3, 2, 5),), checks=("agrees",)))
+    assert verdict.failure is not None
+    lengths = [request.query_len for request in verdict.failure.case.batch.requests]
+    assert lengths == [3, 2, 5]  # half of the requests, then no further process
+    assert verdict.failure.stopped == "0 s were up"
+
+
 def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status() -> None:
     verdict = search_apart(job(LEAVES, cases=(steps(1),), reduce=False))
     assert verdict.failure is not None
