@@ -16,7 +16,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.binding import bind
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.device import Device
-from cumae.properties.running.observe import Bench, Call
+from cumae.properties.running.observe import Bench
 from cumae.properties.targets import load_function
 
 LAUNCHES = 20
@@ -67,7 +67,7 @@ def _steps() -> dict[str, Case]:
 def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
     case = replace(case, options=SELECTED.get(operation, case.options))
-    call = Call(Bench(binding, case, "cuda"), poison=0)
+    call = Bench(binding, case, "cuda").call(poison=0)
     arguments, topk = call.arguments, case.options.topk
     median, spread = _graph_time(lambda: call.function(**arguments))
     shown = f"{size}, topk {topk}" if operation in SELECTED else size
@@ -84,7 +84,7 @@ def _cache_timings() -> list[Timing]:
     )
     case = replace(case, options=SELECTED["metadata_cache"])
     binding = bind(load_function("cumae.gpu_impl:MetadataCache"), OPERATIONS["metadata_cache"], CUMAE)
-    call = Call(Bench(binding, case, "cuda"), poison=0)
+    call = Bench(binding, case, "cuda").call(poison=0)
     kept, missed = call.arguments, {**call.arguments, "context_lens_cpu": None}
     found = []
     for name, arguments in (("MetadataCache, kept", kept), ("MetadataCache, rebuilt", missed)):

@@ -15,7 +15,8 @@ from cumae.properties.examine import device_lost, lost
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observe import Bench, Call, KernelRaised
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observe import Bench
 from cumae.properties.verdict import Finding
 
 ROUNDS = {"cpu": 15, "cuda": 100}
@@ -119,7 +120,7 @@ def _round(calls: list[Callable[[], None]], turn: int) -> tuple[float, float]:
 
 def _call(binding: Binding, case: Case, device: Device) -> Callable[[], None]:
     """Return a call of the function on buffers that are there already, finished when it returns."""
-    arguments = Call(Bench(binding, case, device), poison=0).arguments
+    arguments = Bench(binding, case, device).call(poison=0).arguments
 
     def call() -> None:
         binding.function(**arguments)

@@ -12,7 +12,8 @@ from cumae.properties.dialects.captured import read_ints
 from cumae.properties.dump import Dump, case_of, read_dump
 from cumae.properties.operations import OPERATIONS, VALUE, Operation
 from cumae.properties.running.binding import Binding, bind
-from cumae.properties.running.observe import POISON, Observation
+from cumae.properties.running.observation import Observation
+from cumae.properties.running.observe import POISON
 from cumae.properties.verdict import Failure, Verdict
 
 

@@ -5,7 +5,7 @@ import torch
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering
-from cumae.properties.running.observe import KernelRaised
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.verdict import Finding
 
 

@@ -10,9 +10,11 @@ from cumae.properties.dialects import DIALECTS, Rows
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.binding import bind
+from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observe import POISON, Bench
 
 
 def kernel_answer(function: Callable[..., Any], operation: str, device: Device) -> Answer:
@@ -29,9 +31,9 @@ def kernel_answer(function: Callable[..., Any], operation: str, device: Device) 
         with allocated:
             instance = bench.made()
         if binding.keeps_state and previous is not None:
-            earlier = Call(Bench(binding, _plain_rows(previous), device), POISON, function=instance)
+            earlier = Bench(binding, _plain_rows(previous), device).call(POISON, function=instance)
             _run(earlier, allocated, previous)
-        call = Call(bench, POISON, earlier, function=instance)
+        call = bench.call(POISON, earlier, function=instance)
         done, answer = _run(call, allocated, case)
         if not done:
             return right_answers()[operation](inputs)

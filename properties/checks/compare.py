@@ -21,7 +21,7 @@ from cumae.properties.checks.judged import wrong_answer
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import GUARD_PATTERN, Words
-from cumae.properties.running.observe import Observation
+from cumae.properties.running.observation import Observation
 from cumae.properties.verdict import Finding
 
 Mask = npt.NDArray[np.bool_]

@@ -12,7 +12,7 @@ from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.device import interpreting
 from cumae.properties.running.interpreter import watching
-from cumae.properties.running.observe import POISON, Bench, Call
+from cumae.properties.running.observe import POISON, Bench
 from cumae.properties.verdict import Finding
 
 
@@ -29,9 +29,9 @@ def forgets_history(trial: Trial) -> Finding | None:
             continue
         # Watched, for a stray access of the other case must not end the process.
         with watching() if interpreting() else nullcontext():
-            before = Call(Bench(trial.binding, case, trial.device), POISON)
+            before = Bench(trial.binding, case, trial.device).call(POISON)
             before.run()
-            call = Call(trial.quiet, POISON, earlier=before)
+            call = trial.quiet.call(POISON, earlier=before)
             call.run()
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from cumae.properties.checks.repeated import changed_since
 from cumae.properties.checks.trial import Trial
 from cumae.properties.operations import FREE
-from cumae.properties.running.observe import Observation
+from cumae.properties.running.observation import Observation
 from cumae.properties.running.races import Race
 from cumae.properties.verdict import Finding
 

@@ -10,7 +10,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observe import Observation
+from cumae.properties.running.observation import Observation
 from cumae.properties.verdict import Finding
 
 

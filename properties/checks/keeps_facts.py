@@ -7,7 +7,8 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.checks.facts import FACTS, Answer
 from cumae.properties.checks.trial import Trial, quiet_case
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.observe import Bench, Observation
+from cumae.properties.running.observation import Observation
+from cumae.properties.running.observe import Bench
 from cumae.properties.verdict import Finding
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import torch
 
 from cumae.properties.checks.trial import Trial
-from cumae.properties.running.observe import POISON, Call, KernelRaised
+from cumae.properties.running.call import Call
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observe import POISON
 from cumae.properties.verdict import Finding
 
 SYNCHRONISES = "a launch does not wait for the device, or it cannot be captured"
@@ -14,7 +16,7 @@ _ALLOCATED = "allocation.all.allocated"
 
 def never_synchronises(trial: Trial) -> Finding | None:
     """Call a second time, everything compiled, with torch's sync-debug mode on."""
-    call = Call(trial.quiet, POISON)
+    call = trial.quiet.call(POISON)
     call.run()
     _, told = synchronised(call, allocates=bool(trial.binding.returned))
     if not told:

@@ -3,7 +3,7 @@
 from cumae.properties.checks.compare import changed
 from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.trial import Trial
-from cumae.properties.running.observe import Observation
+from cumae.properties.running.observation import Observation
 from cumae.properties.verdict import Finding
 
 

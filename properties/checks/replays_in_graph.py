@@ -11,8 +11,9 @@ from cumae.properties.checks.compare import changed
 from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.trial import Trial
+from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observe import POISON, Bench, Call
+from cumae.properties.running.observe import POISON, Bench
 from cumae.properties.verdict import Finding
 
 
@@ -24,7 +25,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
     """
     if trial.binding.keeps_state:
         return None
-    captured = Call(trial.quiet, POISON)
+    captured = trial.quiet.call(POISON)
     captured.run()
     try:
         graph, _ = captured_graph(partial(captured.function, **captured.arguments))
@@ -38,7 +39,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         if trial.binding.why_not(case) is not None:
             continue
         bench = Bench(trial.binding, case, trial.device)
-        call = Call(bench, POISON, earlier=captured)
+        call = bench.call(POISON, earlier=captured)
         if not _same_launch(captured, call):
             continue
         graph.replay()

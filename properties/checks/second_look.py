@@ -7,7 +7,7 @@ from cumae.oracle import Batch, Case, Request
 from cumae.properties.checks.cause import is_possible, likely_cause
 from cumae.properties.checks.compare import evidence, wrong_elements
 from cumae.properties.checks.trial import Trial
-from cumae.properties.running.observe import KernelRaised
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.verdict import Finding
 
 MOST_REQUESTS, MOST_TOKENS = 8, 64

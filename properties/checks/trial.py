@@ -9,7 +9,8 @@ from cumae.oracle import Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
-from cumae.properties.running.observe import COMPLEMENT, POISON, Bench, Observation
+from cumae.properties.running.observation import Observation
+from cumae.properties.running.observe import COMPLEMENT, POISON, Bench
 
 
 class Trial:

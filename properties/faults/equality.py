@@ -20,7 +20,8 @@ from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, smal
 from cumae.properties.faults.suite import QUICK, Suite
 from cumae.properties.operations import FREE, UNORDERED
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observe import Bench, KernelRaised
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observe import Bench
 from cumae.properties.state.runs import Run
 from cumae.properties.verdict import Finding
 

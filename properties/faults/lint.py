@@ -14,7 +14,8 @@ from cumae.properties.faults.launches import Launch, recording
 from cumae.properties.faults.undefined import undefined_loads
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
-from cumae.properties.running.observe import Bench, Call, KernelRaised
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observe import Bench
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ def _launches(binding: Binding, case: Case, device: Device, raised: list[str]) -
     """Record one call. A function that fails where its kernels have not run is noted, not judged."""
     with recording() as launches:
         try:
-            Call(Bench(binding, case, device), poison=0).run()
+            Bench(binding, case, device).call(poison=0).run()
         except KernelRaised as error:
             raised.append(str(error))
     return launches

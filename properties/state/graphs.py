@@ -8,8 +8,10 @@ from typing import Any
 import torch
 
 from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, Observation
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.observe import POISON, Bench
 from cumae.properties.state.system import System
 from cumae.properties.verdict import Finding
 
@@ -68,7 +70,7 @@ class SyncSystem(System):
         if self.binding.keeps_state and self.twin is None:
             self.twin = Bench(self.binding, case, self.device).made()
         bench = Bench(self.binding, case, self.device, self.previous)
-        twin = Call(bench, POISON, self.twin_call, function=self.twin)
+        twin = bench.call(POISON, self.twin_call, function=self.twin)
         self.twin_call = twin
         try:
             twin.run()

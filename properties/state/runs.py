@@ -6,7 +6,7 @@ from cumae.oracle import Case, Trace
 from cumae.properties.examine import finding_of_error
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
-from cumae.properties.running.observe import KernelRaised
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.state.graphs import GraphSystem, SyncSystem
 from cumae.properties.state.system import System
 from cumae.properties.verdict import Finding

@@ -12,10 +12,12 @@ from cumae.properties.checks.compare import Mask, difference, wrong_values
 from cumae.properties.operations import FREE, KEEP, VALUE, Expected
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observe import POISON, Bench, Call, KernelRaised, Observation
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.observe import POISON, Bench
 from cumae.properties.verdict import Finding
 
 ROOM_BYTES = 2**16
@@ -57,7 +59,7 @@ class System:
             if self.function is None:
                 with self.allocated:
                     self.function = bench.made()
-            call = Call(bench, POISON, self.call, function=self.function, room=ROOM_BYTES)
+            call = bench.call(POISON, self.call, function=self.function, room=ROOM_BYTES)
             if watch is not None:
                 watch.given = lambda: (*call.given(), *self.allocated.regions())
             try:

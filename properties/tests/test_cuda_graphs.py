@@ -11,7 +11,7 @@ from cumae.gpu_impl import write_chunked_context, write_position_ids
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.conformance import binding_of
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observe import POISON, Bench, Call
+from cumae.properties.running.observe import POISON, Bench
 from cumae.properties.state.runs import Run
 from cumae.properties.tests.steps import DEVICE
 
@@ -45,7 +45,7 @@ class Garbage:
 def test_an_older_graph_is_not_destroyed_during_a_capture(collects_on_demand: None) -> None:
     case = Case(Batch((replace(FIRST, query_len=2, block_ids=(3, 4, 5)),), 1))
     bench = Bench(binding_of(write_position_ids, "position_ids"), case, "cuda")
-    call = Call(bench, POISON)
+    call = bench.call(POISON)
     call.run()
 
     def littering() -> None:

@@ -1,0 +1,102 @@
+"""The arguments of a call in memory, and the call."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from cumae.properties.running.arena import Arena
+from cumae.properties.running.device import Device
+from cumae.properties.running.integrity import oracles_shut
+from cumae.properties.running.memory import Buffer
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.watch import Region, spans_of
+from cumae.properties.targets import line_of
+
+_WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)
+"""What leaves a function without an answer and is no ``Exception``: no run ends, or is skipped, by it."""
+
+
+class Buffers(NamedTuple):
+    """What a function is called with, not yet placed. ``in_place``: outputs that are inputs too."""
+
+    numbers: dict[str, Any]
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    in_place: frozenset[str]
+
+
+class Call:
+    """The arguments of one call in memory of their own, or in that of an earlier call.
+
+    Over an ``earlier`` call of the same function, buffers that fit stand at the same addresses and
+    outputs start with what that call left in them. ``room``: bytes that each buffer may grow to at its
+    address.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        buffers: Buffers,
+        device: Device,
+        earlier: "Call | None" = None,
+        *,
+        room: int = 0,
+    ) -> None:
+        self.function = function
+        self._device = device
+        self.numbers, self.inputs, self.outputs, in_place = buffers
+        there = [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
+        here = [buffer for buffer in self.inputs if _is_host(buffer)]
+        self._parts = (there, here)
+        self.reuses = earlier is not None and all(
+            arena.holds(part) for arena, part in zip(earlier.arenas, self._parts, strict=True)
+        )
+        self.arenas: tuple[Arena, Arena]
+        if earlier is not None and self.reuses:
+            self.arenas = earlier.arenas
+        else:
+            self.arenas = (Arena(there, device, room), Arena(here, "cpu", room))
+        stale = [b.name for b in self.outputs if self.reuses and b.name not in in_place]
+        for arena, part in zip(self.arenas, self._parts, strict=True):
+            arena.fill(part, stale=stale)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the function is called with."""
+        return self.numbers | {buffer.name: buffer.tensor for buffer in (*self.inputs, *self.outputs)}
+
+    def run(self) -> Any:
+        """Call the function and wait for it. Raises ``KernelRaised`` with its error inside.
+
+        On a GPU the stream it was called on is waited for: what it started elsewhere must have joined that.
+        """
+        try:
+            with oracles_shut():
+                answer = self.function(**self.arguments)
+            if self._device == "cuda":
+                torch.cuda.current_stream().synchronize()
+        except (Exception, *_WAYS_OUT) as error:
+            said = f"raised {type(error).__name__}: {error}"
+            if "CUDA error" in said:
+                said = said.splitlines()[0]  # the others are advice to who writes CUDA
+            raise KernelRaised(f"{said}{line_of(error, self.function)}") from error
+        return answer
+
+    def given(self) -> Iterator[Region]:
+        """Yield the memory of each tensor that the function was given, gaps of its strides included."""
+        for buffer in (*self.inputs, *self.outputs):
+            if buffer.tensor is not None:
+                yield from spans_of(buffer.name, buffer.tensor)
+
+    def collect(self) -> None:
+        """Read back what memory holds now."""
+        for arena, part in zip(self.arenas, self._parts, strict=True):
+            arena.collect(part)
+        if self._device == "cuda":
+            torch.cuda.synchronize()  # what runs on other streams still must not reach the next call
+
+
+def _is_host(buffer: Buffer) -> bool:
+    return buffer.name.endswith("_cpu")

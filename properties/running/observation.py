@@ -1,0 +1,38 @@
+"""What one call of a function did, or that it raised."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from cumae.properties.running.memory import Words
+from cumae.properties.running.watch import Watch
+
+
+class KernelRaised(Exception):
+    """The function under test raised on a valid case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside.
+
+    ``before``: what the memory of the outputs held before the call: poison, but for arguments that are
+    input and output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of
+    returned tensors; ``mistyped``: of which dtype those must be that have another one; ``shapes``: of which
+    shape they must be, or flat.
+    """
+
+    outputs: dict[str, Words]
+    before: dict[str, Words]
+    damage: tuple[str, ...]
+    watch: Watch | None
+    poison: int
+    opaque: frozenset[str] = frozenset()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    mistyped: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def is_misshapen(self) -> bool:
+        """Whether something that was returned has more or fewer elements than it must have."""
+        return any(self.outputs[name].size != prod(shape) for name, shape in self.shapes.items())

@@ -1,0 +1,56 @@
+"""What a function returned, by name: tensors, host numbers, lists of numbers."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.properties.running.binding import Binding
+from cumae.properties.running.memory import Words, words_of
+from cumae.properties.running.observation import KernelRaised
+
+Returned = torch.Tensor | int | list[int]
+_PLAIN = (torch.Tensor, int)
+"""Kinds of returned values: a subclass may compare and convert as it likes."""
+
+
+def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
+    """Return what a function returned by the names of its outputs.
+
+    Raises ``KernelRaised`` where it is not what these names call for.
+    """
+    names = binding.returned
+    if not names or (answer is None and binding.outputs):
+        return {}
+    if isinstance(answer, dict):
+        names = tuple(name for name in names if name in answer or not binding.is_optional(name))
+        values: list[Any] = [dict.get(answer, name) for name in names]
+    else:
+        alone = isinstance(answer, _PLAIN) or (len(names) == 1 and _is_ints(answer))
+        values = [answer] if alone else list(() if answer is None else answer)
+        if len(values) < len(names):
+            names = tuple(name for name in names if not binding.is_optional(name))
+    if len(values) != len(names) or not all(type(v) in _PLAIN or _is_ints(v) for v in values):
+        told = type(answer).__name__
+        if isinstance(answer, (tuple, list)):
+            kinds = dict.fromkeys(type(value).__name__ for value in values)
+            told += f" of {len(values)} ({', '.join(kinds)})"
+        must = "a plain tensor, an int or a list of ints each"
+        raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
+    return dict(zip(names, values, strict=True))
+
+
+def _is_ints(value: Any) -> bool:
+    return type(value) is list and all(type(number) is int for number in value)
+
+
+def words_returned(value: Returned, *, is_rows: bool) -> Words:
+    """Return the elements of a tensor or of a list, or a host number as one element."""
+    if isinstance(value, torch.Tensor):
+        return words_of(value, is_rows=is_rows)
+    return np.array(value if isinstance(value, list) else [value], dtype=np.int64)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype as this suite writes it."""
+    return str(dtype).removeprefix("torch.")
