@@ -1,4 +1,4 @@
-"""Adds up what `cumae mutate --json` wrote for each kernel: ``mutants.py FOLDER OUT``."""
+"""Adds up what `cumae mutate --json` wrote for each kernel, or oracle: ``mutants.py FOLDER OUT``."""
 
 import json
 import sys
@@ -29,5 +29,6 @@ for file in sorted(folder.glob("*.json")):
             ],
         }
     )
-command = "cumae mutate --op OPERATION --device cpu --json FILE, then ci/mutants.py"
+of = "--oracles --op" if kernels[0]["kernels"][0].startswith("cumae.oracle") else "--op"
+command = f"cumae mutate {of} OPERATION --device cpu --json FILE, then ci/mutants.py"
 out.write_text(json.dumps({"command": command, "kernels": kernels}, indent=1) + "\n")

@@ -21,7 +21,7 @@ def tables(results: Json) -> str:
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [repeated_line(results["cpu-repeated"])],
         [attention_line(results["gpu-attention"])],
-        mutants_lines(results["cpu-mutants"]),
+        mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
         router_lines(results["cpu-router-bf16"]),
         times_lines(results["gpu-bench"]["timings"]),
     )
@@ -134,33 +134,48 @@ def tests_line(tests: Json) -> str:
     return f"Tests on the same GPU: {'; then '.join(said)}."
 
 
-def mutants_lines(runs: Json) -> list[str]:
-    """Return the table of mutants of each operation's kernels, and of what became of them."""
-    rows = [(run["operation"], run) for run in runs["kernels"]]
-    statuses = ("killed", "equivalent", "equal on the small domain", "survived")
-    lines = [
-        "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",
-        "",
-        "| kernels of | mutants | judged | killed | same TTIR | equal on the small domain | survived |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, run in rows:
-        cells = " | ".join(str(run.get(status, 0)) for status in statuses)
-        lines.append(f"| `{name}` | {run['mutants']} | {run['judged']} | {cells} |")
-    minutes = sum(run["process_seconds"] for _, run in rows) / 60
-    total = [sum(run.get(status, 0) for _, run in rows) for status in statuses]
-    counts = [sum(run[count] for _, run in rows) for count in ("mutants", "judged")]
-    lines.append(f"| all | {' | '.join(map(str, [*counts, *total]))} |")
+def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
+    """Return the tables of mutants of each operation's kernels and oracle, and of what became of them."""
+    runs = kernels["kernels"]
     survivors = {
         f"{mutant['module'].rpartition('.')[2]}.py:{mutant['line']}": mutant["message"]
-        for _, run in rows
+        for run in runs
         for mutant in run["survivors"]
     }
-    captured = sum(run["killed_by"].get("replays_in_graph", 0) for _, run in rows)
-    told = f"{captured} were killed under graph capture, on the GPU. "
-    told += f"Together {minutes:.0f} minutes of processes, on busy machines. Survivors stand in "
+    captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
+    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors stand in "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
-    return [*lines, "", f"{told}."]
+    return [
+        "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",
+        "",
+        *_mutants_table("kernels of", runs),
+        "",
+        f"{told}.",
+        "",
+        "Into oracles (`cumae mutate --oracles`), noticed by their worked examples, fixtures and simulation:",
+        "",
+        *_mutants_table("oracle of", oracles["kernels"]),
+        "",
+        _minutes(oracles["kernels"]),
+    ]
+
+
+def _mutants_table(first: str, runs: list[Json]) -> list[str]:
+    statuses = ("killed", "equivalent", "equal on the small domain", "survived")
+    lines = [
+        f"| {first} | mutants | judged | killed | same TTIR | equal on the small domain | survived |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        cells = " | ".join(str(run.get(status, 0)) for status in statuses)
+        lines.append(f"| `{run['operation']}` | {run['mutants']} | {run['judged']} | {cells} |")
+    total = [sum(run.get(key, 0) for run in runs) for key in ("mutants", "judged", *statuses)]
+    return [*lines, f"| all | {' | '.join(map(str, total))} |"]
+
+
+def _minutes(runs: list[Json]) -> str:
+    minutes = sum(run["process_seconds"] for run in runs) / 60
+    return f"Together {minutes:.0f} minutes of processes, on busy machines."
 
 
 def times_lines(timings: list[Json]) -> list[str]:

@@ -18,6 +18,7 @@ ORACLES: dict[str, Oracle] = {
     "prefix_interleave": oracle.prefix_interleave,
     "cache_write": oracle.cache_write,
     "sparse_schedule": oracle.sparse_schedule,
+    "any_schedule": oracle.any_schedule,
     "topk_to_slots": oracle.topk_to_slots,
     "compact_topk_slots": oracle.compact_topk_slots,
     "chunked_context": oracle.chunked_context,
@@ -113,6 +114,15 @@ def _sparse_schedule(case: Case) -> Answer:
     )
 
 
+def _any_schedule(case: Case) -> Answer:
+    return simulation.any_schedule(
+        case.batch,
+        num_padding_tokens=case.layout.num_padding_tokens,
+        topk=case.options.topk,
+        split_size=case.options.split_size,
+    )
+
+
 def _topk_to_slots(case: Case) -> Answer:
     return simulation.topk_to_slots(
         case.batch,
@@ -172,6 +182,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "prefix_interleave": _prefix_interleave,
     "cache_write": _cache_write,
     "sparse_schedule": _sparse_schedule,
+    "any_schedule": _any_schedule,
     "topk_to_slots": _topk_to_slots,
     "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,

@@ -188,6 +188,15 @@ def sparse_schedule(
     return {**answer, "num_splits": num_splits}
 
 
+def any_schedule(batch: Batch, *, num_padding_tokens: int = 0, topk: int, split_size: int) -> Answer:
+    """Return room for the splits of a row that has all its keys, a row at a time."""
+    room: list[object] = []
+    computed = [token for life in _lives(batch) for token in life if token.is_new]
+    for _ in [*computed, *range(num_padding_tokens)]:
+        room.extend("any" for _ in _groups(range(topk), split_size))
+    return {name: list(room) for name in ("work_token", "work_start", "work_stop")}
+
+
 def metadata_cache(
     batch: Batch,
     previous: Batch | None,

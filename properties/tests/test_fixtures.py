@@ -275,7 +275,8 @@ class TestReading:
         assert set(TAGS) == {tag for operation in OPERATIONS for tag in load_tags(operation)}
 
     def test_operations_and_outputs_are_those_of_the_oracle(self) -> None:
-        assert list(OPERATIONS) == list(ORACLES)
+        judged_whole = "any_schedule"  # its rule has no values to write down
+        assert list(OPERATIONS) == [name for name in ORACLES if name != judged_whole]
 
     def test_a_json_reader_that_knows_nothing_of_us_reads_the_same(self) -> None:
         for operation in OPERATIONS:

@@ -22,8 +22,9 @@ from cumae.properties.batches.cases import FEATURES
 from cumae.properties.batches.domain import Domain
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.strategies import cases
+from cumae.properties.operations import OPERATIONS
 from cumae.properties.tests.broken_oracles import BROKEN, Broken, positions_from_zero, rows_by_key_offsets
-from cumae.properties.tests.simulated import ORACLES, oracle_answer, simulated_answer
+from cumae.properties.tests.simulated import ORACLES, STATEFUL_ORACLES, oracle_answer, simulated_answer
 from cumae.properties.tests.simulation import Answer
 
 # What prefix_interleave does not take: its keys are uncompressed and on one rank, every cached token has a
@@ -106,6 +107,9 @@ class TestAgainstTheSimulation:
         drawn = seeded_cases(2, domain, FEATURES_OF[operation])
         for case in islice(drawn, 100):
             assert oracle_answer(ORACLES[operation], case) == simulated_answer(operation, case)
+
+    def test_every_oracle_has_a_simulation(self) -> None:
+        assert {*ORACLES, *STATEFUL_ORACLES} == set(OPERATIONS)
 
     def test_features_of_the_strategy_reach_the_simulation(self) -> None:
         seen: Counter[str] = Counter()
