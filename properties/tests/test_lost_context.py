@@ -28,6 +28,7 @@ def test_what_a_lost_context_raises_late_is_the_kernels_error(monkeypatch: pytes
         raise error
 
     error = RuntimeError("CUDA error: an illegal memory access was encountered\nSearch for it")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "synchronize", lost)
     told = "the kernel raised RuntimeError: CUDA error: an illegal memory access was encountered; "
     assert finding_of_error("agrees", error, "cuda").message == f"{told}the CUDA context is lost"
