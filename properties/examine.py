@@ -46,7 +46,7 @@ def lost(device: Device) -> str:
 
 def device_lost(device: Device) -> bool:
     """Whether an illegal access has made the CUDA context of this process useless."""
-    if device != "cuda" or not torch.cuda.is_initialized():
+    if device != "cuda" or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:
         torch.cuda.synchronize()
