@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.context_parallel import local_len
 from cumae.oracle.options import KeyScope
 
 
@@ -46,10 +46,8 @@ def causal_windows(
         seq_len = context_len + query_len
         if seq_len == 0:
             continue
-        num_held = local_len(context_len, world, rank, interleave)
         for i in range(query_len):
             num_visible = context_len + i + 1
-            num_held += owns(context_len + i, world, rank, interleave)
             start = stop = 0
             if is_prefill[b]:
                 start = first_key
@@ -57,7 +55,7 @@ def causal_windows(
                     start = first_key + num_visible - window
                 stop = first_key + num_visible // compress_ratio
                 if world > 1:
-                    stop = first_key + num_held
+                    stop = first_key + local_len(num_visible, world, rank, interleave)
             ks.append(start)
             ke.append(stop)
         if key_scope == "all" or is_prefill[b]:

@@ -13,9 +13,12 @@ def owns(position: int, world: int, rank: int, interleave: int) -> bool:
 
 
 def local_len(length: int, world: int, rank: int, interleave: int) -> int:
-    """Return how many of the positions ``0 … length-1`` the rank holds, by counting them.
+    """Return how many of the positions ``0 … length-1`` the rank holds.
+
+    Those that stand first in one of its runs are counted, then those that stand second, and so on.
 
     >>> [local_len(bound, world=2, rank=1, interleave=1) for bound in (8, 9, 10)]
     [4, 4, 5]
     """
-    return sum(owns(position, world, rank, interleave) for position in range(length))
+    first, step = rank * interleave, world * interleave
+    return sum(len(range(first + place, length, step)) for place in range(interleave))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.context_parallel import owns
+from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.rules import INT32_MAX, require
 from cumae.oracle.slot_mapping import slot_of
 
@@ -53,12 +53,8 @@ def topk_to_slots(
     """
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given with workspace_ids, and with these only")
-    rows = list(zip(token_to_request, selected_positions, strict=True))
-    highest = max((position for owner, row in rows if owner >= 0 for position in row), default=-1)
-    held = [position for position in range(highest + 1) if owns(position, world, rank, interleave)]
-    index_of = {position: index for index, position in enumerate(held)}
     slots: list[int] = []
-    for row, (owner, positions) in enumerate(rows):
+    for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         start = None
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
             known = workspace_ids[row] < len(workspace_starts)
@@ -68,8 +64,9 @@ def topk_to_slots(
             slot = -1
             if start is not None:
                 slot = start + position if position >= 0 else -1
-            elif owner >= 0 and position in index_of:
-                slot = slot_of(block_table[owner], index_of[position], block_size)
+            elif owner >= 0 and position >= 0 and owns(position, world, rank, interleave):
+                index = local_len(position, world, rank, interleave)
+                slot = slot_of(block_table[owner], index, block_size)
             require(slot <= INT32_MAX, "slot", slot, f"be <= {INT32_MAX}")
             slots.append(slot)
     return TopkToSlots(slots)
