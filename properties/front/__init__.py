@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from cumae.properties.conformance import check, conforms_to
     from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
     from cumae.properties.dialects.capture import case_from_tensors
+    from cumae.properties.engines.take import take
     from cumae.properties.operations import OPERATIONS, Operation, Output
     from cumae.properties.reports.explain import explain
     from cumae.properties.running.tensors import tensors
@@ -33,6 +34,7 @@ _HOMES = {
     "check": "cumae.properties.conformance",
     "conforms_to": "cumae.properties.conformance",
     "explain": "cumae.properties.reports.explain",
+    "take": "cumae.properties.engines.take",
     "tensors": "cumae.properties.running.tensors",
 }
 
@@ -55,6 +57,7 @@ __all__ = [
     "check",
     "conforms_to",
     "explain",
+    "take",
     "tensors",
 ]
 

@@ -1,0 +1,1 @@
+"""Released code under test: ``take`` and the adapters of what engines ship."""

@@ -1,0 +1,81 @@
+"""An adapter: where an engine keeps a function, which operation it computes, and what it promises."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cumae.oracle.rules import require
+from cumae.properties.batches.domain import Domain
+from cumae.properties.dialects import Dialect
+from cumae.properties.engines.take import take
+from cumae.properties.operations import Operation
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How a released function is called under the names of a dialect.
+
+    ``file``: its place under the engine's root; ``names``: what is taken from it; ``stubs``: values for what
+    that imports. ``adapt`` gets what was taken and returns the function under test, which hands over and
+    returns, no more. ``versions``: the releases that it was tried with.
+    """
+
+    name: str
+    file: str
+    names: tuple[str, ...]
+    operation: str | Operation
+    dialect: str | Dialect
+    domain: Domain
+    versions: tuple[str, ...]
+    adapt: Callable[..., Function]
+    stubs: Mapping[str, Any]
+
+    def function(self, root: Path | str) -> Function:
+        """Return the function under test, taken from a wheel, a folder of packages or a checkout.
+
+        Raises ``ValueError`` where the file or a name is not there.
+        """
+        root = Path(root)
+        place = root / "python" / self.file  # where SGLang's checkout has its package
+        if not place.is_file():
+            place = root / self.file
+        taken = take(place, *self.names, **self.stubs)
+        parts = taken if len(self.names) > 1 else (taken,)
+        function = self.adapt(*parts)
+        function.__name__ = function.__qualname__ = self.name
+        return function
+
+
+@dataclass(slots=True)
+class Engine:
+    """The adapters of one engine, in the order in which its module defines them."""
+
+    name: str
+    dialect: str
+    versions: tuple[str, ...]
+    adapters: dict[str, Adapter] = field(default_factory=dict)
+
+    def adapts(
+        self,
+        file: str,
+        *names: str,
+        operation: str | Operation,
+        domain: Domain,
+        dialect: str | Dialect | None = None,
+        **stubs: Any,
+    ) -> Callable[[Callable[..., Function]], Callable[..., Function]]:
+        """Make an adapter of a function that gets what is taken and returns the function under test."""
+
+        def adapted(adapt: Callable[..., Function]) -> Callable[..., Function]:
+            name = adapt.__name__
+            require(name not in self.adapters, "adapter", name, f"be new: {self.name} has it")
+            used = dialect or self.dialect
+            self.adapters[name] = Adapter(
+                name, file, names, operation, used, domain, self.versions, adapt, stubs
+            )
+            return adapt
+
+        return adapted

@@ -1,0 +1,66 @@
+"""Index functions of flash-linear-attention, whose sequences have no cached context."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.properties.batches.domain import Domain
+from cumae.properties.engines.adapter import Engine
+
+Tensor = torch.Tensor
+ENGINE = Engine("fla", "cumae", ("0.6.0",))
+_INDEX = "fla/ops/utils/index.py"
+_FRESH = Domain(
+    min_requests=1, phases=("prefill",), max_context_len=0, index_dtypes=("int64",), captured=False
+)
+_FULL = Domain(
+    min_requests=1,
+    phases=("prefill",),
+    max_context_len=0,
+    index_dtypes=("int64",),
+    empty_requests=False,
+    captured=False,
+)
+
+
+@ENGINE.adapts(_INDEX, "prepare_position_ids", operation="position_ids", domain=_FRESH)
+def prepare_position_ids(function: Any) -> Callable[..., Tensor]:
+    """Positions in each sequence."""
+
+    def launch(cu_seqlens_q: Tensor) -> Tensor:
+        positions: Tensor = function(cu_seqlens_q.long())
+        return positions
+
+    return launch
+
+
+@ENGINE.adapts(_INDEX, "prepare_sequence_ids", operation="sequence_layout", domain=_FULL)
+def prepare_sequence_ids(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The sequence of each token."""
+
+    def launch(cu_seqlens_q: Tensor) -> dict[str, Tensor]:
+        return {"token_to_request": function(cu_seqlens_q).int()}
+
+    return launch
+
+
+@ENGINE.adapts(_INDEX, "prepare_token_indices", operation="position_ids", domain=_FULL)
+def prepare_token_indices(function: Any) -> Callable[..., Tensor]:
+    """Positions as the second column of (sequence, position)."""
+
+    def launch(cu_seqlens_q: Tensor) -> Tensor:
+        pairs: Tensor = function(cu_seqlens_q.long())
+        return pairs[:, 1].contiguous()
+
+    return launch
+
+
+@ENGINE.adapts(_INDEX, "prepare_cu_seqlens_from_lens", operation="sequence_layout", domain=_FRESH)
+def prepare_cu_seqlens_from_lens(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The running sum of lengths."""
+
+    def launch(query_lens: Tensor) -> dict[str, Tensor]:
+        return {"cu_seqlens_q": function(query_lens, dtype=torch.int32)}
+
+    return launch

@@ -1,0 +1,68 @@
+"""Code written for a GPU, read for Triton's interpreter: its tensors lie on the CPU."""
+
+import ast
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+STAND_INS = {"cuda": "__cumae_cuda__", "compile": "__cumae_compile__"}
+"""Attributes of torch that are replaced, and the global names that stand for them."""
+
+
+class Cuda:
+    """What stands for ``torch.cuda``: one device that is always there and never waits."""
+
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 1)
+    current_device = staticmethod(lambda: 0)
+    set_device = staticmethod(lambda device: None)
+    synchronize = staticmethod(lambda device=None: None)
+    device = staticmethod(lambda device: nullcontext())
+    device_of = staticmethod(lambda tensor: nullcontext())
+    stream = staticmethod(lambda stream: nullcontext())
+    get_device_capability = staticmethod(lambda device=None: (9, 0))
+    is_current_stream_capturing = staticmethod(lambda: False)
+
+    def __getattr__(self, name: str) -> Any:
+        import torch
+
+        return getattr(torch.cuda, name)
+
+
+def _as_it_is(function: Any = None, **kwargs: Any) -> Any:
+    """Stand for ``torch.compile``, with or without arguments: compiled code gives the same answers."""
+    return function if callable(function) else _as_it_is
+
+
+def stand_ins() -> dict[str, Callable[..., Any] | Cuda]:
+    """Return what the rewritten code finds under the names of ``STAND_INS``."""
+    return {STAND_INS["cuda"]: Cuda(), STAND_INS["compile"]: _as_it_is}
+
+
+class OnCpu(ast.NodeTransformer):
+    """``x.is_cuda`` is true, ``x.cuda()`` is x, ``"cuda"`` names the CPU, ``torch.cuda`` a stand-in."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        """Turn ``"cuda"`` and ``"cuda:…"`` into the CPU."""
+        if isinstance(node.value, str) and node.value.partition(":")[0] == "cuda":
+            return ast.copy_location(ast.Constant("cpu" + node.value[4:]), node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Leave a tensor that is to be moved to the GPU where it is."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "is_cuda":  # a method of something else
+            node.func.value = self.visit(node.func.value)
+            return node
+        self.generic_visit(node)
+        moved = isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
+        return node.func.value if moved and isinstance(node.func, ast.Attribute) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Replace what only a GPU has."""
+        if node.attr == "is_cuda" and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(ast.Constant(True), node)
+        of_torch = isinstance(node.value, ast.Name) and node.value.id == "torch"
+        if of_torch and node.attr in STAND_INS and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(ast.Name(STAND_INS[node.attr], ast.Load()), node)
+        self.generic_visit(node)
+        return node

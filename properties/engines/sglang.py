@@ -1,0 +1,362 @@
+"""SGLang's metadata functions under its dialect; router and cache writer under the names of vLLM."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.batches.domain import Domain
+from cumae.properties.dialects import SGLANG
+from cumae.properties.engines.adapter import Engine
+from cumae.properties.operations.router import router
+
+Tensor = torch.Tensor
+ENGINE = Engine("sglang", "sglang", ("0.5.23",))
+_EXTENDS = Domain(min_requests=1, phases=("prefill",), captured=False)
+_DECODES = Domain(min_requests=1, phases=("decode",), max_query_len=1, empty_requests=False, captured=False)
+
+
+def _num_tokens(case: Case) -> int:
+    return case.batch.num_tokens
+
+
+def _starts(case: Case) -> Any:
+    """Return where each request's new tokens begin among its tokens."""
+    return np.array([request.context_len for request in case.batch.requests], dtype=np.int64)
+
+
+def _stops(case: Case) -> Any:
+    return np.array([request.seq_len for request in case.batch.requests], dtype=np.int64)
+
+
+_TOKENS = SGLANG.extend(extend_num_tokens=_num_tokens)
+_SPANS = SGLANG.extend(start_offset=_starts, end_offset=_stops, batch=lambda case: len(case.batch.requests))
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/position.py",
+    "compute_position_triton",
+    operation="position_ids",
+    dialect=_TOKENS,
+    domain=_EXTENDS,
+)
+def compute_position_triton(function: Any) -> Callable[..., Tensor]:
+    """Positions of an extend."""
+
+    def launch(extend_prefix_lens: Tensor, extend_seq_lens: Tensor, extend_num_tokens: int) -> Tensor:
+        positions: Tensor = function(extend_prefix_lens, extend_seq_lens, extend_num_tokens)[0]
+        return positions
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/position.py",
+    "compute_position_triton",
+    operation="sequence_layout",
+    dialect=_TOKENS,
+    domain=_EXTENDS,
+)
+def start_locs(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """First rows of an extend's requests."""
+
+    def launch(
+        extend_prefix_lens: Tensor, extend_seq_lens: Tensor, extend_num_tokens: int
+    ) -> dict[str, Tensor]:
+        _, starts = function(extend_prefix_lens, extend_seq_lens, extend_num_tokens)
+        return {"extend_start_loc": starts}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/model_executor/forward_batch_info.py",
+    "compute_position_torch",
+    operation="position_ids",
+    domain=_EXTENDS,
+)
+def compute_position_torch(function: Any) -> Callable[..., Tensor]:
+    """The same in torch."""
+
+    def launch(extend_prefix_lens: Tensor, extend_seq_lens: Tensor) -> Tensor:
+        positions: Tensor = function(extend_prefix_lens, extend_seq_lens)[0]
+        return positions
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/clamp_position.py",
+    "ClampPositionOp.forward_native",
+    operation="position_ids",
+    domain=_DECODES,
+)
+def clamp_position(method: Any) -> Callable[..., Tensor]:
+    """Positions of decodes."""
+
+    def launch(seq_lens: Tensor) -> Tensor:
+        positions: Tensor = method(None, seq_lens)
+        return positions
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/dsa/transform_index.py",
+    "transform_index_page_table_decode",
+    operation="topk_to_slots",
+    domain=_DECODES,
+)
+def transform_index_decode(function: Any) -> Callable[..., None]:
+    """Selected positions of decodes to slots."""
+
+    def launch(page_table_1: Tensor, topk_indices: Tensor, result: Tensor) -> None:
+        function(page_table_1, topk_indices, result=result)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/dsa/transform_index.py",
+    "transform_index_page_table_prefill",
+    operation="topk_to_slots",
+    domain=_EXTENDS,
+)
+def transform_index_prefill(function: Any) -> Callable[..., Tensor]:
+    """Selected positions of an extend to slots."""
+
+    def launch(page_table_1: Tensor, topk_indices: Tensor, extend_seq_lens_cpu: Tensor) -> Tensor:
+        found: Tensor = function(page_table_1, topk_indices, extend_seq_lens_cpu.tolist())
+        return found
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/dsa_backend.py",
+    "DeepseekSparseAttnBackend._cal_indexer_k_start_end",
+    operation="causal_windows",
+    domain=_EXTENDS,
+)
+def indexer_k_start_end(method: Any) -> Callable[..., dict[str, Tensor]]:
+    """Windows of an extend for the sparse indexer."""
+
+    def launch(seq_lens: Tensor, extend_seq_lens_cpu: Tensor) -> dict[str, Tensor]:
+        windows, _ = method(*_extend(seq_lens, extend_seq_lens_cpu))
+        return dict(zip(("ks", "ke"), windows, strict=True))
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/dsa_backend.py",
+    "DeepseekSparseAttnBackend._cal_indexer_k_start_end",
+    operation="sequence_layout",
+    domain=_EXTENDS,
+)
+def indexer_token_to_batch_idx(method: Any) -> Callable[..., dict[str, Tensor]]:
+    """Requests of an extend's tokens, from the same method."""
+
+    def launch(seq_lens: Tensor, extend_seq_lens_cpu: Tensor) -> dict[str, Tensor]:
+        _, owners = method(*_extend(seq_lens, extend_seq_lens_cpu))
+        return {"token_to_batch_idx": owners}
+
+    return launch
+
+
+def _extend(seq_lens: Tensor, extend_seq_lens_cpu: Tensor) -> tuple[SimpleNamespace, SimpleNamespace]:
+    """Return what the method reads of its backend and of a forward batch."""
+    mode = SimpleNamespace(is_extend_without_speculative=lambda: True, is_target_verify=lambda: False)
+    batch = SimpleNamespace(
+        forward_mode=mode,
+        batch_size=len(seq_lens),
+        seq_lens_cpu=seq_lens.cpu(),
+        extend_seq_lens_cpu=extend_seq_lens_cpu.tolist(),
+    )
+    return SimpleNamespace(device=seq_lens.device), batch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/metadata.py",
+    "normal_decode_set_metadata",
+    operation="sequence_layout",
+    domain=_DECODES,
+)
+def normal_decode_metadata(function: Any) -> Callable[..., None]:
+    """Key lengths of decodes and their running sum, without the page table."""
+
+    def launch(
+        seq_lens: Tensor, req_to_token: Tensor, req_pool_indices: Tensor, cu_seqlens_k: Tensor
+    ) -> None:
+        lens = torch.empty(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
+        table = torch.empty((len(seq_lens), 1), dtype=torch.int32, device=seq_lens.device)
+        pages = (req_to_token, req_pool_indices, 1)
+        function(lens, cu_seqlens_k, table, *pages, seq_lens, 0, 1, skip_page_table=True)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/dsa/metadata.py",
+    "fused_dsa_decode_metadata",
+    operation="sequence_layout",
+    domain=_DECODES,
+)
+def fused_dsa_decode(function: Any) -> Callable[..., None]:
+    """The same from the fused metadata of sparse attention."""
+
+    def launch(
+        seq_lens: Tensor,
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        batch_size: int,
+        cu_seqlens_k: Tensor,
+    ) -> None:
+        def empty(*shape: int) -> Tensor:
+            return torch.empty(shape, dtype=torch.int32, device=seq_lens.device)
+
+        longest = int(seq_lens.max())
+        function(
+            seq_lens,
+            req_pool_indices,
+            req_to_token,
+            empty(batch_size),
+            cu_seqlens_k,
+            empty(batch_size, req_to_token.shape[1]),
+            empty(batch_size),
+            empty(batch_size + 1),
+            None,
+            batch_size,
+            longest,
+            2048,
+            1,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/speculative/cache_locs.py",
+    "assign_extend_cache_locs",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=Domain(min_requests=1, strided=False, captured=False),
+)
+def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
+    """Slots of the new tokens of each request."""
+
+    def launch(
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        start_offset: Tensor,
+        end_offset: Tensor,
+        batch: int,
+        out_cache_loc: Tensor,
+    ) -> None:
+        width = 1 << max(batch - 1, 0).bit_length()
+        spans = (start_offset, end_offset)
+        kernel[(batch,)](
+            req_pool_indices, req_to_token, *spans, out_cache_loc, req_to_token.shape[1], width
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/model_executor/forward_batch_deepseek_mha_mixin.py",
+    "ForwardBatchDeepSeekMHAMixin.get_prefix_chunk_seq_lens",
+    operation="chunked_context",
+    domain=_EXTENDS,
+)
+def prefix_chunks(method: Any) -> Callable[..., dict[str, Tensor]]:
+    """Starts and lengths of the chunks of cached prefixes."""
+
+    def launch(
+        batch_size: int, extend_prefix_lens: Tensor, num_prefix_chunks: int, prefix_chunk_len: int
+    ) -> dict[str, Tensor]:
+        batch = SimpleNamespace(batch_size=batch_size)
+        starts, lens = method(batch, extend_prefix_lens, num_prefix_chunks, prefix_chunk_len)
+        return {"prefix_chunk_starts": starts, "prefix_chunk_seq_lens": lens}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/moe/topk.py",
+    "biased_grouped_topk_impl",
+    operation=router(ties="any"),
+    dialect="vllm",
+    domain=Domain(captured=False),
+)
+def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The router of DeepSeek models in torch."""
+
+    def launch(
+        gating_output: Tensor,
+        e_score_correction_bias: Tensor,
+        topk: int,
+        renormalize: bool,
+        num_expert_group: int,
+        topk_group: int,
+        routed_scaling_factor: float,
+    ) -> dict[str, Tensor]:
+        weights, ids = function(
+            gating_output,
+            gating_output,
+            e_score_correction_bias,
+            topk,
+            renormalize,
+            num_expert_group,
+            topk_group,
+            routed_scaling_factor=routed_scaling_factor,
+            apply_routed_scaling_factor_on_output=True,
+        )
+        return {"topk_weights": weights, "topk_ids": ids}
+
+    return launch
+
+
+def _platform(*, has_triton: bool) -> SimpleNamespace:
+    return SimpleNamespace(capabilities=SimpleNamespace(supports_triton=has_triton))
+
+
+def _write_rows(function: Any) -> Callable[..., None]:
+    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
+        rows = kv_cache.view(-1, 1, kv_cache.shape[-1])
+        function(rows, slot_mapping, kv_c, k_pe, reserved_skip_index=-1)
+
+    return launch
+
+
+_ROWS = Domain(strided=False, row_formats=("bf16",), captured=False)
+_WRITER = "sglang/kernels/ops/kvcache/mla_buffer.py"
+
+
+@ENGINE.adapts(
+    _WRITER,
+    "set_mla_kv_buffer_triton",
+    operation="cache_write",
+    dialect="vllm",
+    domain=_ROWS,
+    current_platform=_platform(has_triton=True),
+    is_arch_support_pdl=lambda: False,
+)
+def set_mla_kv_buffer(function: Any) -> Callable[..., None]:
+    """Latent rows to their slots, by Triton."""
+    return _write_rows(function)
+
+
+@ENGINE.adapts(
+    _WRITER,
+    "set_mla_kv_buffer_triton",
+    operation="cache_write",
+    dialect="vllm",
+    domain=_ROWS,
+    current_platform=_platform(has_triton=False),
+)
+def set_mla_kv_buffer_in_torch(function: Any) -> Callable[..., None]:
+    """The same where the platform has no Triton."""
+    return _write_rows(function)

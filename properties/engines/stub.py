@@ -1,0 +1,80 @@
+"""What stands for a name of a foreign package, or for one that could not be defined."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+_ARITHMETIC = (
+    "abs add and ceil divmod float floordiv floor ge gt index int invert le len lshift lt matmul mod mul neg "
+    "pos pow radd rand rdivmod rfloordiv rlshift rmatmul rmod rmul rpow rrshift rshift rsub rtruediv "
+    "rxor sub truediv trunc xor"
+).split()
+
+
+class Stub:
+    """A name without a meaning: usable where code is defined, an error where a value is needed.
+
+    It serves as base class, decorator, context manager, generic and pair, its attributes and calls are stubs,
+    and it is false. Arithmetic, order and conversion to a number raise ``ValueError`` naming what to give.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        self._path = path
+        self._why = why
+
+    def __getattr__(self, name: str) -> "Stub":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Stub(f"{self._path}.{name}", self._why)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the function or class that is decorated, else a stub."""
+        if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], Stub):
+            return args[0]
+        return Stub(f"{self._path}(…)", self._why)
+
+    def __getitem__(self, key: object) -> "Stub":
+        return self
+
+    def __iter__(self) -> Iterator["Stub"]:
+        return iter((self, self))
+
+    def __enter__(self) -> "Stub":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __or__(self, other: object) -> "Stub":
+        return self
+
+    def __ror__(self, other: object) -> "Stub":
+        return self
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __instancecheck__(self, value: object) -> bool:
+        return False
+
+    def __subclasscheck__(self, kind: type) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<stub of {self._path}, {self._why}>"
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: Stub, *args: object) -> NoReturn:
+        path, why = vars(self)["_path"], vars(self)["_why"]
+        given = path.split("(")[0].split(".")[-1]
+        raise ValueError(f"{path} = {why}, must be given where its value counts: take(…, {given}=…)")
+
+    refuse.__name__ = name
+    return refuse
+
+
+for _name in _ARITHMETIC:
+    setattr(Stub, f"__{_name}__", _refused(f"__{_name}__"))

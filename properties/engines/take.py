@@ -1,0 +1,49 @@
+"""Functions, classes and kernels by name out of a file of released code, without importing its package."""
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from cumae.oracle.rules import require
+from cumae.properties.engines.module import Loader, Module
+from cumae.properties.engines.unpack import file_of
+
+
+def take(source: str | Path, *names: str, **stubs: Any) -> Any:
+    """Return what a Python file defines under a name, or a tuple of these for several names.
+
+    ``source``: a file of a folder, a checkout or an installed package, or inside a wheel
+    (``vllm.whl/vllm/v1/worker/block_table.py``). ``names``: functions, kernels, classes or constants;
+    ``Class.method`` is one method as a function, or as it is where it is static. The file is not imported:
+    only what the names need is defined. Imports inside the same source are followed in the same way; torch,
+    triton, numpy and the standard library are the real ones; any other import is a stub, which serves as
+    base class, decorator or flag and raises where its value counts. ``stubs``: values for such names, or in
+    the place of any name that the code defines or imports at the top of a file.
+
+    Where kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"`` names the CPU,
+    ``torch.compile`` leaves functions alone and autotuned kernels keep their first configuration. On a GPU
+    nothing is rewritten. Raises ``ValueError`` for a file or a name that does not exist, a name that
+    cannot be defined, and a stub that nothing uses.
+    """
+    path = file_of(source)
+    require(bool(names), "names", names, f"name what to take from {path.name}")
+    loader = Loader(stubs, on_cpu=os.environ.get("TRITON_INTERPRET") == "1")
+    module = loader.module(path)
+    found = tuple(_taken(module, name, path) for name in names)
+    loader.settle(last=True)
+    for name in stubs:
+        require(name in loader.named, "stubs", name, f"be a name in {path.name} or in what it imports")
+    return found[0] if len(found) == 1 else found
+
+
+def _taken(module: Module, name: str, path: Path) -> Any:
+    owner, _, method = name.partition(".")
+    value = module.method(owner, method) if method else None
+    if method and value is not None:
+        return value
+    if not method and module.need(name):
+        return getattr(module, name)
+    near = get_close_matches(owner, module.names, n=3, cutoff=0.5)
+    like = f", which has {', '.join(near)}" if near else ""
+    raise ValueError(f"names = {name!r}, must be defined in {path}{like}")

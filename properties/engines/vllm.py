@@ -1,0 +1,434 @@
+"""vLLM's metadata functions under its dialect."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.batches.domain import Domain
+from cumae.properties.dialects import VLLM
+from cumae.properties.engines.adapter import Engine
+
+Tensor = torch.Tensor
+ENGINE = Engine("vllm", "vllm", ("0.33.0",))
+_DENSE = Domain(strided=False, captured=False)
+_STEPS = Domain(min_requests=1, captured=False)
+
+
+def _rows(case: Case) -> Any:
+    """Return the state row of each request: the table's rows are in the requests' order."""
+    return np.arange(len(case.batch.requests), dtype=np.int32)
+
+
+def _contexts_of_decodes(case: Case) -> Any:
+    return np.array([request.context_len - 1 for request in case.batch.requests], dtype=np.int64)
+
+
+_V2 = VLLM.extend(idx_mapping=_rows)
+_DRAFTS = VLLM.extend(previous_positions=_contexts_of_decodes)
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/block_table.py", "ComputeSlotMappingKernel", operation="slot_mapping", domain=_STEPS
+)
+def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
+    """Runner V1: slots of a step, padding included."""
+    kernel = kind()
+
+    def launch(
+        num_reqs: int,
+        num_tokens: int,
+        query_start_loc: Tensor,
+        positions: Tensor,
+        block_table: Tensor,
+        kernel_block_size: int,
+        dcp_world_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        kernel(
+            num_reqs,
+            num_tokens,
+            slot_mapping.numel(),
+            query_start_loc,
+            positions,
+            block_table,
+            block_table.stride(0),
+            slot_mapping,
+            kernel_block_size,
+            dcp_world_size,
+            dcp_rank,
+            cp_kv_cache_interleave_size,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/block_table.py",
+    "_compute_slot_mappings_kernel",
+    operation="slot_mapping",
+    dialect=_V2,
+    domain=_STEPS,
+)
+def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
+    """Runner V2: slots of each cache group, whose table is found through a tensor of addresses."""
+
+    def launch(
+        idx_mapping: Tensor,
+        num_reqs: int,
+        query_start_loc: Tensor,
+        positions: Tensor,
+        block_table: Tensor,
+        block_size: int,
+        dcp_world_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        def on_device(value: Any, dtype: torch.dtype) -> Tensor:
+            return torch.tensor([value], dtype=dtype, device=positions.device)
+
+        kernel[(1, num_reqs + 1)](
+            slot_mapping.numel(),
+            idx_mapping,
+            query_start_loc,
+            positions,
+            on_device(block_table.data_ptr(), torch.uint64),
+            on_device(block_table.stride(0), torch.int64),
+            on_device(block_size, torch.int32),
+            on_device(True, torch.bool),
+            on_device(True, torch.bool),
+            slot_mapping.view(1, -1),
+            slot_mapping.numel(),
+            dcp_rank,
+            CP_SIZE=dcp_world_size,
+            CP_INTERLEAVE=cp_kv_cache_interleave_size,
+            PAD_ID=-1,
+            TRITON_BLOCK_SIZE=1024,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/input_batch.py",
+    "prepare_pos_seq_lens",
+    operation="position_ids",
+    dialect=_V2,
+    domain=_STEPS,
+)
+def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
+    """Runner V2: positions; padded ones are left as they are."""
+
+    def launch(
+        idx_mapping: Tensor,
+        query_start_loc: Tensor,
+        num_computed_tokens: Tensor,
+        positions: Tensor,
+        num_reqs_padded: int,
+    ) -> None:
+        seq_lens = torch.empty(num_reqs_padded, dtype=torch.int32, device=positions.device)
+        function(idx_mapping, query_start_loc, num_computed_tokens, positions, seq_lens)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/input_batch.py",
+    "expand_idx_mapping",
+    operation="sequence_layout",
+    dialect=_V2,
+    domain=_STEPS,
+)
+def expand_idx_mapping(function: Any) -> Callable[..., Tensor]:
+    """Runner V2: the request of each logit; every token has one here."""
+
+    def launch(idx_mapping: Tensor, query_start_loc: Tensor, num_tokens: int, max_query_len: int) -> Tensor:
+        found: Tensor = function(idx_mapping, num_tokens, query_start_loc, max(max_query_len, 1))[0]
+        return found
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/ops/metadata.py",
+    "compute_token_to_req_indices",
+    operation="sequence_layout",
+    domain=_STEPS,
+)
+def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
+    """The request of each token, 0 on padding."""
+
+    def launch(
+        query_start_loc: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
+    ) -> None:
+        if num_tokens_padded:
+            function(query_start_loc, req_id_per_token, num_tokens, num_tokens_padded)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/sample/rejection_sampler.py", "expand_kernel", operation="sequence_layout", domain=_STEPS
+)
+def expand_kernel(kernel: Any) -> Callable[..., None]:
+    """A value of each request for each of its draft tokens; the request's number here."""
+
+    def launch(
+        query_start_loc: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor
+    ) -> None:
+        values = torch.arange(num_reqs, dtype=torch.int32, device=query_start_loc.device)
+        width = 1 << max(max_query_len - 1, 0).bit_length()
+        kernel[(num_reqs,)](req_id_per_token, values, query_start_loc[1:], -1, -1, MAX_NUM_TOKENS=width)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/spec_decode/utils.py",
+    "eagle_step_slot_mapping_metadata_kernel",
+    operation="slot_mapping",
+    dialect=_DRAFTS,
+    domain=Domain(min_requests=1, phases=("decode",), max_query_len=1, empty_requests=False, captured=False),
+)
+def eagle_step_slots(kernel: Any) -> Callable[..., None]:
+    """The slot of the next token of each request, from the position of the last one."""
+
+    def launch(
+        previous_positions: Tensor,
+        block_table: Tensor,
+        num_reqs: int,
+        num_computed_tokens: Tensor,
+        block_size: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        kernel[(slot_mapping.numel(),)](
+            previous_positions,
+            block_table,
+            block_table.stride(0),
+            num_computed_tokens.clone(),
+            torch.empty_like(previous_positions),
+            slot_mapping,
+            block_size=block_size,
+            max_model_len=2**30,
+            n_blocks_per_req=block_table.shape[1],
+            PAD_ID=-1,
+            batch_size=num_reqs,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/spec_decode/utils.py", "compute_new_slot_mapping", operation="slot_mapping", domain=_DENSE
+)
+def compute_new_slot_mapping(function: Any) -> Callable[..., Tensor]:
+    """Slots of extended queries, none extended or rejected here."""
+
+    def launch(
+        query_start_loc: Tensor, block_table: Tensor, positions: Tensor, num_tokens: int, block_size: int
+    ) -> Tensor:
+        lens = query_start_loc[1:] - query_start_loc[:-1]
+        step = SimpleNamespace(
+            block_table_tensor=block_table,
+            query_start_loc=query_start_loc,
+            naive_query_lens=lambda: lens,
+        )
+        rejected = torch.zeros(num_tokens, dtype=torch.bool, device=positions.device)
+        slots: Tensor = function(step, positions[:num_tokens], rejected, block_size, 0, 2**30)
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/mla/indexer.py",
+    "BuildPrefillChunkMetadataKernel",
+    operation="causal_windows",
+    domain=Domain(captured=False),
+)
+def build_prefill_chunk_metadata(kind: Callable[[], Any]) -> Callable[..., None]:
+    """Windows of the prefill chunk of the sparse indexer, compressed and by rank."""
+    kernel = kind()
+
+    def launch(
+        prefill_query_start_loc: Tensor,
+        uncompressed_seq_lens: Tensor,
+        cu_seq_lens: Tensor,
+        local_cu_seq_lens: Tensor,
+        num_prefills: int,
+        num_prefill_tokens: int,
+        compress_ratio: int,
+        dcp_world_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        cu_seqlen_ks: Tensor,
+        cu_seqlen_ke: Tensor,
+    ) -> None:
+        if num_prefills:
+            kernel(
+                prefill_query_start_loc,
+                uncompressed_seq_lens,
+                cu_seq_lens,
+                local_cu_seq_lens,
+                torch.empty(int(cu_seq_lens[-1]), dtype=torch.int32, device=cu_seq_lens.device),
+                cu_seqlen_ks,
+                cu_seqlen_ke,
+                0,
+                num_prefill_tokens,
+                dcp_rank,
+                dcp_world_size,
+                cp_kv_cache_interleave_size,
+                num_reqs=num_prefills,
+                COMPRESS_RATIO=compress_ratio,
+            )
+
+    return launch
+
+
+def _tile(topk: int) -> int:
+    """Return the largest power of two that divides the columns, 128 at most: vLLM's tiles."""
+    return min(topk & -topk, 128)
+
+
+_SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="topk_to_slots", domain=_STEPS
+)
+def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
+    """Selected positions to slots, or to rows of the prefill workspace."""
+
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+        HAS_PREFILL_WORKSPACE: bool,
+        prefill_workspace_request_ids: Tensor | None,
+        prefill_workspace_starts: Tensor | None,
+    ) -> Tensor:
+        found: Tensor = function(
+            req_id,
+            block_table,
+            token_indices,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            HAS_PREFILL_WORKSPACE=HAS_PREFILL_WORKSPACE,
+            prefill_workspace_request_ids=prefill_workspace_request_ids,
+            prefill_workspace_starts=prefill_workspace_starts,
+        )
+        return found
+
+    return launch
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="compact_topk_slots", domain=_STEPS
+)
+def convert_and_count(function: Any) -> Callable[..., Any]:
+    """The same, the valid ones of each row in front, and their number."""
+
+    def launch(
+        req_id: Tensor, block_table: Tensor, token_indices: Tensor, BLOCK_SIZE: int, NUM_TOPK_TOKENS: int
+    ) -> Any:
+        return function(
+            req_id,
+            block_table,
+            token_indices,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            return_valid_counts=True,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_filter_and_convert_dcp_index", operation="compact_topk_slots", domain=_STEPS
+)
+def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
+    """Slots of a rank, the valid ones in front, and their number."""
+
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        dcp_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+    ) -> Any:
+        return function(
+            req_id,
+            block_table,
+            token_indices,
+            dcp_size,
+            dcp_rank,
+            cp_kv_cache_interleave_size,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            return_valid_counts=True,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=_STEPS)
+def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
+    """Slots of a rank, each where its position was, -1 for those of other ranks."""
+
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        dcp_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+    ) -> Any:
+        return function(
+            req_id,
+            block_table,
+            token_indices,
+            dcp_size,
+            dcp_rank,
+            cp_kv_cache_interleave_size,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            compact_valid_to_front=False,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/models/deepseek_v4/common/ops/cache_utils.py",
+    "compute_global_topk_indices_and_lens",
+    operation="topk_to_slots",
+    domain=_STEPS,
+)
+def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
+    """Selected positions to slots, without a bound on the table's columns."""
+
+    def launch(
+        req_id: Tensor, block_table: Tensor, token_indices: Tensor, BLOCK_SIZE: int, num_tokens: int
+    ) -> Tensor:
+        live = torch.arange(len(req_id), device=req_id.device) < num_tokens
+        found: Tensor = function(token_indices, req_id, block_table, BLOCK_SIZE, live)[0]
+        return found
+
+    return launch

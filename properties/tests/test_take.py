@@ -1,0 +1,371 @@
+"""Code is taken by name out of a source tree that cannot be imported."""
+
+import inspect
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import cumae
+from cumae.properties.engines.adapter import Engine
+from cumae.properties.engines.unpack import unpacked
+from cumae.properties.running.device import prepare
+
+Tensor = torch.Tensor
+DEVICE = prepare("auto")
+interpreted = pytest.mark.skipif(DEVICE == "cuda", reason="code is rewritten for the interpreter only")
+SOURCE = {
+    "eng/__init__.py": "raise RuntimeError('nobody imports the package')\n",
+    "eng/triton_utils/__init__.py": """
+        from typing import TYPE_CHECKING
+        from eng.probe import HAS_TRITON
+        if TYPE_CHECKING or HAS_TRITON:
+            import triton
+            import triton.language as tl
+        else:
+            triton = tl = None
+        """,
+    "eng/probe.py": "HAS_TRITON = bool(())\n",
+    "eng/base.py": """
+        from functools import wraps
+        from abc import ABC
+        from typing import Generic, TypeVar
+        import absent_logger
+        T = TypeVar("T")
+        logger = absent_logger.get(__name__)
+        def launcher(function):
+            sign(function)
+            @wraps(function)
+            def launch(self, *args):
+                logger.debug("launching")
+                return self.run(*function(self, *args))
+            return launch
+        def sign(function):
+            function.is_signed = True
+        class Kernel(ABC, Generic[T]):
+            def run(self, grid, arguments):
+                self.kernel[grid](*arguments)
+        """,
+    "eng/kernels/positions.py": """
+        from __future__ import annotations
+        import torch
+        from absent_config import Config, register
+        from eng.base import Kernel, launcher
+        from eng.triton_utils import tl, triton
+        from . import constants
+        from .constants import WIDTH
+        from .stars import doubled
+        from .platform import current
+
+        @triton.jit
+        def _at(starts, request):
+            return tl.load(starts + request)
+
+        @register("positions")
+        class Positions(Kernel["Positions.Key"]):
+            @staticmethod
+            @triton.jit
+            def kernel(starts, contexts, positions, TILE: tl.constexpr):
+                request = tl.program_id(0)
+                first, stop = _at(starts, request), _at(starts, request + 1)
+                for start in range(first, stop, TILE):
+                    row = start + tl.arange(0, TILE)
+                    position = tl.load(contexts + request) + row - first
+                    tl.store(positions + row, position, mask=row < stop)
+
+            @launcher
+            def __call__(self, count: int, starts: torch.Tensor, contexts: Config, positions):
+                assert positions.is_cuda, "must be on a GPU"
+                return (count,), (starts, contexts, positions, WIDTH)
+
+            def later(self):
+                from .constants import HIDDEN
+                from absent_config import value
+                return HIDDEN + constants.WIDTH + doubled(1), value
+
+        def filled(count):
+            if current.is_special():
+                return None
+            return torch.zeros(count, device="cuda") + torch.ones(count).cuda()
+
+        def needs_config(count):
+            return count + Config.size
+
+        @torch.compile(dynamic=True)
+        def compiled(x):
+            return x + torch.cuda.current_device()
+
+        def broken():
+            return undefined_here
+
+        def uses_broken():
+            return BAD, 1
+
+        BAD = len(7)
+        TABLE = {}
+        TABLE["one"] = 1
+        TABLE.update(two=2)
+        """,
+    "eng/kernels/constants.py": """
+        try:
+            from absent_sizes import WIDTH
+        except ImportError:
+            WIDTH = 4
+        HIDDEN = 40
+        """,
+    "eng/kernels/stars.py": "from .double import *\n",
+    "eng/kernels/double.py": "def doubled(x):\n    return 2 * x\n",
+    "eng/kernels/platform.py": "def __getattr__(name):\n    raise RuntimeError('only when running')\n",
+    "eng/loop/a.py": """
+        from eng.loop.b import odd
+        def even(n):
+            return True if n == 0 else odd(n - 1)
+        """,
+    "eng/loop/b.py": """
+        from eng.loop.a import even
+        def odd(n):
+            return False if n == 0 else even(n - 1)
+        """,
+}
+FILE = "eng/kernels/positions.py"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in SOURCE.items():
+        file = tmp_path / "tree" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(text))
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def wheel(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "eng-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in SOURCE:
+            archive.write(tree / name, name)
+        archive.writestr("eng/_C.abi3.so", b"no python")
+    return file
+
+
+def verdict_on(kernel: Any) -> cumae.Verdict:
+    def launch(
+        num_reqs: int, query_start_loc: Tensor, num_computed_tokens: Tensor, positions: Tensor
+    ) -> None:
+        positions.zero_()
+        if num_reqs:
+            kernel(num_reqs, query_start_loc, num_computed_tokens, positions)
+
+    domain = cumae.Domain(captured=False)
+    return cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=10, save_to=None)
+
+
+def test_a_class_is_taken_with_its_base_decorators_and_constants(tree: Path) -> None:
+    kernel = cumae.take(tree / FILE, "Positions")()
+    assert vars(type(kernel))["__call__"].is_signed
+    verdict = verdict_on(kernel)
+    assert verdict.ok, verdict.failure
+
+
+def test_a_wheel_is_unpacked_once_and_lines_are_those_of_its_files(wheel: Path) -> None:
+    taken = cumae.take(f"{wheel}/{FILE}", "filled")
+    file = Path(inspect.getsourcefile(taken) or "")
+    assert file.read_text() == dedent(SOURCE[FILE])
+    lines, number = inspect.getsourcelines(taken)
+    assert lines[0] == "def filled(count):\n" == file.read_text().splitlines(keepends=True)[number - 1]
+    before = file.stat().st_mtime_ns
+    assert inspect.getsourcefile(cumae.take(wheel / FILE, "filled")) == str(file)
+    assert file.stat().st_mtime_ns == before
+    assert not list(unpacked(wheel).rglob("*.so"))
+
+
+def test_a_wheel_with_other_content_has_a_cache_of_its_own(wheel: Path, tree: Path) -> None:
+    assert cumae.take(wheel / "eng/kernels/constants.py", "HIDDEN") == 40
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("eng/kernels/constants.py", "HIDDEN = 41\n")
+    assert cumae.take(wheel / "eng/kernels/constants.py", "HIDDEN") == 41
+
+
+def test_several_names_come_as_a_tuple_that_shares_one_module(tree: Path) -> None:
+    filled, kind, table = cumae.take(tree / FILE, "filled", "Positions", "TABLE")
+    assert filled.__globals__ is kind.later.__globals__
+    assert table == {"one": 1, "two": 2}
+
+
+def test_a_method_is_taken_without_the_rest_of_its_class(tree: Path) -> None:
+    launch = cumae.take(tree / FILE, "Positions.later")
+    with pytest.raises(ValueError, match=r"absent_config\.value = foreign, must be given .* value=…"):
+        _ = launch(None)[1] + 1
+    assert cumae.take(tree / FILE, "Positions.later", value=3)(None) == (46, 3)
+
+
+def test_what_is_static_in_a_class_is_taken_as_it_is(tree: Path) -> None:
+    kernel = cumae.take(tree / FILE, "Positions.kernel")
+    starts, contexts = (torch.tensor(v, dtype=torch.int32, device=DEVICE) for v in ([0, 2], [5]))
+    positions = torch.zeros(2, dtype=torch.int64, device=DEVICE)
+    kernel[(1,)](starts, contexts, positions, TILE=4)
+    assert positions.tolist() == [5, 6]
+
+
+def test_imports_that_go_round_in_a_circle_are_followed(tree: Path) -> None:
+    even = cumae.take(tree / "eng/loop/a.py", "even")
+    assert (even(10), even(7)) == (True, False)
+
+
+def test_a_foreign_import_that_may_fail_fails(tree: Path) -> None:
+    assert cumae.take(tree / "eng/kernels/constants.py", "WIDTH") == 4
+    assert cumae.take(tree / "eng/kernels/constants.py", "WIDTH", WIDTH=16) == 16
+
+
+@interpreted
+def test_tensors_for_a_gpu_lie_on_the_cpu_where_kernels_are_interpreted(tree: Path) -> None:
+    filled, compiled = cumae.take(tree / FILE, "filled", "compiled")
+    assert filled(2).tolist() == [1, 1]
+    assert compiled(torch.tensor(3)).item() == 3
+
+
+def test_nothing_is_rewritten_where_kernels_are_compiled(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    filled = cumae.take(tree / FILE, "filled")
+    assert "cuda" in filled.__code__.co_consts + filled.__code__.co_names
+
+
+def test_what_a_platform_says_is_false_unless_it_is_given(tree: Path) -> None:
+    special = SimpleNamespace(is_special=lambda: True)
+    assert cumae.take(tree / FILE, "filled", current=special)(1) is None
+
+
+@interpreted
+def test_an_autotuned_kernel_keeps_one_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.py"
+    file.write_text(
+        dedent(
+            """
+            import triton
+            import triton.language as tl
+            CONFIGS = [triton.Config({"TILE": 4}), triton.Config({"TILE": 8})]
+            @triton.autotune(CONFIGS, key=["count"])
+            @triton.jit
+            def fill(values, count, TILE: tl.constexpr):
+                row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+                tl.store(values + row, 7, mask=row < count)
+            """
+        )
+    )
+    values = torch.zeros(3, dtype=torch.int32)
+    cumae.take(file, "fill")[(1,)](values, 3)
+    assert values.tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Position", r"names = 'Position', must be defined in .*positions\.py, which has Positions"),
+        ("Positions.absent", r"names = 'Positions\.absent', must be defined in "),
+        ("BAD", r"positions\.py:\d+ cannot be defined: TypeError: object of type 'int' has no len"),
+    ],
+)
+def test_a_name_that_cannot_be_taken_is_told(tree: Path, name: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        cumae.take(tree / FILE, name)
+
+
+def test_what_a_function_only_might_use_breaks_where_it_is_used(tree: Path) -> None:
+    bad, one = cumae.take(tree / FILE, "uses_broken")()
+    assert one == 1
+    with pytest.raises(ValueError, match=r"BAD = positions\.py:\d+ cannot be defined: TypeError.* BAD=…"):
+        _ = bad + 1
+    with pytest.raises(NameError, match="undefined_here"):
+        cumae.take(tree / FILE, "broken")()
+    with pytest.raises(ValueError, match=r"absent_config\.Config\.size = foreign, must be given .* size=…"):
+        cumae.take(tree / FILE, "needs_config")(1)
+    assert cumae.take(tree / FILE, "needs_config", Config=SimpleNamespace(size=2))(1) == 3
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ("", r"source = .*, must name a Python file in it"),
+        ("eng/kernels", r"source = .*, must name a Python file in it"),
+        ("eng/absent.py", r"source = .*absent\.py', must be a file"),
+    ],
+)
+def test_a_source_that_is_no_file_is_told(tree: Path, wheel: Path, inner: str, said: str) -> None:
+    for root in (tree, wheel):
+        with pytest.raises(ValueError, match=said):
+            cumae.take(root / inner, "filled")
+
+
+def test_bad_calls_are_told(tree: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"names = \(\), must name what to take from positions\.py"):
+        cumae.take(tree / FILE)
+    with pytest.raises(ValueError, match=r"stubs = 'WITDH', must be a name in positions\.py or in what it"):
+        cumae.take(tree / FILE, "filled", WITDH=3)
+    (tmp_path / "fake.whl").write_text("no zip")
+    with pytest.raises(ValueError, match=r"source = .*fake\.whl', must be a wheel"):
+        cumae.take(tmp_path / "fake.whl" / "a.py", "f")
+    (tmp_path / "a.txt").write_text("f = 1")
+    with pytest.raises(ValueError, match="must be a Python file"):
+        cumae.take(tmp_path / "a.txt", "f")
+
+
+def test_taking_imports_neither_the_package_nor_torch(tree: Path) -> None:
+    code = (
+        "import sys, cumae; f = cumae.take(sys.argv[1], 'doubled'); "
+        "assert f(2) == 4 and not {'torch', 'eng'} & set(sys.modules), sys.modules.keys()"
+    )
+    file = tree / "eng/kernels/double.py"
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=environment, timeout=120)
+
+
+def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wheel: Path) -> None:
+    engine = Engine("eng", "vllm", ("1.0",))
+
+    @engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain(captured=False))
+    def positions_of_a_step(kind: Any) -> Callable[..., None]:
+        kernel = kind()
+
+        def launch(
+            num_reqs: int, query_start_loc: Tensor, num_computed_tokens: Tensor, positions: Tensor
+        ) -> None:
+            positions.zero_()
+            kernel(num_reqs, query_start_loc, num_computed_tokens, positions)
+
+        return launch
+
+    adapter = engine.adapters["positions_of_a_step"]
+    for root in (tree, wheel):
+        function = adapter.function(root)
+        assert function.__qualname__ == "positions_of_a_step"
+        domain = cumae.Domain(captured=False, min_requests=1)
+        verdict = cumae.check(
+            function, "position_ids", dialect=adapter.dialect, domain=domain, examples=5, save_to=None
+        )
+        assert verdict.ok, verdict.failure
+    with pytest.raises(ValueError, match="adapter = 'positions_of_a_step', must be new: eng has it"):
+        engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain())(positions_of_a_step)
+
+
+def test_every_shipped_adapter_names_its_place_and_can_be_bound() -> None:
+    from importlib import import_module
+
+    for name in ("fla", "flashinfer", "sglang", "vllm"):
+        engine: Engine = import_module(f"cumae.properties.engines.{name}").ENGINE
+        assert engine.adapters and engine.versions
+        for adapter in engine.adapters.values():
+            assert adapter.file.endswith(".py") and adapter.names
+            if isinstance(adapter.operation, str):
+                assert adapter.operation in cumae.OPERATIONS
