@@ -1,0 +1,39 @@
+"""The adapters of all engines, each tried on released code."""
+
+from importlib import import_module
+from typing import Any
+
+from cumae.oracle.rules import require_choice
+from cumae.properties.conformance import check
+from cumae.properties.engines.adapter import Engine
+from cumae.properties.reports.explain import explain
+
+ENGINES = ("fla", "flashinfer", "sglang", "vllm")
+
+
+def engine_of(name: str) -> Engine:
+    """Return an engine's adapters. Raises ``ValueError`` for an engine that has none."""
+    require_choice("engine", name, ENGINES)
+    engine: Engine = import_module(f"cumae.properties.engines.{name}").ENGINE
+    return engine
+
+
+def tried(engine: str, name: str, root: str, examples: int, seed: int, device: str) -> dict[str, Any]:
+    """Return what a check of one released function found, as plain data.
+
+    ``root``: the wheel, the folder of packages or the checkout. ``report``: what disagrees, in words, or
+    why the function could not be taken.
+    """
+    adapter = engine_of(engine).adapters[name]
+    operation = adapter.operation if isinstance(adapter.operation, str) else adapter.operation.name
+    said = {"engine": engine, "function": name, "file": adapter.file, "operation": operation}
+    try:
+        function = adapter.function(root)
+    except ValueError as error:
+        nothing = {"cases": 0, "comparisons": 0, "seconds": 0.0}
+        return {**said, "status": "not taken", **nothing, "report": str(error)}
+    options: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": device}
+    verdict = check(function, adapter.operation, examples=examples, seed=seed, save_to=None, **options)
+    report = explain(verdict) if verdict.failure is not None else ""
+    counts = {"cases": verdict.cases, "comparisons": verdict.comparisons, "seconds": verdict.seconds}
+    return {**said, "status": verdict.status, **counts, "report": report}
