@@ -54,7 +54,7 @@ def _first_finding(trial: Trial) -> Finding | None:
         where = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
         if seen.watch is not None:
             # Alone it is no fault: what wraps in a lane that is masked off harms nobody.
-            where += "".join(f"; {told}" for told in (*seen.watch.asserted[:1], *seen.watch.outside[:1]))
+            where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
 
