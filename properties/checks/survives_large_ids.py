@@ -65,7 +65,7 @@ def is_strided(layout: Layout) -> bool:
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:
-    """Return how much larger the block ids of the enlarged case are."""
-    pairs = zip(case.batch.requests, enlarged.batch.requests, strict=True)
+    """Return how much larger the block ids of the enlarged case are; others may come before its requests."""
+    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
     steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
     return max(steps, default=0)

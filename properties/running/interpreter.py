@@ -156,8 +156,6 @@ def _guarded(
         if kind != "store":
             watch.read(addresses, live, answer.data)
             watch.pointers.loaded(answer.data)
-            if answer.dtype.is_ptr():
-                answer = _with(answer, watch.pointers.made(answer.data))
         return answer
 
     return guarded
