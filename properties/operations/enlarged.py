@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cumae.oracle import Case, Inputs, Request
+from cumae.oracle import Case, Inputs
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects.cumae import row_dtype
@@ -20,11 +20,15 @@ def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
 
+def _room(case: Case) -> int:
+    """Return by how much block ids may grow: each of their parts is a number of 32 bits."""
+    parts = case.batch.block_size // case.kernel_block_size
+    return max(INT32_MAX // parts - _largest_id(case) - 1, 0)
+
+
 def large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and table rows that do."""
-    parts = case.batch.block_size // case.kernel_block_size
-    room = INT32_MAX // parts - _largest_id(case) - 1
-    yield renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
     yield from far_table_rows(case)
 
 
@@ -32,7 +36,7 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     """Yield table rows whose offset passes 2^31 elements: in a dense table of many rows, as engines hold it.
 
     Where rows are looked up, these stand behind 2048 rows of nobody. Where the row is the request, 2048
-    requests without a token come before, and the few requests as they are stand in a strided table, too.
+    requests that compute nothing come before; and the requests as they are stand in a table with gaps.
     """
     layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
     dense, ahead = replace(layout, min_table_columns=_COLUMNS), _SPAN // _COLUMNS
@@ -45,8 +49,8 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     gap = _gap(len(requests) - 1)
     if gap:
         yield replace(case, layout=replace(layout, table_row_gap=gap))
-    if any(request.query_len for request in requests):
-        idle = [Request(0, 0, (), requests[0].phase)] * ahead
+    if case.batch.num_tokens and _room(case):
+        idle = [replace(requests[0], context_len=1, query_len=0, block_ids=(_largest_id(case) + 1,))] * ahead
         batch = replace(case.batch, requests=(*idle, *requests))
         yield replace(case, batch=batch, layout=dense)
 
