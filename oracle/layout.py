@@ -23,6 +23,7 @@ class Layout:
 
     ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.
     ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to nobody.
+    ``min_table_columns``: columns of a table of tokens or blocks at the least; what this adds holds no value.
     ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of buffers
     that outlive the step beyond the padded tokens. ``context_slack``: how far the host's bound on the
     contexts lies beyond the longest.
@@ -50,6 +51,7 @@ class Layout:
     num_spare_tokens: int = 0
     context_slack: int = 0
     host_lens: bool = True
+    min_table_columns: int = 0
 
     def __post_init__(self) -> None:
         for name in (
@@ -61,6 +63,7 @@ class Layout:
             "num_spare_blocks",
             "num_spare_tokens",
             "context_slack",
+            "min_table_columns",
         ):
             require_int(name, getattr(self, name), 0, MOST_ROWS)
         for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):

@@ -57,8 +57,18 @@ def wrong_values(
             cause = likely_cause(**evidence(binding, seen, name, want, case)._asdict())
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
+            found = with_strays(found, seen)
             return found if case is None else replace(found, rows=_rows(binding, case))
     return None if case is None else wrong_answer(check, binding, seen, expected, case)
+
+
+def with_strays(found: Finding, seen: Observation) -> Finding:
+    """Return a finding of wrong values that says which accesses of the call were masked off."""
+    if seen.watch is None or not seen.watch.outside:
+        return found
+    count = seen.watch.num_outside
+    told = f"{count} accesses outside every tensor were masked off, the first: {seen.watch.outside[0]}"
+    return replace(found, message=f"{found.message}; {told}")
 
 
 def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, want: Expected) -> Finding:
@@ -96,6 +106,7 @@ def wrong_extent(
             cause = _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
+            found = with_strays(found, first)
             found = found if case is None else replace(found, rows=_rows(binding, case))
             return replace(found, actual="what was there before the call")
         excess = _elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)

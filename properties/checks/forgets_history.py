@@ -7,7 +7,7 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.batches.cases import edited, permuted, renamed
-from cumae.properties.checks.compare import Mask, changed, unwritten
+from cumae.properties.checks.compare import Mask, changed, unwritten, with_strays
 from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.device import interpreting
@@ -28,10 +28,14 @@ def forgets_history(trial: Trial) -> Finding | None:
         if trial.binding.why_not(case) is not None:
             continue
         # Watched, for a stray access of the other case must not end the process.
-        with watching() if interpreting() else nullcontext():
+        with watching() if interpreting() else nullcontext() as watch:
             before = Bench(trial.binding, case, trial.device).call(POISON)
+            if watch is not None:
+                watch.given = before.given
             before.run()
             call = trial.quiet.call(POISON, earlier=before)
+            if watch is not None:
+                watch.given = call.given
             call.run()
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}
@@ -42,7 +46,7 @@ def forgets_history(trial: Trial) -> Finding | None:
             "forgets_history", trial.binding, told, seen, trial.expected, trial.quiet.case, because
         )
         if found is not None:
-            return found
+            return with_strays(found, replace(base, watch=watch))
     return None
 
 

@@ -54,7 +54,7 @@ def _first_finding(trial: Trial) -> Finding | None:
         where = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
         if seen.watch is not None:
             # Alone it is no fault: what wraps in a lane that is masked off harms nobody.
-            where += "".join(f"; {told}" for told in (*seen.watch.asserted[:1], *seen.watch.outside[:1]))
+            where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
 
@@ -65,7 +65,7 @@ def is_strided(layout: Layout) -> bool:
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:
-    """Return how much larger the block ids of the enlarged case are."""
-    pairs = zip(case.batch.requests, enlarged.batch.requests, strict=True)
+    """Return how much larger the block ids of the enlarged case are; others may come before its requests."""
+    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
     steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
     return max(steps, default=0)

@@ -17,6 +17,7 @@ NEEDED = {
     "hypothesis": "pip install 'hypothesis>=6.150'",
 }
 INTERPRETER_CURE = "the interpreter needs Triton >= 3.7, or NumPy < 2.4 with Triton 3.6"
+HOOKS_CURE = "use Triton 3.6 to 3.9"
 
 
 @click.command()
@@ -32,7 +33,7 @@ def doctor() -> int:
     interpreter = fault_of("interpreter")
     _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
     hooks = fault_of("hooks") if not interpreter else "needs the interpreter"
-    _line("memory hooks", hooks or "planted faults are seen", hooks and "use Triton 3.7 to 3.9")
+    _line("memory hooks", hooks or "planted faults are seen", hooks and HOOKS_CURE)
     gpu = fault_of("gpu") if has_gpu() else "none can be seen"
     cure = "run on the CPU, or install a driver and a torch build for it"
     if _hidden():

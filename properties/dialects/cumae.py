@@ -1,14 +1,13 @@
 """The dialect of the kernels shipped here: the oracle's own names, held as small tensors."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
-from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, ints, rows
+from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
@@ -67,8 +66,7 @@ def _block_table(inputs: Inputs) -> Ints:
     table = inputs["block_table"]
     width = len(table[0]) if table else 0
     held = ints(table, layout.index_dtype, layout.garbage, width=width)
-    step = layout.table_column_step
-    return replace(held, strides=(width * step + layout.table_row_gap or 1, step))
+    return in_table(held, layout, layout.table_column_step)
 
 
 def _topk_indices(inputs: Inputs) -> Ints:

@@ -1,13 +1,13 @@
 """What an engine hands to a kernel, as plain arrays: integers, garbage filled in, and rows of bytes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import GARBAGE, GarbageKind
+from cumae.oracle import GARBAGE, GarbageKind, Layout
 
 IntArray = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
@@ -17,16 +17,21 @@ _GARBAGE_BYTES = {"minus_one": 0xFF, "zero": 0x00, "plausible": 0x3C, "huge": 0x
 
 @dataclass(frozen=True, slots=True)
 class Ints:
-    """A tensor of integers or booleans: values as int64, ``dtype`` and element ``strides`` as held."""
+    """A tensor of integers or booleans: values as int64, ``dtype`` and element ``strides`` as held.
+
+    ``num_bare_columns``: columns of the tensor behind those that have values; nobody sets them.
+    """
 
     values: IntArray
     dtype: str
     strides: tuple[int, ...]
+    num_bare_columns: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the tensor."""
-        return self.values.shape
+        *rows, width = self.values.shape
+        return (*rows, width + self.num_bare_columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,14 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
     if width is None:
         return Ints(array, dtype, (1,))
     return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
+
+
+def in_table(held: Ints, layout: Layout, step: int = 1) -> Ints:
+    """Return a table with the columns, the gaps and the column step of a layout."""
+    width = held.values.shape[1]
+    bare = max(layout.min_table_columns - width, 0)
+    row_stride = max(width + bare, 1) * step + layout.table_row_gap
+    return replace(held, strides=(row_stride, step), num_bare_columns=bare)
 
 
 def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 
 from cumae.oracle import Batch, Case, Inputs, Request
 from cumae.oracle.rules import INT32_MAX
-from cumae.properties.dialects.held import IntArray, Ints
+from cumae.properties.dialects.held import IntArray, Ints, in_table
 from cumae.properties.dialects.sglang_capture import DUMP_PAGE, DUMP_ROW
 
 ForwardMode = Literal["extend", "decode", "verify"]
@@ -72,7 +72,7 @@ def req_to_token(inputs: Inputs) -> Ints:
     for row, request in zip(rows, requests, strict=True):
         if row != DUMP_ROW:
             table[row, : request.seq_len] = _slots(case, request)
-    return Ints(table, "int32", (max(width, 1) + layout.table_row_gap, 1))
+    return in_table(Ints(table, "int32", (1, 1)), layout)
 
 
 def page_table(inputs: Inputs) -> Ints:
@@ -85,7 +85,7 @@ def page_table(inputs: Inputs) -> Ints:
     table[len(requests) :] = DUMP_PAGE
     for b, (row, count) in enumerate(zip(rows, counts, strict=True)):
         table[b, :count] = DUMP_PAGE if row == DUMP_ROW else requests[b].block_ids[:count]
-    return Ints(table, "int32", (max(width, 1) + case.layout.table_row_gap, 1))
+    return in_table(Ints(table, "int32", (1, 1)), case.layout)
 
 
 def page_table_1(inputs: Inputs) -> Ints:
@@ -98,7 +98,7 @@ def page_table_1(inputs: Inputs) -> Ints:
     table[len(requests) :] = 0
     for b, (row, request) in enumerate(zip(pool_rows(case), requests, strict=True)):
         table[b, : request.seq_len] = 0 if row == DUMP_ROW else _slots(case, request)
-    return Ints(table.repeat(each, axis=0), "int32", (max(width, 1) + case.layout.table_row_gap, 1))
+    return in_table(Ints(table.repeat(each, axis=0), "int32", (1, 1)), case.layout)
 
 
 def _unused(shape: tuple[int, int], case: Case) -> IntArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
-from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.vllm_cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm_capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm_mla import INPUTS, OUTPUTS
@@ -38,7 +38,7 @@ def _block_table(inputs: Inputs) -> Ints:
     for row in range(num_live, num_live + layout.num_padding_requests):
         table[row] = [NULL_BLOCK] * width
     held = ints(table, "int32", layout.garbage, width=width)
-    return replace(held, strides=(width + layout.table_row_gap or 1, 1))
+    return in_table(held, layout)
 
 
 def _req_id_per_token(inputs: Inputs) -> list[int]:

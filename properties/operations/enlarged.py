@@ -10,6 +10,8 @@ from cumae.properties.dialects.cumae import row_dtype
 from cumae.properties.dialects.held import ITEM_BYTES
 
 _SPAN = 2**31
+_COLUMNS = 2**20
+"""Of a table in which rows pass 2^31: a request of a million tokens, each in a column."""
 _MOST_BYTES = 2**34
 """Of a cache with gaps: a GPU has to hold it."""
 
@@ -18,20 +20,44 @@ def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
 
+def _room(case: Case) -> int:
+    """Return by how much block ids may grow: each of their parts is a number of 32 bits."""
+    parts = case.batch.block_size // case.kernel_block_size
+    return max(INT32_MAX // parts - _largest_id(case) - 1, 0)
+
+
 def large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and table rows that do."""
-    parts = case.batch.block_size // case.kernel_block_size
-    room = INT32_MAX // parts - _largest_id(case) - 1
-    yield renamed(case, max(min(_SPAN // case.batch.block_size + 1, room), 0))
+    yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
     yield from far_table_rows(case)
 
 
 def far_table_rows(case: Case) -> Iterator[Case]:
-    """Yield table rows whose offset passes 2^31 elements."""
+    """Yield table rows whose offset passes 2^31 elements: in a dense table of many rows, as engines hold it.
+
+    Where rows are looked up, these stand behind 2048 rows of nobody. Where the row is the request, 2048
+    requests that compute nothing come before; and the requests as they are stand in a table with gaps.
+    """
     layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
-    rows = layout.row_index or range(len(case.batch.requests))
-    if max(rows, default=0) > 0:
-        yield replace(case, layout=replace(layout, table_row_gap=_SPAN // max(rows) + 1))
+    dense, ahead = replace(layout, min_table_columns=_COLUMNS), _SPAN // _COLUMNS
+    requests, rows = case.batch.requests, layout.row_index
+    if rows is not None:
+        if max(rows, default=-1) >= 0:
+            rows = tuple(row + ahead if row >= 0 else row for row in rows)
+            yield replace(case, layout=replace(dense, row_index=rows))
+        return
+    gap = _gap(len(requests) - 1)
+    if gap:
+        yield replace(case, layout=replace(layout, table_row_gap=gap))
+    if case.batch.num_tokens and _room(case):
+        idle = [replace(requests[0], context_len=1, query_len=0, block_ids=(_largest_id(case) + 1,))] * ahead
+        batch = replace(case.batch, requests=(*idle, *requests))
+        yield replace(case, batch=batch, layout=dense)
+
+
+def _gap(highest_row: int) -> int:
+    """Return the gap that takes a row beyond 2^31 elements, 0 where a stride of 32 bits cannot."""
+    return _SPAN // highest_row + 1 if highest_row > 1 else 0
 
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
@@ -42,11 +68,13 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
     layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0)
     num_rows = case.num_cache_blocks * case.batch.block_size
-    if highest > 0 and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
-        each = 16 if case.options.row_format == "fp8" else 1
-        yield replace(case, layout=replace(layout, cache_row_gap=_SPAN // (highest * each) + 1))
-    if case.batch.num_tokens > 1:
-        yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (case.batch.num_tokens - 1) + 1))
+    each = 16 if case.options.row_format == "fp8" else 1
+    gap = _gap(highest * each)
+    if gap and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
+        yield replace(case, layout=replace(layout, cache_row_gap=gap))
+    gap = _gap(case.batch.num_tokens - 1)
+    if gap:
+        yield replace(case, layout=replace(layout, key_row_gap=gap))
 
 
 def large_rows(case: Case) -> Iterator[Case]:
@@ -60,6 +88,6 @@ def large_rows(case: Case) -> Iterator[Case]:
     for span in (_SPAN, 2 * _SPAN):
         yield renamed(case, span // stride + 1)
     layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
-    num_rows = max(case.num_keys, case.batch.num_tokens)
-    if num_rows > 1:
-        yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (num_rows - 1) + 1))
+    gap = _gap(max(case.num_keys, case.batch.num_tokens) - 1)
+    if gap:
+        yield replace(case, layout=replace(layout, key_row_gap=gap))

@@ -11,7 +11,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.watch import Region, spans_of
+from cumae.properties.running.region import Region, spans_of
 from cumae.properties.targets import line_of
 
 _WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle.rules import require
-from cumae.properties.running.watch import Watch, source_line, spans_of
+from cumae.properties.running.arguments import with_widths
+from cumae.properties.running.region import spans_of
+from cumae.properties.running.watch import Watch, source_line
 
 _ACCESSES = {
     "create_masked_load": ("load", 0, None, 1),
@@ -19,7 +21,10 @@ _ACCESSES = {
 """Of each method that accesses memory: its kind, and which arguments are pointers, values and mask."""
 _ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
 """Methods of newer releases that go through the masked load and store."""
-_OTHERS = ("create_assert", "set_grid_idx", "set_grid_dim")
+_CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
+"""Of the three the interpreter has one method: each name is hooked."""
+_SPLATS = ("create_splat", "create_unsplat")
+_OTHERS = (*_CASTS, *_SPLATS, "create_assert", "set_grid_idx", "set_grid_dim")
 
 
 @contextmanager
@@ -29,7 +34,8 @@ def watching(
     """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
-    and not a crash; an assertion that fails is recorded as well. ``races``: whether accesses are kept and
+    and not a crash; an assertion that fails is recorded as well. Arguments have the widths that the
+    compiler gives them, and scalar conditions stay boolean in masks. ``races``: whether accesses are kept and
     searched for races. ``overflow``: whether arithmetic of less than 64 bits asserts that it does not
     wrap, at a third to two thirds of the time more. Raises ``ValueError`` where this Triton's interpreter
     lacks a method.
@@ -45,6 +51,8 @@ def watching(
     for name in _ATOMIC:
         if hasattr(builder, name):
             patches[builder, name] = _atomic(getattr(builder, name), watch)
+    patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
+    patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
     patch_lang = _PatchOnce(interpreter._patch_lang)
     patches |= {
@@ -75,7 +83,7 @@ def require_hooks() -> None:
     needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
-    rule = f"have {', '.join(missing)} in its interpreter, as 3.7 to 3.9 do"
+    rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"
     require(not missing, "triton", version("triton"), rule)
 
 
@@ -116,19 +124,22 @@ def _guarded(
 ) -> Any:
     def guarded(self: Any, *args: Any) -> Any:
         arguments = list(args)
-        addresses = np.asarray(arguments[pointer_at].data)
+        pointers = np.asarray(arguments[pointer_at].data)
+        addresses = watch.pointers.unmade(pointers)
         live = np.ones(addresses.shape, dtype=bool)
         if mask_at is not None:
             live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
         watch.counts[kind] += 1
-        inside = watch.inside(addresses)
+        inside = watch.inside(pointers)
         if not np.all(inside | ~live):
-            watch.stray(kind, addresses[live & ~inside])
+            watch.stray(kind, pointers[live & ~inside])
             if mask_at is None:
                 return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
-            mask = arguments[mask_at]
             live = live & inside
-            arguments[mask_at] = type(mask)(live, mask.dtype)
+            arguments[mask_at] = _with(arguments[mask_at], live)
+        arguments[pointer_at] = _with(arguments[pointer_at], addresses)
+        if value_at is not None and arguments[value_at].dtype.is_ptr():
+            arguments[value_at] = _with(arguments[value_at], watch.pointers.unmade(arguments[value_at].data))
         value = None if value_at is None else np.asarray(arguments[value_at].data)
         if not watch.seeks_races:
             answer = original(self, *arguments)
@@ -144,9 +155,41 @@ def _guarded(
             watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
         if kind != "store":
             watch.read(addresses, live, answer.data)
+            watch.pointers.loaded(answer.data)
         return answer
 
     return guarded
+
+
+def _with(handle: Any, data: Any) -> Any:
+    """Return a handle of the same type over other data."""
+    return type(handle)(data, handle.dtype)
+
+
+def _cast(original: Callable[..., Any], watch: Watch) -> Any:
+    """Mark the pointers that are made from integers, and take the mark from what becomes one."""
+
+    def cast(self: Any, value: Any, wanted: Any) -> Any:
+        answer = original(self, value, wanted)
+        was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
+        if becomes and not was:
+            return _with(answer, watch.pointers.made(answer.data))
+        if was and not becomes:
+            return _with(answer, watch.pointers.unmade(answer.data).view(answer.data.dtype))
+        return answer
+
+    return cast
+
+
+def _splat(original: Callable[..., Any]) -> Any:
+    """Keep a condition boolean: its handle has the type of what it compared, and would take that width."""
+
+    def splat(self: Any, *args: Any) -> Any:
+        answer = original(self, *args)
+        is_bool = np.asarray(args[-1].data).dtype == np.bool_
+        return _with(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
+
+    return splat
 
 
 def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
@@ -196,6 +239,6 @@ def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
         named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
         watch.launch([span for name, value in named for span in spans_of(name, value)])
-        return args_host, kwargs_host
+        return with_widths(self.fn, args_host, kwargs_host)
 
     return collecting

@@ -104,7 +104,7 @@ def hold(name: str, held: Ints | Rows | Floats, device: Device) -> Buffer:
     fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
     buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
     if not isinstance(held, Rows):
-        elements.copy_(torch.from_numpy(held.values))
+        elements[..., : held.values.shape[-1]].copy_(torch.from_numpy(held.values))
     elif held.content.size:
         content = torch.from_numpy(held.content).view(elements.dtype).to(elements.device)
         columns = (torch.from_numpy(held.live[:, d].copy()) for d in range(held.live.shape[1]))

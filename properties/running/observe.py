@@ -25,9 +25,10 @@ from cumae.properties.running.memory import (
     words_of,
 )
 from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.region import Region
 from cumae.properties.running.returned import dtype_name, returned_by, words_returned
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.running.watch import Region, Watch
+from cumae.properties.running.watch import Watch
 
 POISON = 0xA5
 COMPLEMENT = 0x5A

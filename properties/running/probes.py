@@ -24,6 +24,15 @@ def _faulty(values, answer, num_values) -> None:  # type: ignore[no-untyped-def]
     tl.device_assert(tl.load(values + 4) * 1073741824 < i_program, "planted")
 
 
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _faultless(values, addresses, answer, factor: tl.int64):  # type: ignore[no-untyped-def]
+    o_value = tl.arange(0, 2)
+    tl.store(answer + o_value, 1, mask=(o_value < 2) & (tl.load(values) == 0))
+    elsewhere = tl.load(addresses).to(tl.pointer_type(tl.int32))
+    tl.store(answer + 2, tl.load(elsewhere + 1))
+    tl.store(answer + 3, factor * 65536)
+
+
 def launch(device: str) -> None:
     """Run a tiny kernel on a device. Raises what Triton raises, ``RuntimeError`` for a wrong answer."""
     import torch
@@ -36,11 +45,14 @@ def launch(device: str) -> None:
 
 
 def hooks() -> None:
-    """Run a kernel with a fault for every hook. Raises ``RuntimeError`` where one sees nothing."""
+    """Run a kernel with a fault for every hook, and one without.
+
+    Raises ``RuntimeError`` where a fault is not seen, or one that is none.
+    """
     import torch
 
     from cumae.properties.running.interpreter import watching
-    from cumae.properties.running.watch import Region
+    from cumae.properties.running.region import Region
 
     # What lies behind the five values is ours, too: a hook that misses a stray access does no harm.
     values, answer = torch.arange(9, dtype=torch.int32)[:5], torch.zeros(2, dtype=torch.int32)
@@ -56,6 +68,12 @@ def hooks() -> None:
     silent = {"load", "store", "atomic", "exchange", "planted", "overflow", "garbage", "race"} - seen
     if silent:
         raise RuntimeError(f"the hooks miss what was planted for them: {', '.join(sorted(silent))}")
+    elsewhere, wide = torch.arange(2, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)
+    with watching(overflow=True) as watch:
+        _faultless[(1,)](values, torch.tensor([elsewhere.data_ptr()]), wide, 65536)
+    told = [*map(str, watch.outside), *watch.asserted]
+    if told or wide.tolist() != [1, 1, 1, 2**32]:
+        raise RuntimeError(f"a kernel without a fault stored {wide.tolist()}: {', '.join(told)}")
 
 
 def compiles() -> None:

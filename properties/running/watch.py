@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.running.pointers import Pointers
 from cumae.properties.running.races import Event, Race, races_of
+from cumae.properties.running.region import Region
 
 FAR = 2**40
 """Elements: what is farther from every tensor was reckoned from none of them, an empty one for instance."""
@@ -20,34 +22,23 @@ _HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "int
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """Memory of one tensor from ``start`` to ``stop``: elements of ``item`` bytes, ``step`` of them a row."""
-
-    name: str
-    start: int
-    stop: int
-    item: int
-    step: int = 1
-
-    def __contains__(self, address: int) -> bool:
-        return self.start <= address < self.stop
-
-    def index(self, address: int) -> int:
-        """Return which element, or row, stands at an address."""
-        return (address - self.start) // (self.item * self.step)
-
-
-@dataclass(frozen=True, slots=True)
 class Access:
-    """One access outside every tensor of the launch: the nearest tensor and the element beyond it."""
+    """One access outside every tensor of the launch: the nearest tensor and the element beyond it.
+
+    ``address``: where, of a pointer that was not reckoned from that tensor; else 0.
+    """
 
     kind: str
     tensor: str
     element: int
     num_elements: int
     line: str
+    address: int = 0
 
     def __str__(self) -> str:
+        if self.address:
+            where = f"address {self.address:#x}, which lies in no tensor of the call"
+            return f"{self.kind} at {where}, at {self.line}"
         if not -FAR < self.element < FAR:
             return f"{self.kind} far from every tensor, as of an empty one, at {self.line}"
         return (
@@ -74,9 +65,12 @@ class Watch:
 
     ``asserted``: device assertions that failed, with their line, and overflows where those are looked for.
     ``given``: the tensors of the call; a launch may reach all of one of which it gets a view.
+    ``outside``: the first eight of ``num_outside`` accesses outside. ``pointers``: what the launch made of
+    integers.
     """
 
     outside: list[Access] = field(default_factory=list)
+    num_outside: int = 0
     garbage: dict[tuple[str, int], Garbage] = field(default_factory=dict)
     asserted: list[str] = field(default_factory=list)
     races: list[Race] = field(default_factory=list)
@@ -86,6 +80,7 @@ class Watch:
     program: int = 0
     semantic: str = ""
     given: Callable[[], Iterable[Region]] = tuple
+    pointers: Pointers = field(default_factory=Pointers)
     _spans: list[Region] = field(default_factory=list)
     _reached: list[Region] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
@@ -108,6 +103,7 @@ class Watch:
         self._spans = spans
         whole = [r for r in self.given() if any(s.start in r and s.stop <= r.stop for s in spans)]
         self._reached = [*spans, *whole]
+        self.pointers = Pointers(self.given)
 
     def close(self) -> None:
         """The last launch has ended: tell its races."""
@@ -115,23 +111,32 @@ class Watch:
         self._ended += self._events
         self._events.clear()
 
-    def inside(self, addresses: Any) -> Any:
-        """Return which addresses lie in a tensor of the launch, or in that of which it is a view."""
+    def inside(self, pointers: Any) -> Any:
+        """Return which pointers lie in the tensor they were made for, or in one of the launch.
+
+        A launch reaches all of a tensor of which it gets a view.
+        """
+        addresses = self.pointers.unmade(pointers)
         inside = np.zeros(addresses.shape, dtype=bool)
         for span in self._reached:
             inside |= (addresses >= span.start) & (addresses < span.stop)
             if inside.all():
                 break
-        return inside
+        return self.pointers.reach(pointers, inside) if self.pointers.any_made else inside
 
-    def stray(self, kind: str, addresses: Any) -> None:
-        """Record an access outside by the tensor whose memory is nearest."""
+    def stray(self, kind: str, pointers: Any) -> None:
+        """Record an access outside: by the tensor that was reckoned from, or else whose memory is nearest."""
+        self.num_outside += 1
         if not self._spans or len(self.outside) >= 8:
             return
-        address = int(addresses.reshape(-1)[0])
-        span = min(self._spans, key=lambda s: max(s.start - address, address - (s.stop - 1)))
+        pointer = int(pointers.reshape(-1)[0])
+        address = int(self.pointers.unmade(pointers).reshape(-1)[0])
+        span = self.pointers.tensor_of(pointer)
+        nowhere = 0 if span is not None or pointer == address else address
+        span = span or min(self._spans, key=lambda s: max(s.start - address, address - (s.stop - 1)))
         size = (span.stop - span.start) // span.item
-        self.outside.append(Access(kind, span.name, (address - span.start) // span.item, size, source_line()))
+        element = (address - span.start) // span.item
+        self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere))
 
     def read(self, addresses: Any, live: Any, found: Any) -> None:
         """Look for poison in what a load or an atomic found."""
@@ -179,7 +184,7 @@ class Watch:
     def peek(self, addresses: Any, item: int) -> Any:
         """Return the words of ``item`` bytes at addresses that lie inside."""
         words = np.zeros(addresses.shape, dtype=np.uint64)
-        for span in self._reached:
+        for span in (*self._reached, *self.pointers.tensors):
             here = (addresses >= span.start) & (addresses < span.stop)
             if here.any():
                 size = span.stop - span.start
@@ -191,7 +196,7 @@ class Watch:
 
     def place(self, address: int) -> tuple[str, int]:
         """Return the tensor at an address, as the call names it or else as the kernel does, and the index."""
-        regions = (*self._poisoned(), *self._reached)
+        regions = (*self._poisoned(), *self._reached, *self.pointers.tensors)
         region = next((r for r in regions if address in r), Region("memory", 0, 2**64, 1))
         return region.name, region.index(address)
 
@@ -203,19 +208,6 @@ class Watch:
                 if event.kind != "load" and (event.addresses == address).any():
                     return f"last written by program {event.program} at {event.line}"
         return ""
-
-
-def spans_of(name: str, value: Any) -> Iterator[Region]:
-    """Yield the memory of an argument that is a tensor, a descriptor of one, or a tuple of arguments."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from spans_of(name, part)
-        return
-    tensor = getattr(value, "base", value)
-    if hasattr(tensor, "data_ptr") and tensor.numel():
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-        start = tensor.data_ptr()
-        yield Region(name, start, start + (last + 1) * tensor.element_size(), tensor.element_size())
 
 
 def _words(values: Any) -> Any:

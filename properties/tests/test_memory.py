@@ -12,7 +12,8 @@ from cumae.properties.running import interpreter, probes
 from cumae.properties.running.device import prepare
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.observe import POISON
-from cumae.properties.running.watch import Access, Region, Watch
+from cumae.properties.running.region import Region
+from cumae.properties.running.watch import Access, Watch
 from cumae.properties.tests import wrong_in_memory as raw
 from cumae.properties.tests import wrong_on_purpose as wrong
 

@@ -1,0 +1,126 @@
+"""Table rows past 2^31 elements: dense tables of many rows are promised, strides beyond 32 bits by nobody."""
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from cumae import Domain
+from cumae.oracle import Batch, Case, Layout, Request
+from cumae.oracle.rules import INT32_MAX
+from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.conformance import binding_of
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.running.device import prepare
+
+DEVICE = prepare("auto")
+BATCHES = [
+    Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4),
+    Batch((Request(5, 1, (7, 2), "decode"), Request(3, 2, (4, 1)), Request(0, 3, (9,))), 4),
+]
+LARGE = [name for name, operation in OPERATIONS.items() if operation.enlarge is not None]
+
+
+@triton.jit
+def _slots(
+    token_to_request: tl.tensor,
+    row_index: tl.tensor,
+    position_ids: tl.tensor,
+    block_table: tl.tensor,
+    slot_mapping: tl.tensor,
+    num_slots: tl.tensor,
+    BLOCK_SIZE: tl.constexpr,
+    STRIDE: tl.constexpr,
+    COLUMN: tl.constexpr,
+    BY_ROW: tl.constexpr,
+    WIDE: tl.constexpr,
+) -> None:
+    i_token = tl.program_id(0)
+    row = tl.load(token_to_request + i_token)
+    if BY_ROW:
+        row = tl.load(row_index + row, mask=row >= 0, other=-1)
+    position = tl.load(position_ids + i_token, mask=row >= 0, other=0)
+    first = row.to(tl.int64) * STRIDE if WIDE else row * STRIDE
+    block_id = tl.load(block_table + first + position // BLOCK_SIZE * COLUMN, mask=row >= 0, other=-1)
+    slot = block_id.to(tl.int64) * BLOCK_SIZE + position % BLOCK_SIZE
+    tl.store(slot_mapping + i_token, tl.where(row >= 0, slot, -1))
+
+
+def kernel(*, wide: bool, by_row: bool) -> Any:
+    """Return a slot mapping of dense tables by a stride that is a constant of the compiler."""
+
+    def launch(arguments: dict[str, Any]) -> None:
+        num_tokens = arguments["token_to_request"].numel()
+        table = arguments["block_table"]
+        arguments["slot_mapping"][num_tokens:] = -1
+        if num_tokens:
+            _slots[(num_tokens,)](
+                arguments["token_to_request"],
+                arguments["row_index"],
+                arguments["position_ids"],
+                table,
+                arguments["slot_mapping"],
+                num_tokens,
+                BLOCK_SIZE=arguments["block_size"],
+                STRIDE=table.stride(0),
+                COLUMN=table.stride(1),
+                BY_ROW=by_row,
+                WIDE=wide,
+            )
+
+    def by_request(
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        launch(locals() | {"row_index": token_to_request})
+
+    def looked_up(
+        token_to_request: torch.Tensor,
+        row_index: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        launch(locals())
+
+    return looked_up if by_row else by_request
+
+
+def trial(*, wide: bool, by_row: bool, strided: bool, batch: Batch) -> Trial:
+    binding = binding_of(kernel(wide=wide, by_row=by_row), "slot_mapping", domain=Domain(strided=strided))
+    assert "survives_large_ids" in checks_for(binding)
+    rows = tuple(range(len(batch.requests)))[::-1] if by_row else None
+    return Trial(binding, Case(batch, Layout(row_index=rows)), DEVICE)
+
+
+@pytest.mark.parametrize(("by_row", "strided"), list(product([False, True], repeat=2)))
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_constant_stride_is_no_fault(by_row: bool, strided: bool, batch: Batch) -> None:
+    assert CHECKS["survives_large_ids"](trial(wide=True, by_row=by_row, strided=strided, batch=batch)) is None
+
+
+@pytest.mark.parametrize(("by_row", "strided"), list(product([False, True], repeat=2)))
+def test_a_row_offset_of_32_bits_is_one_dense_or_not(by_row: bool, strided: bool) -> None:
+    for batch in BATCHES[strided and not by_row :]:
+        found = CHECKS["survives_large_ids"](trial(wide=False, by_row=by_row, strided=strided, batch=batch))
+        assert found is not None
+        assert "at offsets past 2^31" in found.message
+
+
+@pytest.mark.parametrize("operation", LARGE)
+@pytest.mark.parametrize("batch", [*BATCHES, Batch((Request(0, 2, (1,)),), 4)])
+@pytest.mark.parametrize("rows", [False, True])
+def test_no_stride_is_beyond_32_bits(operation: str, batch: Batch, rows: bool) -> None:
+    layout = Layout(row_index=tuple(range(len(batch.requests))) if rows else None)
+    enlarge = OPERATIONS[operation].enlarge
+    assert enlarge is not None
+    for case in enlarge(Case(batch, layout)):
+        gaps = case.layout.table_row_gap, case.layout.cache_row_gap, case.layout.key_row_gap
+        assert max(gaps) < INT32_MAX - 2**20
