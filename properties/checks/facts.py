@@ -107,7 +107,9 @@ def _of_requests(
 def _with_empty(case: Case) -> list[Case]:
     requests, rows, at = list(case.batch.requests), case.layout.row_index, _middle(case)
     requests.insert(at, Request(0, 0))
-    return [edited(case, requests, None if rows is None else (*rows[:at], max(rows, default=-1) + 1, *rows[at:]))]
+    if rows is not None:
+        rows = (*rows[:at], max(rows, default=-1) + 1, *rows[at:])
+    return [edited(case, requests, rows)]
 
 
 def _beside_an_empty_one(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
@@ -232,7 +234,7 @@ FACTS = {
         _beside_an_empty_one,
     ),
     "order": Fact(
-        "permuting requests permutes what is theirs: positions, slots, experts, lengths of windows and chunks",
+        "permuting requests permutes what is theirs: positions, slots, experts, lengths of windows",
         "{what}{whose} changed when the requests were reversed",
         _reversed,
         _with_their_requests,

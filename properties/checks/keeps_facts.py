@@ -1,20 +1,18 @@
 """The metamorphic facts hold between a kernel's own answers."""
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
 import numpy as np
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.batches.domain import Domain
-from cumae.properties.checks.compare import axis_of
 from cumae.properties.checks.facts import FACTS, Fact, broken_at
 from cumae.properties.checks.parts import Part, parts_of
 from cumae.properties.checks.trial import Trial, quiet_case
 from cumae.properties.operations import JUDGED, KEEP, UNORDERED, VALUE, Expected
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.items import axis_of, elements_each
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observe import Bench
 from cumae.properties.verdict import Finding
 
 
@@ -72,7 +70,7 @@ def _parts(
     for name, whole in wholes.items():
         if whole is None:
             continue
-        axis, per = axis_of(binding, name), _per_item(binding, name, case)
+        axis, per = axis_of(binding, name), elements_each(binding, name, case)
         yield from parts_of(whole, axis, per, case)
         stop = wholes.get(f"{name[:-1]}e")
         if name.endswith("ks") and stop is not None:
@@ -111,17 +109,3 @@ def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected:
         if own == "expert_ids" or any(o.unordered and o.name == own for o in operation.outputs):
             words, wanted = (np.sort(a.reshape(len(rows), per), axis=1).ravel() for a in (words, wanted))
     return Part(f"`{name}`", words, wanted, held)
-
-
-def _per_item(binding: Binding, name: str, case: Case) -> int:
-    """Return how many elements, or rows, of an output one item on its axis has."""
-    theirs, own = binding.named_output(name)
-    if binding.is_rows(name):
-        return 1
-    if theirs is not None:
-        return theirs.per_item * (theirs.width(case) if theirs.width else 1)
-    shape = own.shape(case) if own else ()
-    if len(shape) > 1:
-        return prod(shape[1:])
-    sizes = {"selected_key": case.options.topk, "expert_of_token": case.options.top_k}
-    return sizes.get(axis_of(binding, name), 1)

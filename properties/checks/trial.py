@@ -7,6 +7,7 @@ import numpy as np
 
 from cumae.oracle import Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
+from cumae.properties.operations.enlarged import with_small_slots
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
@@ -78,9 +79,10 @@ class Trial:
         return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps)))
 
     def enlarged(self) -> list[Bench]:
-        """Return benches for the case at addresses beyond 2^31 elements."""
-        enlarge = self.binding.operation.enlarge
-        return [] if enlarge is None else [self.bench(case) for case in enlarge(self.quiet.case)]
+        """Return benches for the case at addresses beyond 2^31 elements, or as far as slots are promised."""
+        enlarge, domain = self.binding.operation.enlarge, self.binding.domain
+        cases = () if enlarge is None else enlarge(self.quiet.case)
+        return [self.bench(case if domain.large_slots else with_small_slots(case)) for case in cases]
 
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are the same whatever memory held before.

@@ -63,3 +63,10 @@ def large_rows(case: Case) -> Iterator[Case]:
     num_rows = max(case.num_keys, case.batch.num_tokens)
     if num_rows > 1:
         yield replace(case, layout=replace(layout, key_row_gap=_SPAN // (num_rows - 1) + 1))
+
+
+def with_small_slots(case: Case) -> Case:
+    """Return the case with ids as far down as slots below 2^31 need, or as it is where they do not fit."""
+    ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
+    beyond = max(ids, default=0) + 1 - _SPAN // case.batch.block_size
+    return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case
