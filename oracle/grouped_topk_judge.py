@@ -19,6 +19,8 @@ from cumae.oracle.router_margins import (
     weight_bounds,
 )
 
+LOWER_FIRST = 'the lower index goes first, unless the operation is router(ties="any")'
+
 
 def grouped_topk_faults(
     logits: Sequence[Sequence[Any]],
@@ -42,7 +44,8 @@ def grouped_topk_faults(
     >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[0, 2])
     []
     >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[2, 1])
-    ['row 0: expert 1 is selected, expert 0 with the same logit and bias is not: the lower index goes first']
+    ['row 0: expert 1 is selected, expert 0 with the same logit and bias is not: the lower index goes first, \
+unless the operation is router(ties="any")']
     """
     check_router_shape(len(bias), num_groups, topk_group, top_k)
     margins = margins_of(bias, rounding)
@@ -105,11 +108,13 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
         if g not in usable:
             lower = next(h for h in twins[g] if h not in usable)
             return (
-                f"experts of group {g} are selected, those of group {lower}, with the same best two, are not"
+                f"experts of group {g} are selected, those of group {lower}, with the same best two, are not: "
+                f"{LOWER_FIRST}"
             )
     kept = {g for h in must for g in (h, *twins[h])}
     if len(kept) > topk_group:
-        return f"with the same best two as groups {must} more than {topk_group} groups must be kept"
+        more = f"more than {topk_group} groups must be kept"
+        return f"with the same best two as groups {must} {more}: {LOWER_FIRST}"
     rest = sorted(usable - kept, key=lambda g: (-token.group_scores[g], g))
     kept.update(rest[: topk_group - len(kept)])
     out = [g for g in missed if g not in kept]
@@ -137,7 +142,7 @@ def _missed(token: Routed, group: int, ids: Sequence[int], margins: Margins, tie
         above = [j for j in ids if j > i and token.bits[j] == token.bits[i]] if ties == "lower" else []
         if above:
             same = f"expert {i} with the same logit and bias is not"
-            return f"expert {above[0]} is selected, {same}: the lower index goes first"
+            return f"expert {above[0]} is selected, {same}: {LOWER_FIRST}"
     return ""
 
 

@@ -18,22 +18,27 @@ U, U_BF16 = 2.0**-24, 2.0**-8
 
 
 class Margins(NamedTuple):
-    """How far a computed score, choice and group score may lie from the exact ones."""
+    """How far a computed score, choice and group score may lie from the exact ones.
+
+    ``unit``: half a unit in the last place in which weights are made of scores.
+    """
 
     score: float
     choice: float
     group: float
+    unit: float = U
 
 
 def margins_of(bias: Sequence[float], rounding: Rounding = "fp32") -> Margins:
-    """Return the error bounds of a router that computes in fp32, or rounds scores and choices to bf16.
+    """Return the error bounds of a router that computes in fp32, or rounds every value to bf16.
 
-    >>> margins_of([0.5, -3.0])
-    Margins(score=4.76837158203125e-07, choice=7.748603820800781e-07, group=2.2649765014648438e-06)
+    >>> margins_of([0.5, -3.0])[:3]
+    (4.76837158203125e-07, 7.748603820800781e-07, 2.2649765014648438e-06)
     """
     largest = max(map(abs, bias))
     if rounding == "bf16":
-        return Margins(8 * U + U_BF16, 2.1 * (1 + largest) * U_BF16, 6.3 * (1 + largest) * U_BF16)
+        choice, group = (c * (1 + largest) * U_BF16 for c in (2.1, 6.3))
+        return Margins(8 * U + U_BF16, choice, group, U_BF16)
     return Margins(8 * U, (10 + largest) * U, (23 + 5 * largest) * U)
 
 
@@ -135,12 +140,13 @@ def weight_bounds(
 ) -> Iterator[float]:
     """Yield how far each weight may lie from the exact one; inf where the sum of scores is too small."""
     k, total = len(ids), sum(token.scores[i] for i in ids)
+    coarse = margins.unit if margins.unit > U else 0.0
     for i in ids:
         if not renormalize:
-            yield scaling_factor * (margins.score + 2 * U)
+            yield scaling_factor * (margins.score + 2 * U + 2.1 * coarse * (token.scores[i] + margins.score))
         elif total <= max(2.0**-12, 2 * k * margins.score):
             yield inf
         else:
             p = token.scores[i] / total
             of_scores = margins.score * (1 + k * p) / (total - k * margins.score)
-            yield scaling_factor * (of_scores + U * (k + 3) * p)
+            yield scaling_factor * (of_scores + U * (k + 3) * p + 4.1 * coarse * (p + of_scores))

@@ -56,7 +56,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = FEAT
     """Return a case of the domain; only ``features`` differ from their neutral value."""
     block_size = choices.pick(domain.block_sizes)
     world = choices.pick((1, 1, 2, 3, 4)) if "world" in features else 1
-    works = _draw_works(choices, domain, block_size * world)
+    works = _with_tokens(choices, _draw_works(choices, domain, block_size * world), domain)
     missing, reserved = "missing_blocks" in features, domain.reserved_blocks
     requests = give_blocks(choices, works, block_size * world, missing=missing, reserved=reserved)
     batch = Batch(requests, block_size, world)
@@ -77,6 +77,7 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
     most_tokens = max(3, 2000 // max(count, 1))
     narrow = replace(
         domain,
+        min_tokens=0,
         max_context_len=min(domain.max_context_len, most_tokens),
         max_query_len=min(domain.max_query_len, most_tokens),
     )
@@ -89,12 +90,29 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
     """Return decodes that compute as many tokens each: what a graph is captured of, and a verify step."""
     query_len = min(choices.pick((1, 2, 3, 5)), domain.max_query_len)
-    decodes = replace(domain, phases=("decode",))
+    decodes = replace(domain, phases=("decode",), min_tokens=0)
     works = [
         draw_work(choices, decodes, tokens_per_block, large=False)
         for _ in range(choices.integer(max(domain.min_requests, min(most, 1)), most))
     ]
     return [replace(work, query_len=query_len) for work in works]
+
+
+def _with_tokens(choices: Choices, works: list[Work], domain: Domain) -> list[Work]:
+    """Return the works with as many tokens as the domain asks of a step, or as they have."""
+    missing = domain.min_tokens - sum(work.query_len for work in works)
+    if missing <= 0:
+        return works
+    first = choices.integer(0, max(len(works) - 1, 0))
+    for b in (*range(first, len(works)), *range(first)):
+        more = min(missing, domain.max_query_len - works[b].query_len)
+        works[b] = replace(works[b], query_len=works[b].query_len + more)
+        missing -= more
+    while missing:
+        phase = domain.phases[0]
+        works.append(Work(phase, int(phase == "decode"), min(missing, domain.max_query_len)))
+        missing -= works[-1].query_len
+    return works
 
 
 def draw_layout(
@@ -103,12 +121,13 @@ def draw_layout(
     """Return a layout for the batch: padding, rows, tails, strides and widths."""
     strided = domain.strided and choices.chance(40)
     wide = any(request.block_ids for request in batch.requests)
+    padded = domain.padding != "none"
     return Layout(
-        num_padding_tokens=_slack(choices),
-        num_padding_requests=choices.pick((0, 0, 1, 3)),
-        num_padding_slots=choices.pick((0, 0, 1, 5)) if "num_padding_slots" in features else 0,
+        num_padding_tokens=_slack(choices) if padded else 0,
+        num_padding_requests=choices.pick((0, 0, 1, 3)) if padded else 0,
+        num_padding_slots=choices.pick((0, 0, 1, 5)) if padded and "num_padding_slots" in features else 0,
         key_slack=choices.pick((0, 0, 1, 9, -1, -3)) if "key_slack" in features else 0,
-        row_index=_draw_rows(choices, len(batch.requests)) if "row_index" in features else None,
+        row_index=_draw_rows(choices, len(batch.requests), domain) if "row_index" in features else None,
         num_spare_rows=choices.pick((0, 0, 1, 2)),
         num_spare_columns=choices.pick((0, 1, 3)),
         num_spare_blocks=choices.pick((0, 1, 4)),
@@ -130,14 +149,14 @@ def _slack(choices: Choices) -> int:
     return choices.pick((0, 0, 1, 2, 5))
 
 
-def _draw_rows(choices: Choices, count: int) -> tuple[int, ...] | None:
+def _draw_rows(choices: Choices, count: int, domain: Domain) -> tuple[int, ...] | None:
     """Return scattered rows of a larger table, now and then none for a request; None is the identity."""
     if not count or choices.chance(25):
         return None
     size = count + choices.integer(0, 3)
     step, first = draw_permutation(choices, size)
     rows = [(first + b * step) % size for b in range(count)]
-    if choices.chance(10):
+    if domain.rowless_requests and choices.chance(10):
         rows[choices.integer(0, count - 1)] = -1
     return tuple(rows)
 

@@ -20,6 +20,7 @@ from cumae.properties.checks.guesses import Ask, guesses_for
 from cumae.properties.checks.judged import wrong_answer
 from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.items import axis_of
 from cumae.properties.running.memory import GUARD_PATTERN, Words
 from cumae.properties.running.observation import Observation
 from cumae.properties.verdict import Finding
@@ -258,12 +259,6 @@ def rule_of(binding: Binding, name: str) -> str:
 def _per_item(binding: Binding, name: str) -> int:
     theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
     return theirs.per_item if theirs else 1
-
-
-def axis_of(binding: Binding, name: str) -> str:
-    """Return what an index into an output counts."""
-    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
-    return theirs.axis if theirs else next(o.axis for o in binding.operation.outputs if o.name == name)
 
 
 def _elements(words: Any) -> Mask:

@@ -1,108 +1,150 @@
-"""Facts that relate answers to each other and need no oracle; kernels and oracles are held to them alike."""
+"""Metamorphic relations: which elements of a function's answers on related cases must go together.
 
-from collections.abc import Callable, Mapping
+What a relation says of an output follows from the axis that its index counts. It is a fact of an operation
+only where the oracle's own answers keep it, so that a function is held to nothing that its operation does
+not say: an output that counts requests, or reads block ids, is related as far as it is related.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from cumae.oracle import Case, Inputs, Request, kv_lens_of
+from cumae.oracle import Case, Request
 from cumae.properties.batches.cases import edited, permuted, renamed
+from cumae.properties.checks.parts import Part
 from cumae.properties.running.memory import Words
 
-Answer = Mapping[str, Words]
-PER_TOKEN = ("position_ids", "slot_mapping", "expert_ids")
-PER_REQUEST = ("cu_seqlens_q", "cu_seqlens_k")
-SELECTED = ("selected_slots", "compact_slots")
-SLOTS = ("slot_mapping", *SELECTED)
-CHUNKED = ("chunk_starts", "chunk_lens", "chunk_cu_seqlens")
+Indices = npt.NDArray[np.int64]
+Move = Callable[[Words], Words]
+
+
+class Pairs(NamedTuple):
+    """Elements of a part, and those of the same part on the related case ``k`` that go together with them.
+
+    ``owners``: the request of each, -1 for nobody's. ``moves``: what may become of the values where they do
+    not stay.
+    """
+
+    k: int
+    here: Indices
+    there: Indices
+    owners: Indices
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``relate`` gives the other cases a fact speaks of; ``broken`` what their answers break, or None."""
+    """``relate`` gives the other cases a fact speaks of; ``pairs`` what goes together in them.
+
+    ``told``: how a break of it is told, of ``what`` and request ``b``.
+    """
 
     rule: str
+    told: str
     relate: Callable[[Case], list[Case]]
-    broken: Callable[[Case, Answer, list[Answer]], str | None]
+    pairs: Callable[[Case, Part, Sequence[Part]], Iterator[Pairs]]
 
 
-def _starts(case: Case) -> list[int]:
-    return [0, *accumulate(request.query_len for request in case.batch.requests)]
+def broken_at(pairs: Pairs, here: Part, there: Part) -> int | None:
+    """Return the request of the first pair that the oracle's answers keep and the function's do not.
+
+    -1 for a pair that is nobody's, None where all is kept.
+    """
+    inside = (pairs.here < len(here.words)) & (pairs.there < len(there.words))
+    first, second, owners = (a[inside] for a in (pairs.here, pairs.there, pairs.owners))
+    both = here.held[first] & there.held[second]
+    # A value that moves is told by most of its part: a single one can stay, and seem to move, by chance.
+    moves = (_stays, *(pairs.moves if here.words.ndim == 1 else ()))
+    facts = [both & _same(move(here.wanted[first]), there.wanted[second]) for move in moves]
+    is_fact, move = max(zip(facts, moves, strict=True), key=lambda one: int(one[0].sum()))
+    broken = np.flatnonzero(is_fact & ~_same(move(here.words[first]), there.words[second]))
+    return int(owners[broken[0]]) if len(broken) else None
 
 
-def _tokens_of(starts: list[int], words: Words, b: int) -> Words:
-    return words[starts[b] : starts[b + 1]]
+def _stays(words: Words) -> Words:
+    return words
 
 
-def _same(found: Words, wanted: Words) -> bool:
-    return bool(np.array_equal(found, wanted))
+def _same(some: Words, others: Words) -> npt.NDArray[np.bool_]:
+    return np.asarray((some == others).all(axis=-1) if some.ndim > 1 else some == others)
+
+
+def _indices(counts: Sequence[int], b: int, first: int = 0) -> Indices:
+    start = first + sum(counts[:b])
+    return np.arange(start, start + counts[b])
 
 
 def _middle(case: Case) -> int:
     return (len(case.batch.requests) + 1) // 2
 
 
+def _in_place(here: Part, there: Part, first: tuple[int, int] = (0, 0), k: int = 0) -> Pairs:
+    """Return the pairs of elements as they stand, from the given ones on."""
+    count = max(0, min(len(here.words) - first[0], len(there.words) - first[1]))
+    each = np.arange(count)
+    return Pairs(k, each + first[0], each + first[1], np.full(count, -1))
+
+
+def _of_requests(
+    k: int, here: Sequence[int], there: Sequence[int], to: Sequence[tuple[int, int]], *moves: Move
+) -> Pairs:
+    """Return the pairs of the elements of requests, of which ``to`` says which are the same."""
+    starts, others = (np.concatenate([[0], np.cumsum(counts)]).astype(np.int64) for counts in (here, there))
+    alike = [(b, other) for b, other in to if here[b] == there[other]]
+    lens = np.array([here[b] for b, _ in alike], dtype=np.int64)
+    within = np.arange(lens.sum()) - np.repeat(np.cumsum(lens) - lens, lens)
+    found = (
+        np.repeat(np.array([first[i] for i in which], dtype=np.int64), lens)
+        for first, which in ((starts, [b for b, _ in alike]), (others, [b for _, b in alike]))
+    )
+    first, second = (start + within for start in found)
+    return Pairs(k, first, second, np.repeat(np.array([b for b, _ in alike], dtype=np.int64), lens), moves)
+
+
 def _with_empty(case: Case) -> list[Case]:
     requests, rows, at = list(case.batch.requests), case.layout.row_index, _middle(case)
     requests.insert(at, Request(0, 0))
-    return [edited(case, requests, None if rows is None else (*rows[:at], -1, *rows[at:]))]
+    if rows is not None:
+        rows = (*rows[:at], max(rows, default=-1) + 1, *rows[at:])
+    return [edited(case, requests, rows)]
 
 
-def _empty_changes_indices_only(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    found, at, num_chunks = others[0], _middle(case), case.num_context_chunks
-    for name, words in base.items():
-        other = found[name]
-        if name in PER_REQUEST:
-            other = np.delete(other, at)
-        elif name in CHUNKED and num_chunks:
-            other = np.delete(other.reshape(num_chunks, -1), at, axis=1).ravel()
-        elif name in ("token_to_request", "request_of_row"):
-            n = case.batch.num_tokens
-            other = np.concatenate([other[:n] - (other[:n] > at), other[n:]])
-        elif name in PER_TOKEN:  # padding may be that of requests, of which there is one more
-            words, other = words[: case.batch.num_tokens], other[: case.batch.num_tokens]
-        elif name == "keys":
-            words, other = words[: case.num_keys], other[: case.num_keys]
-        elif name == "kv_indices":
-            num_selected = sum(Inputs(case).call(kv_lens_of))
-            words, other = words[:num_selected], other[:num_selected]
-        if not _same(other, words):
-            return f"`{name}` changed when an empty request was inserted at {at}"
-    return None
+def _beside_an_empty_one(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    at, count, (other,) = _middle(case), len(case.batch.requests), others
+
+    def counts_requests(words: Words) -> Words:
+        return np.where(words >= at, words + 1, words)
+
+    if base.counts is not None and other.counts is not None:
+        to = [(b, b + (b >= at)) for b in range(count)]
+        yield _of_requests(0, base.counts, other.counts, to, counts_requests)
+        yield _in_place(base, other, (sum(base.counts), sum(other.counts)))
+    elif base.per:
+        each = np.arange(len(base.words))
+        there = np.where(each < at * base.per, each, each + base.per)
+        yield Pairs(0, each, there, np.full(len(each), -1))
+    else:
+        yield _in_place(base, other)
 
 
 def _reversed(case: Case) -> list[Case]:
     return [permuted(case, list(range(len(case.batch.requests)))[::-1])]
 
 
-def _order_moves_answers(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    found, count = others[0], len(case.batch.requests)
-    starts, moved = _starts(case), _starts(_reversed(case)[0])
-    lens, moved_lens = ((a["ke"] - a["ks"] if "ks" in a else None) for a in (base, found))
-    for b in range(count):
-        for name in PER_TOKEN:
-            if name in base and not _same(
-                _tokens_of(moved, found[name], count - 1 - b), _tokens_of(starts, base[name], b)
-            ):
-                return f"`{name}` of request {b} changed when the requests were reversed"
-        if (
-            lens is not None
-            and moved_lens is not None
-            and not _same(_tokens_of(moved, moved_lens, count - 1 - b), _tokens_of(starts, lens, b))
-        ):
-            return f"the window length of request {b} changed when the requests were reversed"
-    for name in PER_REQUEST:
-        if name in base and count and not case.options.dummy_request:
-            live, other = np.diff(base[name][: count + 1]), np.diff(found[name][: count + 1])
-            if not _same(live[::-1], other):
-                return f"the steps of `{name}` did not move with the requests"
-    if "chunk_lens" in base and case.num_context_chunks:
-        lens_by_chunk = (a["chunk_lens"].reshape(case.num_context_chunks, -1) for a in (base, found))
-        live, other = (lens[:, :count] for lens in lens_by_chunk)
-        if not _same(live[:, ::-1], other):
-            return "`chunk_lens` did not move with the requests"
-    return None
+def _with_their_requests(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    count, (other,) = len(case.batch.requests), others
+
+    def counts_requests(words: Words) -> Words:
+        return np.where((words >= 0) & (words < count), count - 1 - words, words)
+
+    if base.counts is not None and other.counts is not None:
+        to = [(b, count - 1 - b) for b in range(count)]
+        yield _of_requests(0, base.counts, other.counts, to, counts_requests)
+    elif not base.per:
+        yield _in_place(base, other)
 
 
 def _halves(case: Case) -> list[Case]:
@@ -112,34 +154,27 @@ def _halves(case: Case) -> list[Case]:
     return [first, edited(case, requests[at:], None if rows is None else rows[at:])]
 
 
-def _halves_stand_one_after_the_other(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    first, second = _halves(case)
-    split, n = first.batch.num_tokens, case.batch.num_tokens
-    for name in (*PER_TOKEN, "ks", "ke"):
-        if name not in base:
-            continue
-        head, tail = others[0][name][:split], others[1][name][: n - split]
-        if name in ("ks", "ke"):
-            tail = np.where(others[1]["ke"][: n - split] > 0, tail + _num_key_rows(first), tail)
-            tail = np.where(_unseen(second, others[1])[: n - split], base[name][split:n], tail)
-        if not _same(np.concatenate([head, tail]), base[name][:n]):
-            return f"`{name}` of two batches in one step is not that of the first, then of the second"
-    if "keys" in base:
-        rows = min(first.num_keys, first.capacity, case.capacity)
-        if not _same(others[0]["keys"][:rows], base["keys"][:rows]):
-            return "`keys` of the first half changed when other requests followed"
-    return None
+def _one_after_the_other(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    at, count, first = _middle(case), len(case.batch.requests), _halves(case)[0]
+    head, tail = others
+
+    def less(shift: int) -> Move:
+        return lambda words: words - shift
+
+    if base.counts is not None and head.counts is not None and tail.counts is not None:
+        shifts = dict.fromkeys((at, first.batch.num_tokens, _num_key_rows(first)))
+        yield _of_requests(0, base.counts, head.counts, [(b, b) for b in range(at)])
+        to = [(b, b - at) for b in range(at, count)]
+        yield _of_requests(1, base.counts, tail.counts, to, *(less(shift) for shift in shifts if shift))
+    elif base.per:
+        each = np.arange((at + 1) * base.per)
+        yield Pairs(0, each, each, np.full(len(each), -1))
 
 
 def _num_key_rows(case: Case) -> int:
     scope, ratio = case.options.key_scope, case.options.compress_ratio
     kept = [r for r in case.batch.requests if scope == "all" or r.phase == "prefill"]
     return sum(request.seq_len // ratio for request in kept)
-
-
-def _unseen(case: Case, answer: Answer) -> Words:
-    """Tokens whose window is (0, 0): a decode, or a prefill token before any complete group."""
-    return np.asarray((answer["ke"] == 0) & (answer["ks"] == 0))
 
 
 def _longest(case: Case) -> int:
@@ -163,57 +198,63 @@ def _chunks(case: Case) -> list[Case]:
     return steps
 
 
-def _chunks_say_the_same(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    b, starts, steps = _longest(case), _starts(case), [_starts(step) for step in _chunks(case)]
-    for name in PER_TOKEN:
-        if name in base:
-            parts = [_tokens_of(step, other[name], b) for step, other in zip(steps, others, strict=True)]
-            if not _same(np.concatenate(parts), _tokens_of(starts, base[name], b)):
-                return f"`{name}` of request {b} in two chunks is not that of one"
-    if "ks" in base:
-        parts = [_tokens_of(s, o["ke"] - o["ks"], b) for s, o in zip(steps, others, strict=True)]
-        if not _same(np.concatenate(parts), _tokens_of(starts, base["ke"] - base["ks"], b)):
-            return f"the window lengths of request {b} in two chunks are not those of one"
-    return None
+def _in_several_chunks(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    b = _longest(case)
+    if base.counts is None:
+        return
+    done = 0
+    for k, other in enumerate(others):
+        assert other.counts is not None
+        there = _indices(other.counts, b)
+        here = _indices(base.counts, b)[done : done + len(there)]
+        if other.counts[b] == base.counts[b]:
+            return  # what does not count tokens or keys of the step is not cut with it
+        yield Pairs(k, here, there[: len(here)], np.full(len(here), b))
+        done += len(there)
 
 
 def _renamed(case: Case) -> list[Case]:
     return [renamed(case, 1)]
 
 
-def _renaming_moves_slots(case: Case, base: Answer, others: list[Answer]) -> str | None:
-    for name in SLOTS:
-        if name in base:
-            slots = base[name]
-            moves = slots >= 0
-            if name in SELECTED:
-                moves &= ~_in_workspace(case)
-            if not _same(others[0][name], np.where(moves, slots + case.batch.block_size, slots)):
-                return f"`{name}` did not move by one block when every block id did"
-    return None
+def _with_their_blocks(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    size, (other,) = case.batch.block_size, others
 
+    def moves(words: Words) -> Words:
+        return np.where(words >= 0, words + size, words)
 
-def _in_workspace(case: Case) -> Words:
-    """Return which selected positions are read in a workspace, which no block has a part in."""
-    ids = Inputs(case)["workspace_ids"]
-    rows = np.zeros(case.num_tokens_padded, dtype=bool) if ids is None else np.array(ids) >= 0
-    return np.repeat(rows, case.options.topk)
+    yield _in_place(base, other)._replace(moves=(moves,))
 
 
 FACTS = {
     "empty_request": Fact(
         "inserting a request with context 0 and query 0 changes only indices",
+        "{what} changed when an empty request was inserted in the middle",
         _with_empty,
-        _empty_changes_indices_only,
+        _beside_an_empty_one,
     ),
     "order": Fact(
-        "permuting requests permutes positions, slots, experts, lengths of windows and of chunks",
+        "permuting requests permutes what is theirs: positions, slots, experts, lengths of windows",
+        "{what}{whose} changed when the requests were reversed",
         _reversed,
-        _order_moves_answers,
+        _with_their_requests,
     ),
     "halves": Fact(
-        "batch A followed by B is A's answer, then B's shifted", _halves, _halves_stand_one_after_the_other
+        "batch A followed by B is A's answer, then B's shifted",
+        "{what} of two batches in one step is not that of the first, then of the second",
+        _halves,
+        _one_after_the_other,
     ),
-    "chunks": Fact("one chunk of n tokens says the same as several", _chunks, _chunks_say_the_same),
-    "renaming": Fact("renaming physical blocks renames slots", _renamed, _renaming_moves_slots),
+    "chunks": Fact(
+        "one chunk of n tokens says the same as several",
+        "{what}{whose} in two chunks is not that of one",
+        _chunks,
+        _in_several_chunks,
+    ),
+    "renaming": Fact(
+        "renaming physical blocks renames slots, and nothing else",
+        "{what}{whose} is not what it was, or a block further, when every block id was one higher",
+        _renamed,
+        _with_their_blocks,
+    ),
 }

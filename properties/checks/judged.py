@@ -9,6 +9,7 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.items import is_padding, without_padding
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import Observation
 from cumae.properties.verdict import Finding
@@ -26,7 +27,12 @@ def wrong_answer(
         return None
     theirs = binding.dialect.outputs_of(binding.operation.name)
     own = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
-    found = {own[name]: _values(binding, name, words) for name, words in seen.outputs.items()}
+    outputs = seen.outputs
+    if binding.domain.padding == "untouched":
+        live = {name: ~is_padding(binding, name, case, len(words)) for name, words in outputs.items()}
+        outputs = {name: words[live[name]] for name, words in outputs.items()}
+        case = without_padding(case)
+    found = {own[name]: _values(binding, name, words) for name, words in outputs.items()}
     faults = judge(Inputs(case), found)
     if not faults:
         return None

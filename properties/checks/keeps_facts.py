@@ -1,35 +1,44 @@
 """The metamorphic facts hold between a kernel's own answers."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.batches.domain import Domain
-from cumae.properties.checks.facts import FACTS, Answer
+from cumae.properties.checks.facts import FACTS, Fact, broken_at
+from cumae.properties.checks.parts import Part, parts_of
 from cumae.properties.checks.trial import Trial, quiet_case
+from cumae.properties.operations import JUDGED, KEEP, UNORDERED, VALUE, Expected
 from cumae.properties.running.binding import Binding
+from cumae.properties.running.items import axis_of, elements_each
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observe import Bench
 from cumae.properties.verdict import Finding
 
 
 def keeps_facts(trial: Trial) -> Finding | None:
-    """Call on related cases inside the domain and compare the answers with each other."""
+    """Call on related cases inside the domain and compare the answers with each other.
+
+    The oracle is asked which relations are facts of the operation, after the calls.
+    """
     base = trial.quiet.case
+    seen = trial.first
     for fact in FACTS.values():
         cases = fact.relate(base)
         if not cases or any(trial.binding.domain.why_not(case) for case in cases):
             continue
-        answers = [
-            Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
-            for case in cases
-        ]
-        if any(seen.is_misshapen for seen in (trial.first, *answers)):
+        benches = [trial.bench(quiet_case(case, base.layout.garbage)) for case in cases]
+        answers = [bench.observe() for bench in benches]
+        if any(answer.is_misshapen for answer in (seen, *answers)):
             continue  # `agrees` tells
-        pairs = zip((base, *cases), (trial.first, *answers), strict=True)
-        first, *others = [_by_own_name(trial.binding, case, seen) for case, seen in pairs]
-        broken = fact.broken(base, first, others)
-        if broken is not None:
-            return Finding("keeps_facts", broken, fact.rule)
+        parts = list(_parts(trial.binding, base, seen, trial.expected))
+        others = [
+            list(_parts(trial.binding, bench.case, answer, bench.expected()))
+            for bench, answer in zip(benches, answers, strict=True)
+        ]
+        told = _broken(fact, base, parts, others)
+        if told is not None:
+            return Finding("keeps_facts", told, fact.rule)
     return None
 
 
@@ -39,23 +48,64 @@ def related_cases(case: Case, domain: Domain) -> list[Case]:
     return [other for other in cases if domain.why_not(other) is None]
 
 
-def _by_own_name(binding: Binding, case: Case, seen: Observation) -> Answer:
-    """Return outputs by the names that facts know; what says nothing of the operation's own is left out.
+def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequence[Part]]) -> str | None:
+    """Return how the first part tells that a fact is broken."""
+    for part in parts:
+        same = [next((o for o in those if o.what == part.what), None) for those in others]
+        theirs = [other for other in same if other is not None]
+        if len(theirs) < len(others) or any(other.per != part.per for other in theirs):
+            continue
+        for pairs in fact.pairs(case, part, theirs):
+            b = broken_at(pairs, part, theirs[pairs.k])
+            if b is not None:
+                return fact.told.format(what=part.what, whose="" if b < 0 else f" of request {b}")
+    return None
 
-    Of a router they know the experts of each row, in order, where one selection is right, else -1; weights
-    may depend on the place of a row, as what is computed in vectors does at their ends. Slots that may stand
-    in any order are sorted in each row.
+
+def _parts(
+    binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]
+) -> Iterator[Part]:
+    """Yield the parts of all outputs of a call, and the lengths of windows where it tells both bounds."""
+    wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
+    for name, whole in wholes.items():
+        if whole is None:
+            continue
+        axis, per = axis_of(binding, name), elements_each(binding, name, case)
+        yield from parts_of(whole, axis, per, case)
+        stop = wholes.get(f"{name[:-1]}e")
+        if name.endswith("ks") and stop is not None:
+            lens = Part(
+                f"the window length, `{name[:-1]}e` - `{name}`,",
+                stop.words - whole.words,
+                stop.wanted - whole.wanted,
+                stop.held & whole.held,
+            )
+            yield from parts_of(lens, axis, per, case)
+
+
+def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:
+    """Return an output with what the oracle says of it; None where many answers are right.
+
+    Where several can be, rows with one right answer count, as far as the operation tells these. Of a router
+    experts are compared in order; weights may depend on the place of a row, as what is computed in vectors
+    does at their ends. Slots that may stand in any order are sorted in each row.
     """
-    theirs = binding.dialect.outputs_of(binding.operation.name)
-    named = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
-    found = {named[name]: words for name, words in seen.outputs.items() if named[name]}
-    if binding.operation.rights is not None and "expert_ids" in found:
-        experts = np.sort(found["expert_ids"].reshape(-1, case.options.top_k), axis=1)
-        experts[np.array(binding.operation.rights(Inputs(case))) != 1] = -1
-        found["expert_ids"] = experts
-        found.pop("expert_weights", None)
-    for output in binding.operation.outputs:
-        if output.unordered and output.name in found:
-            rows = found[output.name].reshape(-1, case.options.topk)
-            found[output.name] = np.sort(rows, axis=1).ravel()
-    return found
+    words, wanted, operation = seen.outputs[name], expected.words, binding.operation
+    if words.shape != wanted.shape:
+        return None  # `agrees` tells
+    held = np.isin(expected.state, (VALUE, JUDGED, UNORDERED))
+    if name not in binding.returned:
+        keeps = expected.state == KEEP
+        wanted = np.where(keeps if wanted.ndim == 1 else keeps[:, None], seen.before[name], wanted)
+        held |= keeps
+    if operation.judge is not None:
+        theirs = binding.dialect.outputs_of(operation.name)
+        own = theirs[name].says if name in theirs else name
+        if operation.rights is None or own == "expert_weights":
+            return None
+        rows = np.array(operation.rights(Inputs(case))) == 1
+        per = len(words) // max(len(rows), 1)
+        held &= np.repeat(rows, per)
+        if own == "expert_ids" or any(o.unordered and o.name == own for o in operation.outputs):
+            words, wanted = (np.sort(a.reshape(len(rows), per), axis=1).ravel() for a in (words, wanted))
+    return Part(f"`{name}`", words, wanted, held)

@@ -7,6 +7,7 @@ import numpy as np
 
 from cumae.oracle import Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
+from cumae.properties.operations.enlarged import with_small_slots
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
@@ -78,14 +79,15 @@ class Trial:
         return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps)))
 
     def enlarged(self) -> list[Bench]:
-        """Return benches for the case at addresses beyond 2^31 elements.
+        """Return benches for the case at addresses beyond 2^31 elements, or as far as slots are promised.
 
         Only a function that promises no strides is asked about thousands of requests: gaps show the same.
         """
-        operation, strided = self.binding.operation, self.binding.domain.strided
+        operation, domain = self.binding.operation, self.binding.domain
         cases = [] if operation.enlarge is None else operation.enlarge(self.quiet.case)
         few = len(self.quiet.case.batch.requests)
-        return [self.bench(case) for case in cases if not strided or len(case.batch.requests) <= few]
+        kept = [case for case in cases if not domain.strided or len(case.batch.requests) <= few]
+        return [self.bench(case if domain.large_slots else with_small_slots(case)) for case in kept]
 
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are the same whatever memory held before.

@@ -65,7 +65,8 @@ class Dialect:
     ``reserved_blocks``: lowest block ids that belong to no request. ``row_formats``: of latent rows.
     ``capture``: the way back, the case that says what tensors dumped from this engine say; it takes
     them by name and may raise ValueError. ``row_name``: the input that says which row of the table
-    each request has, "" where requests have the rows in their order.
+    each request has, "" where requests have the rows in their order. ``rowless_requests``: whether a
+    request may have no row.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Dialect:
     row_formats: tuple[RowFormat, ...] = ROW_FORMATS
     capture: Callable[..., Case] | None = None
     row_name: str = ""
+    rowless_requests: bool = True
 
     def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
         """Return the outputs this dialect names or holds in its own way for an operation."""

@@ -14,6 +14,7 @@ from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.sglang_capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang_mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang_step import (
+    cache_seqlens,
     draft_token_num,
     extend_prefix_lens,
     forward_mode,
@@ -39,11 +40,6 @@ def _seq_lens(case: Case) -> list[int]:
     if forward_mode(case.batch) == "verify":
         return _padded(case, lambda request: request.context_len, PADDED_SEQ_LEN)
     return _padded(case, lambda request: request.seq_len, PADDED_SEQ_LEN)
-
-
-def _cache_seqlens(case: Case) -> list[int]:
-    """Return lengths after the step in every mode; padded requests get drafts, too."""
-    return [length + draft_token_num(case) for length in _seq_lens(case)]
 
 
 def _kv_indptr(case: Case) -> list[int]:
@@ -117,13 +113,13 @@ _INPUTS = {
     "num_token_non_padded": Input(lambda inputs: inputs.case.batch.num_tokens),
     "draft_token_num": Input(lambda inputs: draft_token_num(inputs.case)),
     "seq_lens": _of_case("int64", _seq_lens),
-    "cache_seqlens_int32": _of_case("int32", _cache_seqlens),
+    "cache_seqlens_int32": _of_case("int32", cache_seqlens),
     "extend_prefix_lens": _of_case("int32", extend_prefix_lens),
     "extend_seq_lens": _held("int32", lambda inputs: inputs["query_lens"]),
     "extend_start_loc": _held("int32", lambda inputs: _starts(inputs)[:-1]),
     "qo_indptr": _held("int32", _starts),
     "cu_seqlens_q": _held("int32", _starts),
-    "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(_cache_seqlens(case))]),
+    "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(cache_seqlens(case))]),
     "kv_indptr": _of_case("int32", _kv_indptr),
     "token_to_batch_idx": _held("int32", _token_to_batch_idx),
     "positions": _held("int64", lambda inputs: _rows(inputs["position_ids"], inputs.case, 0)),
@@ -143,7 +139,7 @@ _OUTPUTS = {
         lambda answer, inputs: _free_behind(answer.cu_seqlens_q, len(inputs.case.batch.requests) + 1)
     ),
     ("sequence_layout", "cu_seqlens_k"): _per_request(
-        lambda _, inputs: [0, *accumulate(_cache_seqlens(inputs.case))]
+        lambda _, inputs: [0, *accumulate(cache_seqlens(inputs.case))]
     ),
     ("sequence_layout", "kv_indptr"): _per_request(lambda _, inputs: _kv_indptr(inputs.case)),
     ("sequence_layout", "token_to_batch_idx"): _per_token(
@@ -166,4 +162,5 @@ SGLANG = Dialect(
     reserved_blocks=DUMP_PAGE + 1,
     capture=capture,
     row_name="req_pool_indices",
+    rowless_requests=False,
 )

@@ -7,7 +7,7 @@ import numpy as np
 from cumae.oracle import Batch, Case, Inputs, Request
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.dialects.held import IntArray, Ints, in_table
-from cumae.properties.dialects.sglang_capture import DUMP_PAGE, DUMP_ROW
+from cumae.properties.dialects.sglang_capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN
 
 ForwardMode = Literal["extend", "decode", "verify"]
 
@@ -45,8 +45,17 @@ def extend_prefix_lens(case: Case) -> list[int]:
     return [request.context_len for request in case.batch.requests] + [0] * case.layout.num_padding_requests
 
 
+def cache_seqlens(case: Case) -> list[int]:
+    """Return lengths after the step in every mode; padded requests get drafts, too."""
+    lens = [request.seq_len for request in case.batch.requests]
+    return lens + [PADDED_SEQ_LEN + draft_token_num(case)] * case.layout.num_padding_requests
+
+
 def pool_rows(case: Case) -> list[int]:
-    """Return the pool row of each request: row 0 is the dump's, and the map is never the identity."""
+    """Return the pool row of each request: row 0 is the dump's, and the map is never the identity.
+
+    SGLang gives row 0 to no request; where a drawn case has one without a row, it stands there all the same.
+    """
     rows, count = case.layout.row_index, len(case.batch.requests)
     if rows is None:
         return [1 + (b + 1) % count for b in range(count)]
@@ -66,7 +75,7 @@ def req_to_token(inputs: Inputs) -> Ints:
     """Rows of the pool: zeros in row 0, a slot for each token, garbage behind and in rows of nobody."""
     case = inputs.case
     layout, requests, rows = case.layout, case.batch.requests, pool_rows(case)
-    width = max((request.seq_len for request in requests), default=0) + layout.num_spare_columns
+    width = max(cache_seqlens(case), default=0) + layout.num_spare_columns
     table = _unused((max(rows, default=0) + 1 + layout.num_spare_rows, width), case)
     table[DUMP_ROW] = 0
     for row, request in zip(rows, requests, strict=True):
@@ -80,7 +89,8 @@ def page_table(inputs: Inputs) -> Ints:
     case = inputs.case
     requests, rows = case.batch.requests, pool_rows(case)
     counts = [case.batch.num_live_blocks(request) for request in requests]
-    width = max(counts, default=0) + case.layout.num_spare_columns
+    width = max((-(-n // case.batch.block_size) for n in cache_seqlens(case)), default=0)
+    width += case.layout.num_spare_columns
     table = _unused((case.num_requests_padded, width), case)
     table[len(requests) :] = DUMP_PAGE
     for b, (row, count) in enumerate(zip(rows, counts, strict=True)):
@@ -93,7 +103,7 @@ def page_table_1(inputs: Inputs) -> Ints:
     case = inputs.case
     requests = case.batch.requests
     each = 1 if forward_mode(case.batch) == "extend" else requests[0].query_len
-    width = max((request.seq_len for request in requests), default=0) + case.layout.num_spare_columns
+    width = max(cache_seqlens(case), default=0) + case.layout.num_spare_columns
     table = _unused((case.num_requests_padded, width), case)
     table[len(requests) :] = 0
     for b, (row, request) in enumerate(zip(pool_rows(case), requests, strict=True)):

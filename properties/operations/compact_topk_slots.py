@@ -34,4 +34,5 @@ COMPACT_TOPK_SLOTS = Operation(
     ("cumae.gpu_impl:write_compact_topk_slots",),
     far_table_rows,
     _faults,
+    lambda inputs: [1] * inputs["num_tokens_padded"],
 )

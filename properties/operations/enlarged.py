@@ -91,3 +91,10 @@ def large_rows(case: Case) -> Iterator[Case]:
     gap = _gap(max(case.num_keys, case.batch.num_tokens) - 1)
     if gap:
         yield replace(case, layout=replace(layout, key_row_gap=gap))
+
+
+def with_small_slots(case: Case) -> Case:
+    """Return the case with ids as far down as slots below 2^31 need, or as it is where they do not fit."""
+    ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
+    beyond = max(ids, default=0) + 1 - _SPAN // case.batch.block_size
+    return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case

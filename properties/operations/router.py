@@ -16,7 +16,7 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
     """Return the operation grouped_topk.
 
     ``ties``: whether what is exactly equal goes to the lower index, or to any. ``rounding``: ``bf16`` for
-    kernels that round score, bias and choice to bf16.
+    kernels that round score, bias and choice to bf16, or make weights of the scores in bf16.
     """
     how: dict[str, Any] = {"ties": ties, "rounding": rounding}
     return Operation(

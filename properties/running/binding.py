@@ -166,17 +166,18 @@ def bind(
                 f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
                 f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
+    features = _features(operation, dialect, {*inputs, *made_with}, outputs)
     merged = {name for name, output in theirs.items() if output.per_item > 1}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
     return Binding(
         function,
         operation,
         dialect,
-        _within(domain or Domain(), dialect),
+        _within(domain or Domain(), dialect, features),
         tuple(inputs),
         tuple(outputs),
         returned,
-        _features(operation, dialect, {*inputs, *made_with}, outputs),
+        features,
         tuple(made_with),
     )
 
@@ -202,7 +203,8 @@ def _required(function: Callable[..., Any]) -> list[str]:
     return names
 
 
-def _within(domain: Domain, dialect: Dialect) -> Domain:
+def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
+    """Return the part of a domain that the dialect has; what copies no rows has none of any width."""
     formats = tuple(name for name in domain.row_formats if name in dialect.row_formats)
     if not formats:
         held = ", ".join(dialect.row_formats)
@@ -210,7 +212,13 @@ def _within(domain: Domain, dialect: Dialect) -> Domain:
             f"row_formats = {domain.row_formats}, must hold one of dialect {dialect.name}: {held}"
         )
     reserved = max(domain.reserved_blocks, dialect.reserved_blocks)
-    return replace(domain, reserved_blocks=reserved, row_formats=formats)
+    return replace(
+        domain,
+        reserved_blocks=reserved,
+        row_formats=formats,
+        rowless_requests=domain.rowless_requests and dialect.rowless_requests,
+        latent_dims=domain.latent_dims if "row_format" in features else None,
+    )
 
 
 def _features(

@@ -14,6 +14,7 @@ from cumae.properties.running.binding import Binding
 from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
+from cumae.properties.running.items import left_untouched
 from cumae.properties.running.memory import (
     GUARD_BYTES,
     Buffer,
@@ -73,7 +74,10 @@ class Bench:
     def expected(self) -> dict[str, Expected]:
         """Return what the oracle says of each output."""
         names = (*self.binding.outputs, *self.binding.returned)
-        return self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+        expected = self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+        if self.binding.domain.padding == "untouched":
+            return left_untouched(self.binding, self.case, expected)
+        return expected
 
     def observe(
         self,

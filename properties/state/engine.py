@@ -46,7 +46,7 @@ def draw_setting(
     block_size = choices.pick(small)
     world = choices.pick((1, 1, 2, 3)) if "world" in features else 1
     # One padded request is always there, so a dummy request may take the padding tokens.
-    padded = Layout(num_padding_requests=1)
+    padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
     if options.topk > 64:
         options = replace(options, topk=8, split_size=min(options.split_size, 8))
@@ -56,6 +56,7 @@ def draw_setting(
         table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
+    in_buckets = in_buckets and domain.padding != "none"
     return Setting(
         block_size=block_size,
         world=world,
@@ -174,9 +175,12 @@ class Engine:
     def step(self, wishes: Sequence[int] = (), *, rejects: int = 0, hidden: bool = False) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
-        A row without a wish is idle. Of the drafts of a speculative decode up to ``rejects`` are rejected
-        afterwards. ``hidden``: the host does not know the lengths.
+        A row without a wish is idle, as far as the domain's ``min_tokens`` leaves it so: a step that must
+        have tokens and nobody to compute them gets a new request. Of the drafts of a speculative decode up to
+        ``rejects`` are rejected afterwards. ``hidden``: the host does not know the lengths.
         """
+        if self._domain.min_tokens and not self.live():
+            self.admit(self._domain.min_tokens)
         planned = self._plan(wishes)
         case = self._case(planned, hidden=hidden)
         for row, query_len in planned.items():
@@ -191,6 +195,7 @@ class Engine:
     def _plan(self, wishes: Sequence[int]) -> dict[int, int]:
         """Return the tokens each request computes, its blocks granted."""
         planned: dict[int, int] = {}
+        able: dict[int, int] = {}
         left = self.setting.sizes.budget
         for row in self.live():
             sequence = self._sequence(row)
@@ -200,6 +205,12 @@ class Engine:
             room = self.most_tokens - sequence.context_len
             planned[row] = max(0, min(wish, most, room, left))
             left -= planned[row]
+            able[row] = max(0, min(most, room))
+        missing = self._domain.min_tokens - sum(planned.values())
+        for row in planned:
+            more = max(0, min(missing, able[row] - planned[row]))
+            planned[row] += more
+            missing -= more
         for row, query_len in planned.items():
             self._grant(row, query_len, planned)
         return planned
@@ -256,7 +267,8 @@ class Engine:
         padded = next(b for b in BUCKETS if b >= batch.num_tokens) if setting.buckets else batch.num_tokens
         count = len(batch.requests)
         most_rows = max([count, *(row + 1 for row in row_index or ())])
-        num_padding_requests = sizes.num_rows + 1 - count
+        pads = self._domain.padding != "none"
+        num_padding_requests = sizes.num_rows + 1 - count if pads else 0
         widest = max((len(request.block_ids) for request in batch.requests), default=0)
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)
@@ -266,6 +278,7 @@ class Engine:
         else:
             num_keys = sum(r.seq_len for r in batch.requests)
         room = next(b for b in BUCKETS if b >= sizes.budget)
+        by_slot = pads and "num_padding_slots" in features
         return replace(
             setting.layout,
             num_padding_tokens=padded - batch.num_tokens,
@@ -274,7 +287,7 @@ class Engine:
             num_spare_columns=sizes.blocks_each - widest,
             num_spare_blocks=self._num_blocks - 1 - largest,
             num_spare_tokens=room - padded,
-            num_padding_slots=room - padded if "num_padding_slots" in features and not setting.buckets else 0,
+            num_padding_slots=room - padded if by_slot and not setting.buckets else 0,
             key_slack=capacity - num_keys if "key_slack" in features else 0,
             context_slack=self.most_tokens - longest,
             row_index=row_index,

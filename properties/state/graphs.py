@@ -12,6 +12,7 @@ from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.returned import returned_by
 from cumae.properties.state.system import System
 from cumae.properties.verdict import Finding
 
@@ -93,10 +94,8 @@ class SyncSystem(System):
 
 
 def _tensors(system: System, answer: Any) -> set[str]:
-    values = answer.values() if isinstance(answer, dict) else answer
-    values = (values,) if isinstance(values, (torch.Tensor, int)) else tuple(values or ())
-    pairs = zip(system.binding.returned, values, strict=False)
-    return {name for name, value in pairs if isinstance(value, torch.Tensor)}
+    values = returned_by(system.binding, answer)
+    return {name for name, value in values.items() if isinstance(value, torch.Tensor)}
 
 
 def _launch_key(call: Call) -> Hashable:

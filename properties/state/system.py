@@ -18,6 +18,7 @@ from cumae.properties.running.interpreter import watching
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.returned import returned_by
 from cumae.properties.verdict import Finding
 
 ROOM_BYTES = 2**16
@@ -107,12 +108,13 @@ class System:
         return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
 
     def _moved(self, answer: Any) -> str:
-        """Return which buffer of an instance is at another address than in the step before."""
-        if not self.binding.keeps_state:
+        """Return which buffer of an instance is at another address than in the step before.
+
+        Only calls that may be captured in a graph promise where they leave their answers.
+        """
+        if not self.binding.keeps_state or not self.binding.domain.captured:
             return ""
-        values = answer.values() if isinstance(answer, dict) else answer
-        values = (values,) if isinstance(values, torch.Tensor) else tuple(values or ())
-        for name, value in zip(self.binding.returned, values, strict=False):
+        for name, value in returned_by(self.binding, answer).items():
             if isinstance(value, torch.Tensor) and value.numel():
                 if self._addresses.setdefault(name, value.data_ptr()) != value.data_ptr():
                     return f"`{name}` was returned at another address than in the step before"
