@@ -1,5 +1,6 @@
 """A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
 
+import re
 from textwrap import indent
 
 from cumae.oracle import Case
@@ -32,7 +33,9 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
     if failure.file is not None:
-        lines += ["", f"  reproduce: cumae replay {failure.file}"]
+        # Another process finds a function by its name only.
+        again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
+        lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import TENSORS, Dialect, NamedOutput
 from cumae.properties.operations import Operation, Output
 from cumae.properties.operations.extents import fp32
-from cumae.properties.running.callee import by_name, call_of, required
+from cumae.properties.running.callee import by_name, call_of, home_of, required
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Binding:
 
     @property
     def name(self) -> str:
-        """Module and name of the function."""
-        return f"{self.function.__module__}:{self.function.__qualname__}"
+        """Module, or file of a script, and name of the function."""
+        return f"{home_of(self.function)}:{self.function.__qualname__}"
 
     def named_output(self, name: str) -> tuple[NamedOutput | None, Output | None]:
         """Return an output as the dialect names it, or else as the operation does."""

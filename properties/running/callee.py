@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -43,6 +44,16 @@ def by_name(function: Any) -> Function:
     if isinstance(function, FunctionType) and function.__name__ != "<lambda>":
         return function
     return _renamed(function, signature, *_place_of(function))
+
+
+def home_of(function: Function) -> str:
+    """Return the module of a function, or the file of the script that is run, by which it is found again."""
+    module = function.__module__
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if module != "__main__" or script is None:
+        return module
+    file = Path(script).resolve()
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 def called_of(function: Any) -> Function:
