@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +29,6 @@ from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
 from cumae.properties.running.callee import by_name
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
-from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
@@ -263,14 +263,15 @@ def _searched_apart(
 ) -> Verdict:
     """Return the verdict of an item on the CPU, in a process that interprets kernels as this one does not.
 
-    That process finds the test in its file, which it imports with the path that pytest has.
+    That process finds the test in its file, which it imports with the path that pytest has. A case may take
+    any time, as it may in this process.
     """
     job = Job(
         target=target,
         operation=binding.operation.name,
         dialect=binding.dialect.name,
         device="cpu",
-        limit=LIMIT_SECONDS,
+        limit=inf,
         budget=budget,
         failures=failures,
         checks=(check,),

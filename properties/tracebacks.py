@@ -32,18 +32,22 @@ def told_of(error: BaseException, function: object = None, when: str = "") -> st
 
     ``when``: put behind the type. What Triton's interpreter wraps is told, not the wrapper.
     """
-    root = error
-    while _is_wrapper(root) and root.__cause__ is not None:
-        root = root.__cause__
-    said = getattr(_innermost(root), "error_message", None) if _is_compile_error(root) else None
-    message = said or str(root)
-    if "CUDA error" in message:
-        message = message.splitlines()[0]  # the others are advice to who writes CUDA
-    text = f"{type(root).__name__}{when}" + (f": {message}" if message else "")
+    text = message_of(error, when)
     host, kernel = host_line(error, function), kernel_line(error, function)
     lines = [str(host)] if host else []
     lines += [f"kernel at {kernel}"] if kernel else []
     return f"{text} ({', '.join(lines)})" if lines else text
+
+
+def message_of(error: BaseException, when: str = "") -> str:
+    """Return type and message of an error: of one inside Triton's wrapper, and why a kernel has no code."""
+    while _is_wrapper(error) and error.__cause__ is not None:
+        error = error.__cause__
+    said = getattr(_innermost(error), "error_message", None) if _is_compile_error(error) else None
+    message = str(said or error)
+    if "CUDA error" in message:
+        message = message.splitlines()[0]  # the others are advice to who writes CUDA
+    return f"{type(error).__name__}{when}" + (f": {message}" if message else "")
 
 
 def traceback_of(error: BaseException) -> str:

@@ -47,6 +47,10 @@ def in_a_device_function(query_lens: torch.Tensor, position_ids: torch.Tensor) -
     divides[(1,)](position_ids, DEEP=True)  # raises: in in_a_device_function
 
 
+def never_compiles(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    divides[(1,)](position_ids, DEEP=False)
+
+
 def before_the_kernel(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
     reads_a_list[(1,)](position_ids)  # raises: in before_the_kernel
 

@@ -41,7 +41,9 @@ TRITON_TEST = """
 import torch
 import triton
 import triton.language as tl
-from cumae import conforms_to
+from cumae import Domain, conforms_to
+
+SMALL = Domain(max_requests=3, max_context_len=6, max_query_len=3)
 
 @triton.jit
 def positions(context_lens, starts, out, num_requests, num_tokens, FIRST: tl.constexpr):
@@ -53,7 +55,7 @@ def positions(context_lens, starts, out, num_requests, num_tokens, FIRST: tl.con
         found = tl.where(live, tl.load(context_lens + b) + i - start + FIRST, found)
     tl.store(out + i, found)
 
-@conforms_to("position_ids", examples=5, checks=("agrees", "writes_everything"))
+@conforms_to("position_ids", domain=SMALL, examples=5, checks=("agrees", "writes_everything"))
 def test_positions(context_lens, cu_seqlens_q, position_ids):
     if position_ids.numel():
         grid = (position_ids.numel(),)
@@ -164,7 +166,8 @@ def test_interpreting_by_the_users_own_choice_runs_in_this_process(tmp_path: Pat
     here = "import os\nos.environ['TRITON_INTERPRET'] = '1'\nPID = os.getpid()\n"
     note = "    open('pid.txt', 'w').write(f'{PID} {os.getppid()}')\n"
     body = TRITON_TEST.replace("    if position_ids", note + "    if position_ids")
-    write_test(tmp_path, here + body + "def test_pid():\n    assert open('pid.txt').read().split()[0] == str(PID)\n")
+    last = "def test_pid():\n    assert open('pid.txt').read().split()[0] == str(PID)\n"
+    write_test(tmp_path, here + body + last)
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout
 
@@ -205,7 +208,8 @@ def test_packages_of_tests_and_what_stands_beside_them_are_found(
 def test_conftest_changes_the_path(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "helped.py").write_text("HELP = 1\n")
-    (tmp_path / "conftest.py").write_text("import sys\nsys.path.append(__file__.replace('conftest.py', 'lib'))\n")
+    path = "import sys\nsys.path.append(__file__.replace('conftest.py', 'lib'))\n"
+    (tmp_path / "conftest.py").write_text(path)
     write_test(tmp_path, HELPED.format(line="from helped import HELP"))
     done = run_pytest(tmp_path, "-k", "agrees")
     assert done.returncode == 0, done.stdout
@@ -215,8 +219,10 @@ def test_conftest_changes_the_path(tmp_path: Path) -> None:
     ("line", "told"),
     [
         ("import stubbed", "must be importable: No module named 'stubbed' (test_it.py:"),
-        ("if __name__ == 'x' or not hasattr(sys, 'seen'): pytest.skip('no GPU', allow_module_level=True)",
-         "must be importable: Skipped: no GPU (test_it.py:"),
+        (
+            "if not hasattr(sys, 'seen'): pytest.skip('no GPU', allow_module_level=True)",
+            "must be importable: Skipped: no GPU (test_it.py:",
+        ),
         ("assert hasattr(sys, 'seen'), 'a rule'", "must be importable: AssertionError: a rule (test_it.py:"),
     ],
 )
@@ -233,21 +239,23 @@ def test_a_module_that_another_process_cannot_import_is_told_in_a_line(
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_own_operations_domains_and_dialects_come_along(tmp_path: Path) -> None:
-    body = KERNEL_TEST.replace(
-        '"position_ids", examples=5', '"position_ids", domain=Domain(min_requests=2, max_requests=2), examples=5'
-    ).replace("import conforms_to", "import Domain, conforms_to")
-    body = body.replace("    position_ids.zero_()\n", "    assert len(query_lens) == 2\n    position_ids.zero_()\n")
-    write_test(tmp_path, body + "\ntest_again = conforms_to('position_ids', checks=('agrees',))(test_positions.__wrapped__)\n")
-    done = run_pytest(tmp_path, "-k", "agrees", "-rA")
-    assert outcomes(done) == {
-        "test_it.py::test_positions[agrees]": "PASSED",
-        "test_it.py::test_again[agrees]": "FAILED",
-    }, done.stdout
+def test_a_domain_comes_along_under_the_name_that_the_test_has(tmp_path: Path) -> None:
+    asks = "    assert len(query_lens) >= 2\n    position_ids.zero_()\n"
+    body = KERNEL_TEST.replace("    position_ids.zero_()\n", asks).replace("@conforms_to", "# @conforms_to")
+    two = "Domain(min_requests=2)"
+    body = body.replace("import conforms_to", "import Domain, conforms_to").replace("def test_", "def ")
+    for name, domain in (("two", two), ("any", "Domain()")):
+        body += f"\ntest_{name} = conforms_to('position_ids', checks=('agrees',), domain={domain})(positions)"
+    write_test(tmp_path, body)
+    done = run_pytest(tmp_path, "-rA")
+    found = {"test_it.py::test_two[agrees]": "PASSED", "test_it.py::test_any[agrees]": "FAILED"}
+    assert outcomes(done) == found, done.stdout
+    assert "(test_it.py:" in done.stdout
 
 
 def test_an_interrupt_ends_the_process_of_its_own(tmp_path: Path) -> None:
-    note = "    open('pid.txt', 'w').write(str(__import__('os').getpid()))\n    __import__('time').sleep(300)\n"
+    note = "    open('pid.txt', 'w').write(str(__import__('os').getpid()))\n"
+    note += "    __import__('time').sleep(300)\n"
     write_test(tmp_path, KERNEL_TEST.replace("    position_ids.zero_()\n", note))
     clean = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
     command = [sys.executable, "-m", "pytest", "-p", "cumae.properties.plugin", "-k", "agrees"]
