@@ -28,6 +28,7 @@ class Job:
     ``cases``: what is tried first, or None for saved failures and fixtures. ``reducing``: whether
     the one case is brought down; ``deaths``: whether only a candidate that ends the process counts;
     ``skipped``: candidates left out; ``sanitizer``: what the process runs under, "" for nothing.
+    ``path``: where modules are looked for, first of all.
     """
 
     target: str
@@ -45,6 +46,7 @@ class Job:
     deaths: bool = False
     skipped: tuple[Case | Trace, ...] = ()
     sanitizer: str = ""
+    path: tuple[str, ...] = ()
 
 
 def ended(message: str) -> bool:

@@ -31,6 +31,7 @@ def _child(notes: Notes) -> Json:
     job: dict[str, Any] = notes.job
     tampering()  # the suite as it is before the function's module is imported
     device = prepare(job["device"])
+    sys.path[:] = dict.fromkeys((*job["path"], *sys.path))
     import_module("triton.runtime.interpreter")  # a second or more, which is not the first case's
     binding = binding_of(load_function(job["target"]), job["operation"], job["dialect"])
     failures = None if job["failures"] is None else Path(job["failures"])

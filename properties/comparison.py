@@ -43,11 +43,11 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     try:
         before = Bench(base, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{base.name} {error}{lost(device)}", RULE)
+        return Finding(CHECK, f"{base.name} {error}{lost(device)}", RULE, traceback=error.traceback)
     try:
         after = Bench(candidate, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{candidate.name} {error}{lost(device)}", RULE)
+        return Finding(CHECK, f"{candidate.name} {error}{lost(device)}", RULE, traceback=error.traceback)
     for name in before.outputs:
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:

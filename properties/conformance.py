@@ -2,10 +2,12 @@
 
 import inspect
 import shlex
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +15,7 @@ import pytest
 
 from cumae.oracle import Case, Trace
 from cumae.oracle.rules import require_int
+from cumae.properties.apart import Job, search_apart
 from cumae.properties.batches.cases import renamed
 from cumae.properties.batches.domain import Domain
 from cumae.properties.budget import Budget
@@ -24,12 +27,17 @@ from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.profiles import EXAMPLES, FAILURES, HELP, settings_of
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.binding import Binding, bind
-from cumae.properties.running.device import Device, current, has_gpu, prepare
+from cumae.properties.running.callee import by_name
+from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
 
 LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
 NO_GPU = "device='cuda': no GPU to run on"
+UNASKED = (
+    "no device chosen, and what pytest fills cannot be taken into another process: "
+    "add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
+)
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
 Function = Callable[..., Any]
 
@@ -146,6 +154,7 @@ def conforms_to(
             raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
 
     def decorate(function: Function) -> Function:
+        function = by_name(function)
         given = (*_owner(function), *fixtures)
         if inspect.isclass(function) and fixtures:
             raise ValueError(f"fixtures = {tuple(fixtures)}, must be none for a class, {function.__name__}")
@@ -158,7 +167,7 @@ def conforms_to(
             item = replace(binding, function=_filled(function, values, given))
             _run_item(item, arguments["cumae_check"], request, device, examples, by_pytest=bool(given))
 
-        if inspect.isclass(function):
+        if inspect.isclass(function) or not inspect.isfunction(getattr(function, "__wrapped__", function)):
             del test.__dict__["__wrapped__"]  # pytest looks for the code of what is wrapped
         names = dict.fromkeys((*_owner(function), *FILLED_BY_CUMAE, *fixtures))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -210,19 +219,26 @@ def _run_item(
     device = _device_of(settings.device, needs)
     if device_lost(device):
         pytest.fail(LOST, pytrace=False)
-    target = _target(binding, request)
+    apart = not settings.device and device == "cpu" and not interpreting()
+    if apart and (by_pytest or request.node.get_closest_marker("usefixtures")):
+        pytest.fail(UNASKED, pytrace=False)
+    target = _target(request)
     cases, seconds = settings.budget(examples)
     seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20
+    budget = Budget(examples=cases, seconds=seconds, seed=seed)
     try:
-        verdict = search(
-            binding,
-            device,
-            Budget(examples=cases, seconds=seconds, seed=seed),
-            checks=[name],
-            first=first_cases(binding, target, settings.failures, [name]),
-            save_to=settings.failures,
-            target=target,
-        )
+        if apart:
+            verdict = _searched_apart(binding, name, target, budget, request, settings.failures)
+        else:
+            verdict = search(
+                binding,
+                device,
+                budget,
+                checks=[name],
+                first=first_cases(binding, target, settings.failures, [name]),
+                save_to=settings.failures,
+                target=target,
+            )
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
     counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
@@ -233,28 +249,56 @@ def _run_item(
     if by_pytest and verdict.failure is not None:
         again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: {_again(request, device)}"
         verdict.failure = replace(verdict.failure, file=None)
-    pytest.fail(explain(verdict) + again, pytrace=False)
+    verbose = request.config.option.tbstyle == "long"
+    pytest.fail(explain(verdict, verbose=verbose) + again, pytrace=False)
+
+
+def _searched_apart(
+    binding: Binding,
+    check: str,
+    target: str,
+    budget: Budget,
+    request: pytest.FixtureRequest,
+    failures: Path,
+) -> Verdict:
+    """Return the verdict of an item on the CPU, in a process that interprets kernels as this one does not.
+
+    That process finds the test in its file, which it imports with the path that pytest has. A case may take
+    any time, as it may in this process.
+    """
+    job = Job(
+        target=target,
+        operation=binding.operation.name,
+        dialect=binding.dialect.name,
+        device="cpu",
+        limit=inf,
+        budget=budget,
+        failures=failures,
+        checks=(check,),
+        path=tuple(sys.path),
+    )
+    return search_apart(job)
 
 
 def _device_of(wanted: str, needs: str) -> Device:
-    """Return the device of an item. Unasked it is what this process has; nothing is changed for it."""
+    """Return the device of an item. Unasked it is what there is, and this process stays as it is."""
     if needs == "cuda" and not has_gpu():
         pytest.skip(NO_GPU)
-    try:
-        device = prepare(wanted or current())
-    except ValueError as error:
-        pytest.fail(str(error), pytrace=False)
+    device = current()
+    if wanted or interpreting():
+        try:
+            device = prepare(wanted or device)
+        except ValueError as error:
+            pytest.fail(str(error), pytrace=False)
     if needs == "cuda" and device != "cuda":
         pytest.skip("device='cuda': this run is on the CPU")
     return device
 
 
-def _target(binding: Binding, request: pytest.FixtureRequest) -> str:
-    """Return what ``cumae replay`` finds the function by: the file, where a test file holds it."""
-    file = inspect.getsourcefile(inspect.unwrap(binding.function))
-    if file is None or Path(file).resolve() != request.path.resolve():
-        return binding.name
-    return f"{_file_of(request)}:{binding.function.__qualname__}"
+def _target(request: pytest.FixtureRequest) -> str:
+    """Return what ``cumae replay`` finds the test by: its file, and the name that it has there."""
+    owner = f"{request.cls.__qualname__}." if request.cls is not None else ""
+    return f"{_file_of(request)}:{owner}{getattr(request.node, 'originalname', request.node.name)}"
 
 
 def _file_of(request: pytest.FixtureRequest) -> Path:

@@ -6,6 +6,7 @@ from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observation import KernelRaised
+from cumae.properties.tracebacks import traceback_of
 from cumae.properties.verdict import Finding
 
 
@@ -27,8 +28,9 @@ def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
     if not isinstance(error, KernelRaised):
         if not told:
             raise error
-        error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0])
-    return Finding(check, f"the kernel {error}{told}", "a valid case is no error")
+        error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0], traceback_of(error))
+    rule = "a valid case is no error"
+    return Finding(check, f"the kernel {error}{told}", rule, traceback=error.traceback)
 
 
 def tampered(check: str) -> Finding | None:

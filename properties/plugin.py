@@ -1,7 +1,6 @@
 """The pytest plugin: it chooses a device if asked, before triton is imported, and counts cumae's items."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from cumae.properties.profiles import HELP, settings_of
 from cumae.properties.reports.counting import counted
 
 Counts = tuple[int, int, int]
-UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,35 +51,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         shards = settings_of(metafunc.config).shards
         if shards > 1:
             metafunc.parametrize("cumae_shard", [f"{i}of{shards}" for i in range(1, shards + 1)])
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse to run cumae's items where nobody chose a device and there is no GPU.
-
-    A worker runs nothing and tells the process that started it, which refuses.
-    """
-    if config.option.collectonly or settings_of(config).device:
-        return
-    functions = (getattr(item, "function", None) for item in items)
-    if not any(getattr(function, "cumae_needs", None) == "any" for function in functions):
-        return
-    from cumae.properties.running.device import has_gpu, interpreting
-
-    if interpreting() or has_gpu():
-        return
-    told = getattr(config, "workeroutput", None)
-    if told is None:
-        raise pytest.UsageError(UNASKED)
-    told["cumae_unasked"] = True
-    items.clear()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Refuse what a worker refused."""
-    if getattr(node, "workeroutput", {}).get("cumae_unasked"):
-        raise pytest.UsageError(UNASKED)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -37,7 +37,7 @@ def synchronised(call: Call, *, allocates: bool) -> tuple[Any, str]:
     except Exception as error:
         if isinstance(error, RuntimeError) and "synchroniz" in str(error):
             return None, f"the call synchronises: {error}".splitlines()[0]
-        raise KernelRaised(f"raised {type(error).__name__}: {error}") from error
+        raise KernelRaised.of(error, call.function) from error
     finally:
         torch.cuda.set_sync_debug_mode("default")
         torch.cuda.synchronize()

@@ -14,6 +14,7 @@ from cumae.properties.checks.trial import Trial
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.tracebacks import told_of, traceback_of
 from cumae.properties.verdict import Finding
 
 
@@ -33,8 +34,9 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         torch.cuda.synchronize()
         if never_synchronises(trial) is not None:
             return None
-        message = f"the call cannot be captured: {type(error).__name__}: {error}"
-        return Finding("replays_in_graph", message.splitlines()[0], "a call can be captured in a CUDA graph")
+        message = f"the call cannot be captured: {told_of(error, captured.function)}"
+        rule = "a call can be captured in a CUDA graph"
+        return Finding("replays_in_graph", message, rule, traceback=traceback_of(error))
     for case in (trial.quiet.case, *_others(trial.quiet.case)):
         if trial.binding.why_not(case) is not None:
             continue

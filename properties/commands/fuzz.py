@@ -69,6 +69,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option(
     "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
 )
+@click.option("--verbose", "-v", is_flag=True, help="Print whole tracebacks too.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -85,6 +86,7 @@ def fuzz(
     isolate: bool | None,
     sanitize: str | None,
     limit: float,
+    verbose: bool,
 ) -> int:
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
     seconds = None if cases else parse_time(time_text)
@@ -131,13 +133,13 @@ def fuzz(
         _run(jobs, run, verdicts, console, is_lost)
     except KeyboardInterrupt:
         found = [verdict for verdict in verdicts if verdict.failure is not None]
-        print_failures(found, console)
+        print_failures(found, console, verbose=verbose)
         for verdict in found:
             if verdict.failure is not None:
                 console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
         console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
         return 130
-    print_verdicts(verdicts, console)
+    print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
         write_figures(verdicts, file)
     return 0 if all(verdict.ok for verdict in verdicts) else 1

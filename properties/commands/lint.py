@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from cumae.properties.commands.fuzz import check_names
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.reports.counting import counted
-from cumae.properties.running.device import current
+from cumae.properties.running.device import current, imported_as
 from cumae.properties.targets import load_function
 
 CASES = 40
@@ -32,16 +31,19 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
 
     Four rules: it compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
     masked load without `other` reaches a sum or an address; the number of compiles does not grow with the
-    step. Kernels are compiled from recorded launches, none runs.
+    step. Kernels are compiled from recorded launches, none runs. A TARGET under `conforms_to` has its
+    operation, dialect and Domain with it.
     """
-    if target is not None and operation is None:
-        raise ValueError("--op = None, must name the operation that TARGET computes")
     check_names(operation, dialect)
-    interpreted = "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") == "1"
+    interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
-    os.environ.pop("TRITON_INTERPRET", None)
+    # Tests set the variable at their top, if it is not set or whatever it is: neither reaches Triton now.
+    os.environ["TRITON_INTERPRET"] = "0"
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     import torch
+    import triton
+
+    triton.knobs.runtime.interpret = False
 
     from cumae.properties.faults.compiling import TARGETS
     from cumae.properties.faults.flaw import RULES
@@ -51,8 +53,11 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
     functions = []
-    for function, name in [(target, operation)] if target and operation else shipped:
-        binding = binding_of(load_function(function), name, dialect)
+    for function, name in [(target, operation)] if target else shipped:
+        loaded = load_function(function)
+        if name is None and not hasattr(loaded, "cumae_binding"):
+            raise ValueError("--op = None, must name the operation that TARGET computes")
+        binding = binding_of(loaded, name or "", dialect)
         drawn = islice(seeded_cases(0, binding.domain, binding.features), CASES)
         functions.append((function, binding, [*fixture_cases(binding), *drawn]))
     console = Console()

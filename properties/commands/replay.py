@@ -26,6 +26,7 @@ from cumae.properties.verdict import Verdict
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
 @click.option("--isolate/--no-isolate", default=None, help="In a process of its own; --target is by default.")
 @click.option("--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds it may take.")
+@click.option("--verbose", "-v", is_flag=True, help="Print whole tracebacks too.")
 def replay(
     files: tuple[Path, ...],
     target: str | None,
@@ -34,6 +35,7 @@ def replay(
     device: str,
     isolate: bool | None,
     limit: float,
+    verbose: bool,
 ) -> int:
     """Run each saved case again: FIXED when it agrees now, FAILED with the report when it does not.
 
@@ -71,7 +73,7 @@ def replay(
             status = max(status, 1)
             verdict.failure = replace(verdict.failure, found_after=0)
             click.echo(f"FAILED {file}")
-            click.echo(explain(verdict))
+            click.echo(explain(verdict, verbose=verbose))
     return status
 
 

@@ -16,8 +16,11 @@ from cumae.properties.running.machine import machine
 from cumae.properties.verdict import Verdict
 
 
-def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
-    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line."""
+def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
+    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
+
+    ``verbose``: with tracebacks.
+    """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
         shown.update(verdict.shapes)
@@ -41,7 +44,7 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
         if verdict.ok and verdict.hidden:
             names = f"{verdict.target.split(':')[-1]} names no argument that shows"
             console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
-    print_failures(wrong, console)
+    print_failures(wrong, console, verbose=verbose)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:
         console.print(f"decided by rounding, several answers right: {counted(several, 'row')}")
@@ -56,11 +59,11 @@ def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") 
     return f"{len(wrong)} of {counted(len(verdicts), 'kernel')}{tried} disagree{ending}"
 
 
-def print_failures(verdicts: list[Verdict], console: Console) -> None:
-    """Print the report of each verdict."""
+def print_failures(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
+    """Print the report of each verdict. ``verbose``: with its traceback."""
     for verdict in verdicts:
         console.print()
-        console.print(explain(verdict), markup=False, highlight=False, soft_wrap=True)
+        console.print(explain(verdict, verbose=verbose), markup=False, highlight=False, soft_wrap=True)
 
 
 def write_figures(verdicts: list[Verdict], file: Path) -> None:

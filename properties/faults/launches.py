@@ -8,6 +8,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.compiler import make_backend
 from triton.runtime.autotuner import Autotuner
+from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
 
 _BACKEND = make_backend(GPUTarget("cuda", 90, 32))  # keys are made of values, whatever the target
@@ -47,9 +48,16 @@ class Launch:
         return (self.kernel, *(tuple((name, repr(value)) for name, value in part.items()) for part in parts))
 
 
+class Interpreted(BaseException):
+    """A kernel was launched that Triton interprets, by name: no ``Exception``, so that it ends the call."""
+
+
 @contextmanager
 def recording() -> Iterator[list[Launch]]:
-    """While it is entered no kernel runs, and the list gets each launch, of all configs of an autotuner."""
+    """While it is entered no kernel runs, and the list gets each launch, of all configs of an autotuner.
+
+    Raises ``Interpreted`` out of a launch of a kernel that was made to be interpreted.
+    """
     launches: list[Launch] = []
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> None:
@@ -59,12 +67,15 @@ def recording() -> Iterator[list[Launch]]:
         for config in tuner.configs:
             tuner.fn.run(*arguments, **named, **config.all_kwargs())
 
-    before = JITFunction.run, Autotuner.run
-    JITFunction.run, Autotuner.run = run, tune
+    def refuse(kernel: Any, *arguments: Any, **named: Any) -> None:
+        raise Interpreted(kernel.__name__)
+
+    before = JITFunction.run, Autotuner.run, InterpretedFunction.run
+    JITFunction.run, Autotuner.run, InterpretedFunction.run = run, tune, refuse
     try:
         yield launches
     finally:
-        JITFunction.run, Autotuner.run = before
+        JITFunction.run, Autotuner.run, InterpretedFunction.run = before
 
 
 def _launch(kernel: Any, arguments: tuple[Any, ...], grid: Any, named: dict[str, Any]) -> Launch:

@@ -10,12 +10,15 @@ from cumae.properties.faults.compiling import TARGETS, compile_for, missing_on, 
 from cumae.properties.faults.counts import MOST_VALUES, counting_cases, most_programs
 from cumae.properties.faults.dataflow import Module
 from cumae.properties.faults.flaw import BOUNDED, COMPILES, Flaw
-from cumae.properties.faults.launches import Launch, recording
+from cumae.properties.faults.launches import Interpreted, Launch, recording
 from cumae.properties.faults.undefined import undefined_loads
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.observe import Bench
+from cumae.properties.tracebacks import compile_line, message_of
+
+MOST_SAID = 300  # characters: an assembler prints the command to run it again as well
 
 
 @dataclass(slots=True)
@@ -52,14 +55,19 @@ def lint(
     """Return which rules the kernels break that functions launch on their cases and on steps of many sizes.
 
     Each function is a target, its binding and its cases. No kernel runs, so what a function reads back from
-    the device is poison. Raises ``ValueError`` for a function that launches nothing.
+    the device is poison. Raises ``ValueError`` for a function that launches nothing or
+    a kernel that is interpreted.
     """
     found = Linted()
     recorded: list[tuple[Case, list[Launch]]] = []
     for target, binding, cases in functions:
         raised = found.raised.setdefault(target, [])
-        of_cases = [(case, _launches(binding, case, device, raised)) for case in cases]
-        counted = [(case, _launches(binding, case, device, raised)) for case in counting_cases(binding)]
+        try:
+            of_cases = [(case, _launches(binding, case, device, raised)) for case in cases]
+            counted = [(case, _launches(binding, case, device, raised)) for case in counting_cases(binding)]
+        except Interpreted as kernel:
+            rule = f"launch what Triton compiles: {kernel} was made with TRITON_INTERPRET=1"
+            raise ValueError(f"target = {target!r}, must {rule}") from kernel
         if not any(launches for _, launches in (*of_cases, *counted)):
             why = f": {raised[0]}" if raised else ""
             raise ValueError(f"target = {target!r}, must launch a Triton kernel{why}")
@@ -119,9 +127,10 @@ def _read(
 
 
 def _refused(launch: Launch, target: str, error: Exception) -> Flaw:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = f"{type(error).__name__}: {lines[-1] if lines else ''}"
-    return Flaw(*launch.place, COMPILES, launch.name, f"does not compile for {target}: {said}")
+    """Return what a compiler said, at the line of the kernel where it stopped if it told."""
+    file, line, _ = compile_line(error, launch.kernel)
+    said = " ".join(message_of(error).split())[:MOST_SAID]
+    return Flaw(file, line, COMPILES, launch.name, f"does not compile for {target}: {said}")
 
 
 def _count_keys(launches: Iterable[Launch], found: Linted) -> None:

@@ -1,5 +1,8 @@
 """A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
 
+import re
+from textwrap import indent
+
 from cumae.oracle import Case
 from cumae.properties.reports.counting import counted
 from cumae.properties.reports.drawing import draw
@@ -8,8 +11,11 @@ from cumae.properties.reports.steps import draw_steps
 from cumae.properties.verdict import Failure, Finding, Verdict
 
 
-def explain(verdict: Verdict) -> str:
-    """Return the report of a verdict; one line where everything agreed."""
+def explain(verdict: Verdict, *, verbose: bool = False) -> str:
+    """Return the report of a verdict; one line where everything agreed.
+
+    ``verbose``: with the whole traceback of what the function raised.
+    """
     if verdict.failure is None:
         return summary(verdict)
     failure, finding = verdict.failure, verdict.failure.finding
@@ -24,8 +30,12 @@ def explain(verdict: Verdict) -> str:
     lines += [f"  {heading} ({_count(failure)}):", drawing]
     held = held_lines(failure.case, finding)
     lines += ["", *held] if held else []
+    if verbose and finding.traceback:
+        lines += ["", indent(finding.traceback, "  ")]
     if failure.file is not None:
-        lines += ["", f"  reproduce: cumae replay {failure.file}"]
+        # Another process finds a function by its name only.
+        again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
+        lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
     return "\n".join(lines)
 
 

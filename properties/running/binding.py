@@ -11,6 +11,7 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import TENSORS, Dialect, NamedOutput
 from cumae.properties.operations import Operation, Output
 from cumae.properties.operations.extents import fp32
+from cumae.properties.running.callee import by_name, call_of, home_of, required
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Binding:
 
     @property
     def name(self) -> str:
-        """Module and name of the function."""
-        return f"{self.function.__module__}:{self.function.__qualname__}"
+        """Module, or file of a script, and name of the function."""
+        return f"{home_of(self.function)}:{self.function.__qualname__}"
 
     def named_output(self, name: str) -> tuple[NamedOutput | None, Output | None]:
         """Return an output as the dialect names it, or else as the operation does."""
@@ -145,15 +146,16 @@ def bind(
         raise ValueError(
             f"operation = {operation.name!r}, must be one that dialect {dialect.name} has: {those}"
         )
+    function = by_name(function)
     is_class = inspect.isclass(function)
-    made_with = _required(function) if is_class else []
+    made_with = required(function) if is_class else []
     for name in made_with:
         if name != "device" and name not in dialect.inputs:
             raise ValueError(
                 f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
                 f"{dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
-    called_with = _required(_call_of(function))[1:] if is_class else _required(function)
+    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
     inputs: list[str] = []
     outputs: list[str] = []
     for name in called_with:
@@ -180,27 +182,6 @@ def bind(
         features,
         tuple(made_with),
     )
-
-
-def _call_of(kind: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method by which instances of a class are called. Raises ``ValueError`` without one."""
-    for base in inspect.getmro(kind) if inspect.isclass(kind) else ():
-        if "__call__" in vars(base):
-            method: Callable[..., Any] = vars(base)["__call__"]
-            return method
-    raise ValueError(f"target = {kind.__name__!r}, must have a method __call__, which runs a step")
-
-
-def _required(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters that have no default."""
-    names = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is not inspect.Parameter.empty:
-            continue
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ValueError(f"parameter = {str(parameter)!r}, must be filled by name")
-        names.append(parameter.name)
-    return names
 
 
 def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:

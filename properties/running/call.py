@@ -12,9 +12,8 @@ from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.region import Region, spans_of
-from cumae.properties.targets import line_of
 
-_WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)
+WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)
 """What leaves a function without an answer and is no ``Exception``: no run ends, or is skipped, by it."""
 
 
@@ -77,11 +76,8 @@ class Call:
                 answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()
-        except (Exception, *_WAYS_OUT) as error:
-            said = f"raised {type(error).__name__}: {error}"
-            if "CUDA error" in said:
-                said = said.splitlines()[0]  # the others are advice to who writes CUDA
-            raise KernelRaised(f"{said}{line_of(error, self.function)}") from error
+        except (Exception, *WAYS_OUT) as error:
+            raise KernelRaised.of(error, self.function) from error
         return answer
 
     def given(self) -> Iterator[Region]:

@@ -65,5 +65,12 @@ def current() -> Device:
 
 
 def interpreting() -> bool:
-    """Whether Triton interprets kernels in this process."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    """Whether Triton interprets kernels in this process: it is to, and was not imported to compile them."""
+    return os.environ.get("TRITON_INTERPRET") == "1" and imported_as() != "JITFunction"
+
+
+def imported_as() -> str:
+    """Return the kind of Triton's own functions, which its import decides; empty where it is not imported."""
+    library = sys.modules.get("triton.language.standard")
+    kinds = (type(value).__name__ for value in vars(library).values()) if library is not None else ()
+    return next((kind for kind in kinds if kind in ("JITFunction", "InterpretedFunction")), "")

@@ -6,10 +6,20 @@ from math import prod
 
 from cumae.properties.running.memory import Words
 from cumae.properties.running.watch import Watch
+from cumae.properties.tracebacks import told_of, traceback_of
 
 
 class KernelRaised(Exception):
-    """The function under test raised on a valid case."""
+    """The function under test raised on a valid case. ``traceback``: the whole one, of its own error."""
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+    @classmethod
+    def of(cls, error: BaseException, function: object, when: str = "") -> "KernelRaised":
+        """Return what says that a function raised an error, and where; ``when``: put behind its type."""
+        return cls(f"raised {told_of(error, function, when)}", traceback_of(error))
 
 
 @dataclass(frozen=True, slots=True)

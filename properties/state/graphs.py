@@ -42,8 +42,7 @@ class GraphSystem(System):
                 graphs[key] = captured_graph(partial(call.function, **call.arguments))
             except Exception as error:
                 torch.cuda.synchronize()
-                first = str(error).splitlines()[0]
-                raise KernelRaised(f"raised {type(error).__name__} in a capture: {first}") from error
+                raise KernelRaised.of(error, call.function, " in a capture") from error
             self.num_captured += 1
         graph, answer = graphs[key]
         graph.replay()

@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cumae.properties.faults import types_of_results
+from cumae.properties.tests.test_tracebacks import line_of
 
 SCRIPT = Path(__file__).with_name("lint_small.py")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
@@ -129,6 +131,82 @@ def test_a_target_without_an_operation_is_refused(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "cumae.gpu_impl:write_position_ids")
     assert done.returncode == 2
     assert done.stderr == "cumae: --op = None, must name the operation that TARGET computes\n"
+
+
+LAUNCHER = """
+import os
+{line}
+import torch
+import triton
+import triton.language as tl
+{late}
+from cumae import Domain, conforms_to
+
+@triton.jit
+def fill(out):
+    tl.store(out + tl.program_id(0), 1)
+
+@conforms_to("position_ids", domain=Domain(min_requests=2), checks=("agrees",))
+def test_fill(query_lens, position_ids):
+    if len(query_lens) < 2:
+        raise IndexError("fewer requests than promised")
+    fill[(max(position_ids.numel(), 1),)](position_ids)
+"""
+
+
+def linted(folder: Path, **lines: str) -> subprocess.CompletedProcess[str]:
+    (folder / "launcher.py").write_text(LAUNCHER.format(**{"line": "", "late": "", **lines}))
+    return run(folder, "-m", "cumae.properties.commands", "lint", "launcher.py:test_fill")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os.environ.setdefault('TRITON_INTERPRET', '1')", "os.environ['TRITON_INTERPRET'] = '1'"],
+)
+def test_a_module_that_sets_the_interpreter_is_compiled_on_its_own_domain(line: str, tmp_path: Path) -> None:
+    done = linted(tmp_path, line=line)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings in 1 kernel" in done.stdout
+    assert "fewer requests" not in done.stdout
+
+
+def test_a_kernel_that_is_interpreted_in_spite_of_it_is_refused_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = linted(tmp_path, late="triton.knobs.runtime.interpret = True")
+    assert done.returncode == 2, done.stdout
+    rule = "must launch what Triton compiles: fill was made with TRITON_INTERPRET=1"
+    assert done.stderr == f"cumae: target = 'launcher.py:test_fill', {rule}\n"
+    assert time.monotonic() - started < 60
+
+
+RAISES = """
+from cumae.properties.conformance import binding_of
+from cumae.properties.faults.lint import lint
+from cumae.properties.tests import raising
+
+for name in ("on_the_host", "in_a_device_function", "never_compiles"):
+    binding = binding_of(getattr(raising, name), "position_ids")
+    try:
+        found = lint([(name, binding, ())], targets=())
+    except ValueError as error:
+        print(error)
+    else:
+        for flaw in found.flaws:
+            print(flaw.line, flaw.text, flaw.source, sep=" | ")
+"""
+
+
+def test_what_a_function_and_a_compiler_say_keeps_text_and_line(tmp_path: Path) -> None:
+    done = run(tmp_path, "-c", RAISES)
+    assert done.returncode == 0, done.stderr[-2000:]
+    host, device, kernel = done.stdout.splitlines()
+    place = line_of("raises", "on_the_host")
+    assert host.endswith(f"kernel: raised IndexError: list index out of range ({place})")
+    for told, name, why in ((device, "divide", "by zero"), (kernel, "divides", "power of 2")):
+        line, text, source = told.split(" | ")
+        assert line_of("here", name) == f"raising.py:{line} in {name}"
+        assert source.endswith(f"# here: in {name}")
+        assert text.startswith("does not compile for any target: CompilationError: ") and why in text
 
 
 def test_the_examples_of_types_hold() -> None:

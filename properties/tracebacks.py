@@ -1,0 +1,249 @@
+"""Where a function under test raised: its own line, the kernel's line, and the traceback as text."""
+
+import inspect
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from traceback import TracebackException, walk_tb
+from types import FrameType, FunctionType
+from typing import Any, NamedTuple
+
+_FOREIGN = ("_pytest", "hypothesis", "numpy", "pluggy", "pytest", "torch", "triton")
+_OURS = ("cumae.oracle", "cumae.properties")
+_SITES = ("site-packages", "dist-packages")
+Frames = list[tuple[FrameType, int]]
+
+
+class Line(NamedTuple):
+    """A line that an error came through, and the function that it is of."""
+
+    file: str
+    line: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line} in {self.name}"
+
+
+def told_of(error: BaseException, function: object = None, when: str = "") -> str:
+    """Return what was raised as text: type, message, and the lines of the function and of its kernel.
+
+    ``when``: put behind the type. What Triton's interpreter wraps is told, not the wrapper.
+    """
+    text = message_of(error, when)
+    host, kernel = host_line(error, function), kernel_line(error, function)
+    lines = [str(host)] if host else []
+    lines += [f"kernel at {kernel}"] if kernel else []
+    return f"{text} ({', '.join(lines)})" if lines else text
+
+
+def message_of(error: BaseException, when: str = "") -> str:
+    """Return type and message of an error: of one inside Triton's wrapper, and why a kernel has no code."""
+    while _is_wrapper(error) and error.__cause__ is not None:
+        error = error.__cause__
+    said = getattr(_innermost(error), "error_message", None) if _is_compile_error(error) else None
+    message = str(said or error)
+    if "CUDA error" in message:
+        message = message.splitlines()[0]  # the others are advice to who writes CUDA
+    return f"{type(error).__name__}{when}" + (f": {message}" if message else "")
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the whole traceback as Python prints it, without the frames of this suite at its outer end."""
+    entry = error.__traceback__
+    while entry is not None and _is_ours(entry.tb_frame.f_code.co_filename):
+        entry = entry.tb_next
+    whole = TracebackException(type(error), error, entry)
+    last = whole
+    for _ in list(_chain(error))[1:]:
+        last = last.__cause__ or last.__context__ or last
+    last.__cause__ = last.__context__ = None
+    return "".join(whole.format()).rstrip()
+
+
+def host_line(error: BaseException, function: object = None) -> Line | None:
+    """Return the innermost line of the user's code outside kernels, None where there is none."""
+    own = _files_of(function)
+    for one in _chain(error):
+        host, _ = _parted(list(walk_tb(one.__traceback__)))
+        if found := _last(host, own):
+            return found
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return Line(error.filename, error.lineno, "the module")
+    return None
+
+
+def kernel_line(error: BaseException, function: object = None) -> Line | None:
+    """Return the innermost line of a kernel that was interpreted or could not be compiled, or None.
+
+    Where a launch failed before the kernel's first line, that is its line of ``def``.
+    """
+    own = _files_of(function)
+    found = launched = None
+    for one in _chain(error):
+        frames = list(walk_tb(one.__traceback__))
+        found = _last(_parted(frames)[1], own) or found
+        launched = launched or _launched(frames)
+        if launched is not None and _is_compile_error(one):
+            return compile_line(one, launched)
+        if found is not None and not _is_wrapper(one):
+            break
+    return found or (None if launched is None else _line_in(launched, 1))
+
+
+def compile_line(error: BaseException, kernel: Any) -> Line:
+    """Return the line of a kernel, or of a function that it calls, at which Triton's compiler stopped."""
+    found = _line_in(kernel, 1)
+    for one in _chain(error):
+        line = getattr(getattr(one, "node", None), "lineno", None)
+        if line is None:
+            continue
+        same = (k for k in _callees(kernel) if getattr(k, "src", "") == getattr(one, "src", None))
+        users = (k for k in same if _is_users(k.fn.__code__.co_filename, _files_of(kernel.fn)))
+        found = next((_line_in(k, line) for k in users), found)
+    return found
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what the function raised it from, or while handling; not what this suite handles."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+        entry = None if one is None else one.__traceback__
+        if entry is None or _is_ours(entry.tb_frame.f_code.co_filename):
+            return
+
+
+def _is_wrapper(error: BaseException) -> bool:
+    return _is_of_triton(error, "InterpreterError")
+
+
+def _is_compile_error(error: BaseException) -> bool:
+    return _is_of_triton(error, "CompilationError")
+
+
+def _is_of_triton(error: BaseException, name: str) -> bool:
+    return any(k.__name__ == name and k.__module__.startswith("triton.") for k in type(error).__mro__)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Return the last compile error of a chain: it is of the function that was called, and says why."""
+    return [one for one in _chain(error) if _is_compile_error(one)][-1]
+
+
+def _parted(frames: Frames) -> tuple[Frames, Frames]:
+    """Return the frames before Triton's interpreter, and those below it, which are of kernels."""
+    ending = os.path.join("triton", "runtime", "interpreter.py")
+    below = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename.endswith(ending)]
+    return (frames[: below[0]], frames[below[0] :]) if below else (frames, [])
+
+
+def _last(frames: Frames, own: Iterable[str]) -> Line | None:
+    for frame, line in reversed(frames):
+        if _is_users(frame.f_code.co_filename, own):
+            return Line(frame.f_code.co_filename, line, frame.f_code.co_name)
+    return None
+
+
+def _launched(frames: Frames) -> Any:
+    """Return the kernel of the innermost launch among the frames, None where there is none."""
+    for frame, _ in reversed(frames):
+        kernel = frame.f_locals.get("self")
+        if _is_kernel(kernel):
+            return kernel
+    return None
+
+
+def _is_kernel(value: object) -> bool:
+    """Whether a value is a function under ``@triton.jit``, compiled or interpreted."""
+    return type(value).__module__.startswith("triton.runtime.") and isinstance(
+        getattr(value, "fn", None), FunctionType
+    )
+
+
+def _line_in(kernel: Any, line: int) -> Line:
+    """Return a line of a kernel in its file, counted from its ``def``."""
+    code = kernel.fn.__code__
+    first = code.co_firstlineno
+    try:
+        lines, first = inspect.getsourcelines(kernel.fn)
+    except OSError:
+        lines = []
+    before = next((i for i, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
+    return Line(code.co_filename, first + before + line - 1, kernel.fn.__name__)
+
+
+def _callees(kernel: Any) -> Iterator[Any]:
+    """Yield a kernel and the kernels that its module and those beside it name, theirs included."""
+    seen, waiting = set(), [kernel]
+    while waiting:
+        one = waiting.pop(0)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        named = list(inspect.getclosurevars(one.fn).nonlocals.values())
+        for value in (*named, *one.fn.__globals__.values()):
+            values = vars(value).values() if inspect.ismodule(value) else (value,)
+            waiting += filter(_is_kernel, values)
+
+
+def _files_of(function: object) -> set[str]:
+    """Return the file that a function, a class or an instance was written in, whatever wraps it."""
+    while True:
+        if isinstance(function, partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    if not isinstance(function, (FunctionType, type)):
+        function = type(function)
+    try:
+        file = inspect.getfile(function)
+    except (OSError, TypeError):
+        return set()
+    return {file}
+
+
+def _is_users(file: str, own: Iterable[str]) -> bool:
+    """Whether a file is neither of Python, of this suite, nor of packages that the function is not of."""
+    if file in own:
+        return True
+    if file.startswith("<") and file != "<stdin>":
+        return False
+    if _is_ours(file) or any(_in_package(file, name) for name in _FOREIGN):
+        return False
+    packages = {_package_of(other) for other in own} - {""}
+    installed = _package_of(file)
+    return installed in packages if installed else not file.startswith(os.path.dirname(os.__file__) + os.sep)
+
+
+def _is_ours(file: str) -> bool:
+    tests = os.path.join(_folder("cumae.properties"), "tests") + os.sep
+    return any(_in_package(file, name) for name in _OURS) and not file.startswith(tests)
+
+
+def _in_package(file: str, name: str) -> bool:
+    folder = _folder(name)
+    return bool(folder) and file.startswith(folder + os.sep)
+
+
+def _folder(name: str) -> str:
+    return os.path.dirname(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+def _package_of(file: str) -> str:
+    """Return the installed package that a file is of, empty where it is of none."""
+    parts = Path(file).parts
+    at = max((i for i, part in enumerate(parts) if part in _SITES), default=-1)
+    return "" if at < 0 else parts[at + 1]
+
+
