@@ -108,8 +108,8 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
         if g not in usable:
             lower = next(h for h in twins[g] if h not in usable)
             return (
-                f"experts of group {g} are selected, those of group {lower}, with the same best two, are not: "
-                f"{LOWER_FIRST}"
+                f"experts of group {g} are selected, those of group {lower}, with the same best two, "
+                f"are not: {LOWER_FIRST}"
             )
     kept = {g for h in must for g in (h, *twins[h])}
     if len(kept) > topk_group:
