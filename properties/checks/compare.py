@@ -201,9 +201,10 @@ def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
 def _read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
     """Return that an output was taken for an input: one that has the name of an input and is not written."""
     for name, want in expected.items():
-        given = name in binding.outputs and name in binding.dialect.inputs and not binding.is_in_place(name)
+        if name not in binding.outputs or name not in seen.before or binding.is_in_place(name):
+            continue
         must = want.is_specified
-        if given and must.any() and _elements(unwritten(seen, name))[must].all():
+        if name in binding.dialect.inputs and must.any() and _elements(unwritten(seen, name))[must].all():
             return (
                 f"`{name}` is an output of {binding.operation.name} here, and holds nothing before the call; "
                 f"to read it, name it otherwise: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
