@@ -284,3 +284,25 @@ def test_only_what_may_be_captured_promises_addresses(captured: bool) -> None:
     assert verdict.ok != captured
     if verdict.failure is not None:
         assert "another address" in verdict.failure.finding.message
+
+
+def test_the_tables_of_sglang_are_as_wide_as_every_length() -> None:
+    """A padded request has one token, and the drafts of a verify step."""
+    requests = (Request(1, 2, (4, 5), "decode"), Request(1, 2, (7, 8), "decode"))
+    for live in (requests, ()):
+        case = Case(Batch(live, 2), Layout(num_padding_requests=2))
+        found = cumae.tensors(case, "sglang", DEVICE)
+        longest = int(found["cache_seqlens_int32"].max())
+        assert longest == (3 if live else 1)
+        assert found["req_to_token"].shape[1] == found["page_table_1"].shape[1] == longest
+        assert found["page_table"].shape[1] == -(-longest // 2)
+        assert not found["req_to_token"][0].any() and not found["page_table_1"][-1].any()
+
+
+def test_no_live_request_stands_in_the_row_that_sglang_gives_nobody() -> None:
+    binding = binding_of(lambda req_to_token, req_pool_indices, out_cache_loc: None, "slot_mapping", "sglang")
+    case = Case(Batch((Request(0, 1, (3,)),), 4), Layout(row_index=(-1,)))
+    assert binding.why_not(case) == "a request without a row"
+    drawn = islice(seeded_cases(2, binding.domain, binding.features), 300)
+    rows = [case.layout.row_index for case in drawn if case.layout.row_index is not None]
+    assert len(rows) > 50 and not any(-1 in one for one in rows)
