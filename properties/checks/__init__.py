@@ -46,7 +46,8 @@ _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     """Return the checks that can say something about a function on a device."""
-    named = {*binding.inputs, *binding.outputs}
+    aliases = (binding.dialect.inputs[name].alias for name in binding.inputs)
+    named = {*binding.inputs, *binding.outputs, *aliases}
     dropped = set() if device == "cuda" and binding.domain.captured else set(ON_GPU_ONLY)
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}

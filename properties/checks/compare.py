@@ -55,7 +55,8 @@ def wrong_values(
             return _wrong_shape(check, binding, name, seen, want)
         differs = wrong_elements(seen, name, want)
         if differs.any():
-            cause = likely_cause(**evidence(binding, seen, name, want, case)._asdict())
+            cause = _read_output(binding, seen, expected)
+            cause = cause or likely_cause(**evidence(binding, seen, name, want, case)._asdict())
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             found = with_strays(found, seen)
@@ -95,6 +96,8 @@ def wrong_extent(
 ) -> Finding | None:
     """Return the first element that was not written but should be, or was and should not."""
     for name in first.outputs:
+        if name not in second.outputs:
+            return _not_returned(check, binding, name, "by a second call")
         if name in first.opaque:
             continue
         want, words = expected[name], first.outputs[name]
@@ -104,7 +107,8 @@ def wrong_extent(
         wrong = (words != want.words) | (second.outputs[name] != want.words)
         missing = _elements(kept & wrong) & want.is_specified
         if missing.any():
-            cause = _wrong_extent(binding, name, missing, case, "is left as it was")
+            cause = _read_output(binding, first, {name: want})
+            cause = cause or _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             found = with_strays(found, first)
@@ -123,6 +127,8 @@ def changed(
 ) -> Finding | None:
     """Return the first specified element in which two observations of one case differ."""
     for name, words in base.outputs.items():
+        if name not in other.outputs:
+            return _not_returned(check, binding, name, because)
         found = other.outputs[name]
         if found.shape != words.shape:
             return Finding(
@@ -134,6 +140,10 @@ def changed(
         if differs.any():
             return difference(check, binding, name, differs, words, found, f"changed {because}")
     return None
+
+
+def _not_returned(check: str, binding: Binding, name: str, when: str) -> Finding:
+    return Finding(check, f"`{name}` was not returned {when}", rule_of(binding, name), output=name)
 
 
 def difference(
@@ -197,6 +207,20 @@ def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
     rows = binding.dialect.table_rows(case)
     looked_up = "row_index" in binding.operation.features and rows != list(range(len(rows)))
     return tuple(rows) if looked_up else ()
+
+
+def _read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
+    """Return that an output was taken for an input: one that has the name of an input and is not written."""
+    for name, want in expected.items():
+        if name not in binding.outputs or name not in seen.before or binding.is_in_place(name):
+            continue
+        must = want.is_specified
+        if name in binding.dialect.inputs and must.any() and _elements(unwritten(seen, name))[must].all():
+            return (
+                f"`{name}` is an output of {binding.operation.name} here, and holds nothing before the call; "
+                f"to read it, name it otherwise: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+            )
+    return ""
 
 
 def _wrong_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:

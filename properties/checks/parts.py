@@ -61,8 +61,10 @@ def _of_requests(
 def _of_chunks(whole: Part, width: int, axis: str, case: Case) -> Iterator[Part]:
     """Yield the entries of each request, or of each boundary and their steps, over all chunks."""
     rows = len(whole.words) // width
-    columns = (a.reshape(rows, width).T.ravel() for a in (whole.words, whole.wanted, whole.held))
-    by_column = Part(whole.what, *columns)
+    words, wanted, held = (
+        a.reshape(rows, width).T.ravel() for a in (whole.words, whole.wanted, whole.held)
+    )
+    by_column = Part(whole.what, words, wanted, held)
     if axis == "chunk_request":
         yield from _of_requests(by_column, _one, case, rows)
         return
@@ -73,9 +75,9 @@ def _of_chunks(whole: Part, width: int, axis: str, case: Case) -> Iterator[Part]
 def _steps(part: Part, rows: int, items: Callable[[Request, Case], int], case: Case) -> Iterator[Part]:
     """Yield by how much boundaries, in so many rows, grow from each to the next."""
     words, wanted, held = (a.reshape(rows, -1) for a in (part.words, part.wanted, part.held))
-    grown = (np.diff(a.astype(np.int64), axis=1).T.ravel() for a in (words, wanted))
+    grown, must = (np.diff(a.astype(np.int64), axis=1).T.ravel() for a in (words, wanted))
     both = (held[:, 1:] & held[:, :-1]).T.ravel()
-    yield from _of_requests(Part(f"the steps of {part.what}", *grown, both), items, case, rows)
+    yield from _of_requests(Part(f"the steps of {part.what}", grown, must, both), items, case, rows)
 
 
 def _one(request: Request, case: Case) -> int:

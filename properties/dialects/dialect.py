@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,14 @@ from cumae.properties.dialects.held import ByteArray, Held, Ints
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An argument a kernel may name: how it is held, and which features of a case it shows."""
+    """An argument a kernel may name: how it is held, and which features of a case it shows.
+
+    ``alias``: the input of which it is another name.
+    """
 
     hold: Callable[[Inputs], Held]
     carries: tuple[str, ...] = ()
+    alias: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +99,32 @@ class Dialect:
         rows: list[int] = held.values[:count].tolist()
         return rows
 
-    def extend(self, **inputs: Input | Callable[[Case], Any]) -> "Dialect":
-        """Return the dialect with more inputs, each an ``Input`` or a function of the case.
+    def extend(self, **inputs: Input | Callable[[Case], Any] | str) -> "Dialect":
+        """Return the dialect with more inputs, each an ``Input``, a function of the case, or an input's name.
+
+        The name of an input that there is gives it another name, under which a function may also read what
+        is an output of its operation here.
 
         The function returns a host number, a string or None, or a NumPy array of bool, int32 or
-        int64, which a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already.
+        int64, which a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already, and
+        for what is none of these.
         """
-        for name in inputs:
+        added = dict(self.inputs)
+        for name, given in inputs.items():
             require(name not in self.inputs, "input", name, f"be new: dialect {self.name} has it")
-        added = {n: i if isinstance(i, Input) else _of_case(n, i) for n, i in inputs.items()}
-        return replace(self, inputs={**self.inputs, **added})
+            if isinstance(given, str):
+                near = get_close_matches(given, self.inputs, cutoff=0.5)
+                like = f" (like {', '.join(near)})" if near else ""
+                require(given in self.inputs, name, given, f"be an input of dialect {self.name}{like}")
+                known = self.inputs[given]
+                added[name] = replace(known, alias=known.alias or given)
+            elif isinstance(given, Input):
+                added[name] = given
+            else:
+                rule = "be an Input, a function of the case, or the name of an input"
+                require(callable(given), name, given, rule)
+                added[name] = _of_case(name, given)
+        return replace(self, inputs=added)
 
 
 def _of_case(name: str, value_of: Callable[[Case], Any]) -> Input:

@@ -37,6 +37,9 @@ SPARSE_SCHEDULE = Operation(
 
 
 def _faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> list[str]:
+    missing = [name for name in ("work_token", "work_start", "work_stop") if name not in outputs]
+    if missing:
+        return [f"`{missing[0]}` is not among the outputs: items are judged by row, start and stop"]
     kv_lens = inputs.call(oracle.kv_lens_of)
     return oracle.schedule_faults(outputs["work_token"], outputs["work_start"], outputs["work_stop"], kv_lens)
 

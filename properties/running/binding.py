@@ -9,7 +9,7 @@ from typing import Any
 from cumae.oracle import Case, Inputs, Options
 from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import TENSORS, Dialect, NamedOutput
-from cumae.properties.operations import Operation, Output
+from cumae.properties.operations import OPERATIONS, Operation, Output
 from cumae.properties.operations.extents import fp32
 from cumae.properties.running.callee import by_name, call_of, home_of, required
 
@@ -139,13 +139,13 @@ def bind(
     """
     theirs = dialect.outputs_of(operation.name)
     known = list(theirs)
-    if dialect.own_outputs:
+    _refuse_a_taken_name(operation)
+    if dialect.own_outputs or (operation.name not in OPERATIONS and not theirs):
         known = [output.name for output in operation.outputs if output.name not in theirs] + known
     if not known:
         those = ", ".join(sorted({owner for owner, _ in dialect.outputs}))
-        raise ValueError(
-            f"operation = {operation.name!r}, must be one that dialect {dialect.name} has: {those}"
-        )
+        rule = f"be one that dialect {dialect.name} has, or one of your own: {those}"
+        raise ValueError(f"operation = {operation.name!r}, must {rule}")
     function = by_name(function)
     is_class = inspect.isclass(function)
     made_with = required(function) if is_class else []
@@ -184,6 +184,15 @@ def bind(
     )
 
 
+def _refuse_a_taken_name(operation: Operation) -> None:
+    """Raise ``ValueError`` for the name of a shipped operation that has other outputs."""
+    known = OPERATIONS.get(operation.name, operation)
+    outputs, shipped = (tuple(output.name for output in one.outputs) for one in (operation, known))
+    if outputs != shipped:
+        rule = f"have another name, or the outputs {', '.join(shipped)} of the operation called so"
+        raise ValueError(f"operation = {operation.name!r}, must {rule}")
+
+
 def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
     """Return the part of a domain that the dialect has; what copies no rows has none of any width."""
     formats = tuple(name for name in domain.row_formats if name in dialect.row_formats)
@@ -206,6 +215,7 @@ def _features(
     operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[str]
 ) -> frozenset[str]:
     """What varies is what the function names, or what an input or a buffer of its own length shows."""
+    inputs = inputs | {dialect.inputs[name].alias for name in inputs & set(dialect.inputs)}
     shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
     if "slot_mapping" in outputs or "num_slots" in inputs:
         shown.add("num_padding_slots")

@@ -86,10 +86,17 @@ class Buffer:
             return None
         size = len(changed) - 2 * GUARD_BYTES
         outside = where[(where < 0) | (where >= size)]
-        first = int(outside[0] if len(outside) else where[0])
-        if first < 0:
-            return f"{-first} bytes before its start"
-        return f"{first - size} bytes behind its end" if first >= size else f"at byte {first}"
+        return self._place(int(outside[0] if len(outside) else where[0]), size)
+
+    def _place(self, byte: int, size: int) -> str:
+        """Return where a byte is, counted from the first of ``size`` that the elements span."""
+        shape = self.shape[:-1] if self.is_rows else self.shape
+        each = ITEM_BYTES[self.dtype] * (self.shape[-1] if self.is_rows else 1)
+        if each and size == prod(shape) * each:
+            return f"at {'row' if self.is_rows else 'element'} {byte // each}, of which it has {prod(shape)}"
+        if byte < 0:
+            return f"at byte {-byte} before its start"
+        return f"at byte {byte - size + 1} behind its end" if byte >= size else f"at byte {byte}"
 
     def _elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the bytes of the elements as a view of bytes laid out like the buffer."""

@@ -15,7 +15,7 @@ _PLAIN = (torch.Tensor, int)
 
 
 def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
-    """Return what a function returned by the names of its outputs.
+    """Return what a function returned by the names of its outputs; of a dict those that it names.
 
     Raises ``KernelRaised`` where it is not what these names call for.
     """
@@ -23,7 +23,7 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
     if not names or (answer is None and binding.outputs):
         return {}
     if isinstance(answer, dict):
-        names = tuple(name for name in names if name in answer or not binding.is_optional(name))
+        names = _named_in(answer, names, binding.outputs)
         values: list[Any] = [dict.get(answer, name) for name in names]
     else:
         alone = isinstance(answer, _PLAIN) or (len(names) == 1 and _is_ints(answer))
@@ -38,6 +38,16 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
         must = "a plain tensor, an int or a list of ints each"
         raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
     return dict(zip(names, values, strict=True))
+
+
+def _named_in(answer: dict[Any, Any], names: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return which outputs a dict names. Raises ``KernelRaised`` for another name, and for none at all."""
+    unknown = [key for key in answer if key not in (*names, *given)]
+    found = tuple(name for name in names if name in answer)
+    if unknown or not (found or given):
+        told = f"with {unknown[0]!r}" if unknown else "without an output"
+        raise KernelRaised(f"returned a dict {told}, must name outputs only: {', '.join(names)}")
+    return found
 
 
 def _is_ints(value: Any) -> bool:

@@ -166,7 +166,7 @@ CASE = Case(
 EMPTY, ORDER, FIRST_HALF, SECOND_HALF, FIRST_CHUNK, SECOND_CHUNK, RENAMED = range(1, 8)
 """Which of the calls of the check is wrong: the case itself is the first one, and right."""
 
-OF_CALLS = {
+OF_CALLS: dict[int, dict[str, tuple[str, ...]]] = {
     EMPTY: {
         "sequence_layout": (
             "cu_seqlens_q",
@@ -241,7 +241,7 @@ LINES = [
 
 def wrong_in_one_call(operation: str, output: str, call: int) -> Callable[..., Any]:
     kernel = load_function(OPERATIONS[operation].kernels[0])
-    calls = []
+    calls: list[None] = []
 
     @wraps(kernel)
     def launch(**arguments: Any) -> None:

@@ -186,9 +186,9 @@ class TestTheJudge:
             ([0, 1], [0.5, math.nan], "row 0: the weight of expert 1 is nan, must be finite"),
             ([0, 4], [0.5, 0.5], "row 0: experts of 2 groups are selected, must be of 1 at most"),
             ([0, 2], [0.5, 0.5], "row 0: expert 2 is selected, expert 1 with the same logit and bias is not: "
-             "the lower index goes first"),
+             'the lower index goes first, unless the operation is router(ties="any")'),
             ([4, 5], [0.5, 0.5], "row 0: experts of group 1 are selected, those of group 0, with the same "
-             "best two, are not"),
+             'best two, are not: the lower index goes first, unless the operation is router(ties="any")'),
             ([0, 1], [0.5, 0.6], "row 0: the weight of expert 1 is 0.6, must be 0.5 within 1e-06"),
         ],
     )  # fmt: skip
@@ -389,6 +389,42 @@ class TestChecks:
     def test_rounding_to_bf16_is_right_where_that_is_the_rule(self) -> None:
         verdict = check(wrong.sigmoid_in_bf16, router(rounding="bf16"), domain=UNCAPTURED, examples=150)
         assert verdict.ok, verdict.failure
+
+    def test_weights_made_in_bf16_are_right_where_that_is_the_rule(self) -> None:
+        """As torch makes them: scores in the dtype of the logits, and weights in that of the scores."""
+        in_bf16 = router(ties="any", rounding="bf16")
+        verdict = check(wrong.all_in_bf16, in_bf16, domain=NO_NAN, examples=200)
+        assert verdict.ok, verdict.failure
+        failure = check(wrong.all_in_bf16, router(ties="any"), domain=NO_NAN).failure
+        assert failure is not None
+
+    @pytest.mark.parametrize("function", [wrong.all_in_fp8, wrong.one_weight_forgotten])
+    def test_what_bf16_does_not_explain_is_told(self, function: Callable[..., Any]) -> None:
+        failure = check(function, router(ties="any", rounding="bf16"), domain=NO_NAN).failure
+        assert failure is not None
+        assert "the weight of expert" in failure.finding.message
+
+    @pytest.mark.parametrize("renormalize", [True, False])
+    def test_weights_in_bf16_are_bounded_as_written(self, renormalize: bool) -> None:
+        bias, row, ids, scale, v = [0.0] * 4, [3.0, -1.0, 0.5, -8.0], [0, 2, 1], 2.5, 2.0**-8
+        options = Options(num_experts=4, num_groups=1, topk_group=1, top_k=3, renormalize=renormalize,
+                          scaling_thousandths=2500)  # fmt: skip
+        token = routed(row, bias, 1)
+        exact, total = weights_of(token, ids, scale, renormalize), sum(token.scores[i] for i in ids)
+        for j, i in enumerate(ids):
+            s, d = token.scores[i], 8 * U + v
+            e, p = d * (1 + 3 * s / total) / (total - 3 * d), s / total
+            bound = e + 6 * U * p + 4.1 * v * (p + e) if renormalize else d + 2 * U + 2.1 * v * (s + d)
+            for part, faults in ((0.999, 0), (1.001, 1)):
+                off = [w + (part * scale * bound if k == j else 0) for k, w in enumerate(exact)]
+                found = judged(options, [row], bias, ids, off, rounding="bf16")
+                assert len(found) == faults
+
+    def test_a_tie_names_the_rule_that_leaves_it_open(self) -> None:
+        kinds = Domain(captured=False, logits_kinds=("close_biases",))
+        failure = check(wrong.higher_index_first, domain=kinds, checks=["agrees"]).failure
+        assert failure is not None and 'router(ties="any")' in failure.finding.message
+        assert check(wrong.higher_index_first, router(ties="any"), domain=kinds, checks=["agrees"]).ok
 
     def test_weights_alone_are_not_judged(self) -> None:
         def weights_only(logits: Any, bias: Any, num_groups: int, topk_group: int, top_k: int,

@@ -1,6 +1,8 @@
 """Operations, dialects and kinds of kernels of the user's own."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +11,9 @@ import torch
 
 import cumae
 from cumae.oracle import GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
-from cumae.properties.dialects import CUMAE, VLLM, Ints
+from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.conformance import binding_of
+from cumae.properties.dialects import CUMAE, DIALECTS, VLLM, Ints
 from cumae.properties.dialects.held import ints
 from cumae.properties.running.device import prepare
 from cumae.properties.verdict import Verdict
@@ -148,6 +152,144 @@ def test_a_case_is_given_as_tensors() -> None:
     with pytest.raises(ValueError, match="names = 'colour', must be among"):
         cumae.tensors(case, CUMAE, names=["colour"])
     assert GARBAGE not in found["block_table"].tolist()
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("fault", [0, 1])
+def test_an_operation_of_ones_own_works_in_every_dialect(dialect: str, fault: int) -> None:
+    mine = DIALECTS[dialect].extend(
+        my_lens=lambda case: np.array([r.query_len for r in case.batch.requests], dtype=np.int32),
+        my_count=lambda case: len(case.batch.requests),
+    )
+
+    def add(my_lens: torch.Tensor, my_count: int, lens: torch.Tensor) -> None:
+        lens[:my_count] += my_lens + fault * (my_lens > 0).int()
+
+    verdict = cumae.check(
+        add, LENS, dialect=mine, domain=cumae.Domain(captured=False), examples=25, save_to=None
+    )
+    assert verdict.ok == (fault == 0), verdict.failure
+    if verdict.failure is not None:
+        assert verdict.failure.finding.message == "`lens[0]` differs from the oracle"
+
+
+def test_a_shipped_operation_that_a_dialect_has_not_is_named() -> None:
+    rule = "operation = 'prefix_interleave', must be one that dialect vllm has, or one of your own: "
+    with pytest.raises(ValueError, match=f"^{rule}"):
+        binding_of(lambda keys: None, "prefix_interleave", "vllm")
+
+
+def test_the_name_of_a_shipped_operation_is_taken() -> None:
+    mine = replace(LENS, name="slot_mapping")
+    rule = "must have another name, or the outputs slot_mapping of the operation called so"
+    with pytest.raises(ValueError, match=f"^operation = 'slot_mapping', {rule}$"):
+        binding_of(lambda lens: None, mine, "vllm")
+
+
+def owners(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+    starts = query_start_loc.clamp(0, 9).tolist()
+    req_id_per_token.zero_()
+    for b, (start, stop) in enumerate(pairwise(starts)):
+        req_id_per_token[start:stop] = b
+
+
+def test_an_output_that_is_taken_for_an_input_is_told() -> None:
+    domain = cumae.Domain(captured=False, min_requests=2, min_tokens=2, max_requests=3)
+    how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 20, "save_to": None}
+    failure = cumae.check(owners, "sequence_layout", **how).failure
+    assert failure is not None
+    assert failure.finding.cause == (
+        "`query_start_loc` is an output of sequence_layout here, and holds nothing before the call; "
+        "to read it, name it otherwise: DIALECTS['vllm'].extend(other='query_start_loc')"
+    )
+
+
+def test_an_input_may_have_another_name() -> None:
+    mine = VLLM.extend(starts="query_start_loc", my_table="block_table")
+
+    def owner_of(starts: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+        req_id_per_token.zero_()
+        bounds = starts.tolist()
+        for b, (start, stop) in enumerate(pairwise(bounds)):
+            req_id_per_token[start:stop] = b if start < stop else 0
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(owner_of, "sequence_layout", dialect=mine, domain=domain, examples=20, save_to=None)
+    assert verdict.ok, verdict.failure
+
+    def by_table(query_start_loc: Any, positions: Any, my_table: Any, slot_mapping: Any) -> None:
+        return None
+
+    def by_its_own(query_start_loc: Any, positions: Any, block_table: Any, slot_mapping: Any) -> None:
+        return None
+
+    bound, own = (binding_of(f, "slot_mapping", mine) for f in (by_table, by_its_own))
+    assert (bound.features, checks_for(bound)) == (own.features, checks_for(own))
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        (None, "be an Input, a function of the case, or the name of an input"),
+        (7, "be an Input, a function of the case, or the name of an input"),
+        ("seq_len", r"be an input of dialect vllm \(like seq_lens"),
+        ("colour", "be an input of dialect vllm$"),
+    ],
+)
+def test_what_is_no_input_is_refused_at_once(given: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=rf"^mine = {given!r}, must {rule}"):
+        VLLM.extend(mine=given)
+
+
+@pytest.mark.parametrize("given", ["some", "none", "unknown", "wrong", "both"])
+def test_a_dict_names_the_outputs_it_holds(given: str) -> None:
+    def layout(query_lens: torch.Tensor, num_tokens_padded: int) -> dict[str, torch.Tensor]:
+        longest = query_lens.max().reshape(1) if len(query_lens) else torch.zeros(1, device=query_lens.device)
+        total = query_lens.cumsum(0)
+        starts = torch.cat([total.new_zeros(1), total]).int()
+        found = {"max_seqlen_q": (longest + (given == "wrong")).int()}
+        if given == "both":
+            found["cu_seqlens_q"] = starts
+        if given == "unknown":
+            found["max_len"] = longest.int()
+        return {} if given == "none" else found
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(layout, "sequence_layout", domain=domain, examples=20, save_to=None)
+    assert verdict.ok == (given in ("some", "both")), verdict.failure
+    said = {
+        "none": "returned a dict without an output, must name outputs only: cu_seqlens_q, cu_seqlens_k, ",
+        "unknown": "returned a dict with 'max_len', must name outputs only: cu_seqlens_q, cu_seqlens_k, ",
+        "wrong": "`max_seqlen_q[0]` differs from the oracle",
+    }
+    if verdict.failure is not None:
+        assert said[given] in verdict.failure.finding.message
+
+
+def test_an_output_that_a_second_call_leaves_out_is_told() -> None:
+    calls: list[int] = []
+
+    def layout(query_lens: torch.Tensor) -> dict[str, torch.Tensor]:
+        longest = query_lens.max().reshape(1) if len(query_lens) else torch.zeros(1)
+        calls.append(0)
+        name = "max_seqlen_q" if len(calls) % 2 else "max_seqlen_k"
+        return {name: longest.int()}
+
+    case = Case(Batch((Request(0, 2, (3,)),), 4))
+    trial = Trial(binding_of(layout, "sequence_layout"), case, DEVICE)
+    found = CHECKS["writes_everything"](trial)
+    assert found is not None and found.message == "`max_seqlen_q` was not returned by a second call"
+
+
+def test_a_write_behind_a_tensor_is_told_by_its_element() -> None:
+    def launch(position_ids: torch.Tensor, num_tokens_padded: int) -> None:
+        beyond = position_ids.as_strided((num_tokens_padded + 3,), (1,))
+        beyond[num_tokens_padded] = 1
+
+    case = Case(Batch((Request(0, 2, (3,)),), 4))
+    found = CHECKS["stays_in_bounds"](Trial(binding_of(launch, "position_ids"), case, DEVICE))
+    assert found is not None
+    assert found.message == "`position_ids` was written at element 2, of which it has 2"
 
 
 def test_everything_that_is_offered_is_there() -> None:

@@ -114,6 +114,50 @@ def sigmoid_in_bf16(
     return ids.int(), _weights(scores.float(), ids, 1.0, True)
 
 
+def _routed_in_bf16(
+    logits: torch.Tensor, bias: torch.Tensor, num_groups: int, topk_group: int, top_k: int
+) -> Routed:
+    """Return the selected experts and their scores in bf16."""
+    scores = logits.float().sigmoid().bfloat16()
+    choices = (scores + bias.bfloat16()).float().masked_fill(scores.isnan(), float("-inf"))
+    ids = _first(_masked(choices, _two_best(choices, num_groups), topk_group), top_k)
+    return ids.int(), scores.gather(1, ids).nan_to_num()
+
+
+def all_in_bf16(
+    logits: torch.Tensor,
+    bias: torch.Tensor,
+    num_groups: int,
+    topk_group: int,
+    top_k: int,
+    scaling_factor: float,
+    renormalize: bool,
+) -> Routed:
+    """Makes weights of scores in bf16 too."""
+    ids, weights = _routed_in_bf16(logits, bias, num_groups, topk_group, top_k)
+    if renormalize:
+        weights = (weights / weights.sum(1, keepdim=True)).nan_to_num()
+    return ids, (weights * scaling_factor).float()
+
+
+def all_in_fp8(
+    logits: torch.Tensor, bias: torch.Tensor, num_groups: int, topk_group: int, top_k: int
+) -> Routed:
+    """Rounds weights to eight bits."""
+    ids, weights = _routed_in_bf16(logits, bias, num_groups, topk_group, top_k)
+    weights = (weights.float() / weights.float().sum(1, keepdim=True)).nan_to_num()
+    return ids, weights.to(torch.float8_e4m3fn).float()
+
+
+def one_weight_forgotten(
+    logits: torch.Tensor, bias: torch.Tensor, num_groups: int, topk_group: int, top_k: int
+) -> Routed:
+    """Leaves the last expert out of the sum, where there are several."""
+    ids, weights = _routed_in_bf16(logits, bias, num_groups, topk_group, top_k)
+    total = weights[:, : max(top_k - 1, 1)].sum(1, keepdim=True)
+    return ids, (weights / total).nan_to_num(posinf=0).float()
+
+
 def padding_beyond_the_experts(
     logits: torch.Tensor, bias: torch.Tensor, num_groups: int, topk_group: int, top_k: int
 ) -> Routed:
