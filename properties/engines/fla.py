@@ -1,6 +1,7 @@
 """Index functions of flash-linear-attention, whose sequences have no cached context."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,16 +13,14 @@ Tensor = torch.Tensor
 ENGINE = Engine("fla", "cumae", ("0.6.0",))
 _INDEX = "fla/ops/utils/index.py"
 _FRESH = Domain(
-    min_requests=1, phases=("prefill",), max_context_len=0, index_dtypes=("int64",), captured=False
-)
-_FULL = Domain(
     min_requests=1,
     phases=("prefill",),
     max_context_len=0,
+    padding="none",
     index_dtypes=("int64",),
-    empty_requests=False,
     captured=False,
 )
+_FULL = replace(_FRESH, empty_requests=False)
 
 
 @ENGINE.adapts(_INDEX, "prepare_position_ids", operation="position_ids", domain=_FRESH)

@@ -1,13 +1,14 @@
 """SGLang's metadata functions under its dialect; router and cache writer under the names of vLLM."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from cumae.oracle import Case
+from cumae.oracle import LOGITS_KINDS, Case
 from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import SGLANG
 from cumae.properties.engines.adapter import Engine
@@ -15,8 +16,14 @@ from cumae.properties.operations.router import router
 
 Tensor = torch.Tensor
 ENGINE = Engine("sglang", "sglang", ("0.5.23",))
-_EXTENDS = Domain(min_requests=1, phases=("prefill",), captured=False)
-_DECODES = Domain(min_requests=1, phases=("decode",), max_query_len=1, empty_requests=False, captured=False)
+_STEPS = Domain(
+    min_requests=1, min_tokens=1, max_requests=1024, strided=False, large_slots=False, captured=False
+)
+_EXTENDS = replace(_STEPS, phases=("prefill",), padding="none")
+_DECODES = replace(_STEPS, phases=("decode",), max_query_len=1, empty_requests=False)
+
+
+_FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
 
 
 def _num_tokens(case: Case) -> int:
@@ -243,7 +250,7 @@ def fused_dsa_decode(function: Any) -> Callable[..., None]:
     "assign_extend_cache_locs",
     operation="slot_mapping",
     dialect=_SPANS,
-    domain=Domain(min_requests=1, strided=False, captured=False),
+    domain=replace(_STEPS, padding="none"),
 )
 def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
     """Slots of the new tokens of each request."""
@@ -289,11 +296,26 @@ def prefix_chunks(method: Any) -> Callable[..., dict[str, Tensor]]:
     "biased_grouped_topk_impl",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=Domain(captured=False),
+    domain=replace(_STEPS, logits_dtypes=("fp32",), logits_kinds=_FINITE),
 )
 def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The router of DeepSeek models in torch."""
+    """The router of DeepSeek models in torch, of logits in fp32."""
+    return _router(function)
 
+
+@ENGINE.adapts(
+    "sglang/srt/layers/moe/topk.py",
+    "biased_grouped_topk_impl",
+    operation=router(ties="any", rounding="bf16"),
+    dialect="vllm",
+    domain=replace(_STEPS, logits_dtypes=("bf16",), logits_kinds=_FINITE),
+)
+def biased_grouped_topk_in_bf16(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The same of logits in bf16, in which the scores are rounded."""
+    return _router(function)
+
+
+def _router(function: Any) -> Callable[..., dict[str, Tensor]]:
     def launch(
         gating_output: Tensor,
         e_score_correction_bias: Tensor,
@@ -326,12 +348,15 @@ def _platform(*, has_triton: bool) -> SimpleNamespace:
 def _write_rows(function: Any) -> Callable[..., None]:
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         rows = kv_cache.view(-1, 1, kv_cache.shape[-1])
-        function(rows, slot_mapping, kv_c, k_pe, reserved_skip_index=-1)
+        count = min(len(slot_mapping), len(kv_c))  # SGLang has as many of both
+        function(rows, slot_mapping[:count], kv_c[:count], k_pe[:count], reserved_skip_index=-1)
 
     return launch
 
 
-_ROWS = Domain(strided=False, row_formats=("bf16",), captured=False)
+_ROWS = replace(
+    _STEPS, row_formats=("bf16", "fp16", "fp32"), latent_dims=((2, 1), (8, 4), (33, 7), (512, 64))
+)
 _WRITER = "sglang/kernels/ops/kvcache/mla_buffer.py"
 
 

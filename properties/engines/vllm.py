@@ -1,21 +1,27 @@
 """vLLM's metadata functions under its dialect."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from cumae.oracle import Case
+from cumae.oracle import LOGITS_KINDS, Case
 from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import VLLM
 from cumae.properties.engines.adapter import Engine
+from cumae.properties.operations.router import router
 
 Tensor = torch.Tensor
 ENGINE = Engine("vllm", "vllm", ("0.33.0",))
-_DENSE = Domain(strided=False, captured=False)
-_STEPS = Domain(min_requests=1, captured=False)
+_STEPS = Domain(min_requests=1, max_requests=1024, strided=False, captured=False)
+_SMALL = replace(_STEPS, large_slots=False)
+_UNPADDED = replace(_STEPS, padding="none")
+
+
+_NEW = replace(_SMALL, padding="none", min_tokens=1)
 
 
 def _rows(case: Case) -> Any:
@@ -27,7 +33,8 @@ def _contexts_of_decodes(case: Case) -> Any:
     return np.array([request.context_len - 1 for request in case.batch.requests], dtype=np.int64)
 
 
-_V2 = VLLM.extend(idx_mapping=_rows)
+_STARTS = VLLM.extend(starts="query_start_loc")
+_V2 = _STARTS.extend(idx_mapping=_rows)
 _DRAFTS = VLLM.extend(previous_positions=_contexts_of_decodes)
 
 
@@ -44,7 +51,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
         query_start_loc: Tensor,
         positions: Tensor,
         block_table: Tensor,
-        kernel_block_size: int,
+        block_size: int,
         dcp_world_size: int,
         dcp_rank: int,
         cp_kv_cache_interleave_size: int,
@@ -59,7 +66,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
             block_table,
             block_table.stride(0),
             slot_mapping,
-            kernel_block_size,
+            block_size,
             dcp_world_size,
             dcp_rank,
             cp_kv_cache_interleave_size,
@@ -73,7 +80,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     "_compute_slot_mappings_kernel",
     operation="slot_mapping",
     dialect=_V2,
-    domain=_STEPS,
+    domain=_SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
     """Runner V2: slots of each cache group, whose table is found through a tensor of addresses."""
@@ -120,7 +127,7 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
     "prepare_pos_seq_lens",
     operation="position_ids",
     dialect=_V2,
-    domain=_STEPS,
+    domain=replace(_STEPS, padding="untouched"),
 )
 def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
     """Runner V2: positions; padded ones are left as they are."""
@@ -143,14 +150,15 @@ def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
     "expand_idx_mapping",
     operation="sequence_layout",
     dialect=_V2,
-    domain=_STEPS,
+    domain=_UNPADDED,
 )
-def expand_idx_mapping(function: Any) -> Callable[..., Tensor]:
+def expand_idx_mapping(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Runner V2: the request of each logit; every token has one here."""
 
-    def launch(idx_mapping: Tensor, query_start_loc: Tensor, num_tokens: int, max_query_len: int) -> Tensor:
-        found: Tensor = function(idx_mapping, num_tokens, query_start_loc, max(max_query_len, 1))[0]
-        return found
+    def launch(
+        idx_mapping: Tensor, starts: Tensor, num_tokens: int, max_query_len: int
+    ) -> dict[str, Tensor]:
+        return {"req_id_per_token": function(idx_mapping, num_tokens, starts, max(max_query_len, 1))[0]}
 
     return launch
 
@@ -159,32 +167,35 @@ def expand_idx_mapping(function: Any) -> Callable[..., Tensor]:
     "vllm/v1/attention/ops/metadata.py",
     "compute_token_to_req_indices",
     operation="sequence_layout",
+    dialect=_STARTS,
     domain=_STEPS,
 )
 def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
     """The request of each token, 0 on padding."""
 
     def launch(
-        query_start_loc: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
+        starts: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
     ) -> None:
         if num_tokens_padded:
-            function(query_start_loc, req_id_per_token, num_tokens, num_tokens_padded)
+            function(starts, req_id_per_token, num_tokens, num_tokens_padded)
 
     return launch
 
 
 @ENGINE.adapts(
-    "vllm/v1/sample/rejection_sampler.py", "expand_kernel", operation="sequence_layout", domain=_STEPS
+    "vllm/v1/sample/rejection_sampler.py",
+    "expand_kernel",
+    operation="sequence_layout",
+    dialect=_STARTS,
+    domain=_UNPADDED,
 )
 def expand_kernel(kernel: Any) -> Callable[..., None]:
     """A value of each request for each of its draft tokens; the request's number here."""
 
-    def launch(
-        query_start_loc: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor
-    ) -> None:
-        values = torch.arange(num_reqs, dtype=torch.int32, device=query_start_loc.device)
+    def launch(starts: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor) -> None:
+        values = torch.arange(num_reqs, dtype=torch.int32, device=starts.device)
         width = 1 << max(max_query_len - 1, 0).bit_length()
-        kernel[(num_reqs,)](req_id_per_token, values, query_start_loc[1:], -1, -1, MAX_NUM_TOKENS=width)
+        kernel[(num_reqs,)](req_id_per_token, values, starts[1:], -1, -1, MAX_NUM_TOKENS=width)
 
     return launch
 
@@ -194,7 +205,7 @@ def expand_kernel(kernel: Any) -> Callable[..., None]:
     "eagle_step_slot_mapping_metadata_kernel",
     operation="slot_mapping",
     dialect=_DRAFTS,
-    domain=Domain(min_requests=1, phases=("decode",), max_query_len=1, empty_requests=False, captured=False),
+    domain=replace(_SMALL, phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def eagle_step_slots(kernel: Any) -> Callable[..., None]:
     """The slot of the next token of each request, from the position of the last one."""
@@ -225,17 +236,22 @@ def eagle_step_slots(kernel: Any) -> Callable[..., None]:
 
 
 @ENGINE.adapts(
-    "vllm/v1/spec_decode/utils.py", "compute_new_slot_mapping", operation="slot_mapping", domain=_DENSE
+    "vllm/v1/spec_decode/utils.py", "compute_new_slot_mapping", operation="slot_mapping", domain=_NEW
 )
 def compute_new_slot_mapping(function: Any) -> Callable[..., Tensor]:
     """Slots of extended queries, none extended or rejected here."""
 
     def launch(
-        query_start_loc: Tensor, block_table: Tensor, positions: Tensor, num_tokens: int, block_size: int
+        query_start_loc: Tensor,
+        block_table: Tensor,
+        num_reqs: int,
+        positions: Tensor,
+        num_tokens: int,
+        block_size: int,
     ) -> Tensor:
         lens = query_start_loc[1:] - query_start_loc[:-1]
         step = SimpleNamespace(
-            block_table_tensor=block_table,
+            block_table_tensor=block_table[:num_reqs],
             query_start_loc=query_start_loc,
             naive_query_lens=lambda: lens,
         )
@@ -250,7 +266,7 @@ def compute_new_slot_mapping(function: Any) -> Callable[..., Tensor]:
     "vllm/v1/attention/backends/mla/indexer.py",
     "BuildPrefillChunkMetadataKernel",
     operation="causal_windows",
-    domain=Domain(captured=False),
+    domain=Domain(max_requests=1024, captured=False),
 )
 def build_prefill_chunk_metadata(kind: Callable[[], Any]) -> Callable[..., None]:
     """Windows of the prefill chunk of the sparse indexer, compressed and by rank."""
@@ -296,11 +312,12 @@ def _tile(topk: int) -> int:
     return min(topk & -topk, 128)
 
 
+_SELECTED = replace(_SMALL, min_tokens=1)
 _SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
 
 
 @ENGINE.adapts(
-    _SPARSE, "triton_convert_req_index_to_global_index", operation="topk_to_slots", domain=_STEPS
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="topk_to_slots", domain=_SELECTED
 )
 def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
     """Selected positions to slots, or to rows of the prefill workspace."""
@@ -332,7 +349,7 @@ def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
 
 
 @ENGINE.adapts(
-    _SPARSE, "triton_convert_req_index_to_global_index", operation="compact_topk_slots", domain=_STEPS
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="compact_topk_slots", domain=_SELECTED
 )
 def convert_and_count(function: Any) -> Callable[..., Any]:
     """The same, the valid ones of each row in front, and their number."""
@@ -354,7 +371,7 @@ def convert_and_count(function: Any) -> Callable[..., Any]:
 
 
 @ENGINE.adapts(
-    _SPARSE, "triton_filter_and_convert_dcp_index", operation="compact_topk_slots", domain=_STEPS
+    _SPARSE, "triton_filter_and_convert_dcp_index", operation="compact_topk_slots", domain=_SELECTED
 )
 def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
     """Slots of a rank, the valid ones in front, and their number."""
@@ -385,7 +402,7 @@ def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
     return launch
 
 
-@ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=_STEPS)
+@ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=_SELECTED)
 def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
     """Slots of a rank, each where its position was, -1 for those of other ranks."""
 
@@ -419,7 +436,7 @@ def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
     "vllm/models/deepseek_v4/common/ops/cache_utils.py",
     "compute_global_topk_indices_and_lens",
     operation="topk_to_slots",
-    domain=_STEPS,
+    domain=_SELECTED,
 )
 def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
     """Selected positions to slots, without a bound on the table's columns."""
@@ -430,5 +447,48 @@ def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
         live = torch.arange(len(req_id), device=req_id.device) < num_tokens
         found: Tensor = function(token_indices, req_id, block_table, BLOCK_SIZE, live)[0]
         return found
+
+    return launch
+
+
+_PLATFORM = SimpleNamespace(
+    is_cuda=lambda: False, is_xpu=lambda: False, is_rocm=lambda: False, simple_compile_backend="eager"
+)
+_ENVS = SimpleNamespace(VLLM_USE_FUSED_MOE_GROUPED_TOPK=False, VLLM_BATCH_INVARIANT=False)
+_FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
+
+
+@ENGINE.adapts(
+    "vllm/model_executor/layers/fused_moe/router/grouped_topk_router.py",
+    "grouped_topk",
+    operation=router(ties="any"),
+    domain=replace(_SELECTED, logits_dtypes=("fp32",), logits_kinds=_FINITE),
+    current_platform=_PLATFORM,
+    envs=_ENVS,
+)
+def grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The router of DeepSeek models in torch, of logits in fp32."""
+
+    def launch(
+        gating_output: Tensor,
+        e_score_correction_bias: Tensor,
+        topk: int,
+        renormalize: bool,
+        num_expert_group: int,
+        topk_group: int,
+        routed_scaling_factor: float,
+    ) -> dict[str, Tensor]:
+        weights, ids = function(
+            gating_output,
+            gating_output,
+            topk,
+            renormalize,
+            num_expert_group,
+            topk_group,
+            "sigmoid",
+            routed_scaling_factor,
+            e_score_correction_bias,
+        )
+        return {"topk_weights": weights, "topk_ids": ids}
 
     return launch
