@@ -9,7 +9,7 @@ from pathlib import Path
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.batches.reducer import is_smaller
 from cumae.properties.budget import SHRINK_SECONDS, Budget
-from cumae.properties.failure_file import load_failure, save_failure
+from cumae.properties.failure_file import kept, load_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
 from cumae.properties.running.sanitizer import sanitizer_of
@@ -76,8 +76,9 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
             setattr(verdict, field.name, getattr(found, field.name))
     else:
         _count(verdict, outcome.state)
-        finding = replace(_death(outcome), sanitizer=job.sanitizer)
-        verdict.failure = failure_of(finding, _case_of(outcome, job), verdict.cases)
+        finding, tried = _of_the_case_run(outcome, job)
+        finding = replace(finding, sanitizer=job.sanitizer)
+        verdict.failure = failure_of(finding, tried, verdict.cases)
         _save(job, verdict)
         lost = True
     if lost and job.reduce and verdict.failure is not None:
@@ -131,7 +132,7 @@ def reduce_apart(
             finding, case = _best(outcome.state["best"])
         if outcome.case is None or not is_smaller(outcome.case, case):
             break
-        if deaths:
+        if deaths and outcome.running is None:
             case, finding = outcome.case, _death(outcome)
         else:
             job = replace(job, skipped=(*job.skipped, outcome.case))
@@ -160,7 +161,25 @@ def _run(job: Job, seen: Callable[[Json], None]) -> Outcome:
 def _death(outcome: Outcome) -> Finding:
     if outcome.result is not None:
         return _finding_from(outcome.result["finding"])
-    return Finding(str(outcome.state.get("check", "")), outcome.reason, RETURNS)
+    said = f"{outcome.reason}, {outcome.because}" if outcome.because else outcome.reason
+    return Finding(str(outcome.state.get("check", "")), said, RETURNS)
+
+
+def _of_the_case_run(outcome: Outcome, job: Job) -> tuple[Finding, Case | Trace]:
+    """Return what a process died of: the case that was called on, where that ends another process, too.
+
+    A check also calls on cases that it makes from its own.
+    """
+    finding, tried = _death(outcome), _case_of(outcome, job)
+    if outcome.running is None:
+        return finding, tried
+    known = outcome.state.get("checks", job.checks or ())
+    checks = tuple(check for check in dict.fromkeys(("agrees", finding.check)) if check in known)
+    alone: Job = replace(job, cases=(outcome.running,), checks=checks, large=False, reduce=False)
+    second = _run(replace(alone, budget=Budget(examples=0), failures=None), lambda state: None)
+    if second.result is None and second.running is None and second.case is not None:
+        return _death(second), second.case
+    return finding, tried
 
 
 def _case_of(outcome: Outcome, job: Job) -> Case | Trace:
@@ -182,8 +201,7 @@ def _count(verdict: Verdict, state: Json) -> None:
 
 def _save(job: Job, verdict: Verdict) -> None:
     if job.failures is not None and verdict.failure is not None:
-        file = save_failure(job.failures, verdict, verdict.failure)
-        verdict.failure = replace(verdict.failure, file=file)
+        verdict.failure = kept(job.failures, verdict, verdict.failure)
 
 
 def _verdict_from(result: Json) -> Verdict:

@@ -14,7 +14,7 @@ from cumae.properties.batches.seeded import large_case
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, first_cases
-from cumae.properties.examine import device_lost, finding_of
+from cumae.properties.examine import device_lost, finding_of, of_the_case_run
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
@@ -76,6 +76,7 @@ def _child(notes: Notes) -> Json:
         save_to=failures,
         progress=hold,
         before=before,
+        begins=notes.running,
         reduce=job["reduce"],
         target=job["target"],
     )
@@ -99,6 +100,10 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
     steps = 0
     best: Json | None = None
 
+    def again(check: str, case: Case) -> Trial:
+        notes.write(case, check=check, steps=steps, best=best)
+        return Trial(binding, case, device, notes.running)
+
     def still_fails(candidate: Case | Trace) -> bool:
         nonlocal steps, best
         cases = candidate.steps if isinstance(candidate, Trace) else (candidate,)
@@ -111,7 +116,10 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
             finding = run.all(candidate)
             candidate = run.trace() if run.steps else candidate
         else:
-            finding = finding_of(check, Trial(binding, candidate, device))
+            trial = Trial(binding, candidate, device, notes.running)
+            finding = finding_of(check, trial)
+            if finding is not None:
+                finding, candidate = of_the_case_run(finding, trial, (check,), again)
         if device_lost(device):
             raise _Lost(finding)
         if finding is None or notes.job["deaths"]:

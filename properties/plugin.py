@@ -7,6 +7,7 @@ import pytest
 
 from cumae.properties.profiles import HELP, settings_of
 from cumae.properties.reports.counting import counted
+from cumae.properties.writable import require_folder
 
 Counts = tuple[int, int, int]
 UNASKED = "no device chosen: add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
@@ -33,9 +34,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse values that cannot be parsed."""
+    """Refuse values that cannot be parsed, and a folder that is asked for and cannot be written."""
     try:
-        settings_of(config)
+        folder = settings_of(config).failures
+        if config.getoption("cumae_failures") or config.getini("cumae_failures"):
+            require_folder("--cumae-failures", folder)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
 

@@ -15,8 +15,9 @@ from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.strategies import cases
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.checks.trial import Begins
 from cumae.properties.examine import tampered
-from cumae.properties.running.binding import Binding
+from cumae.properties.running.binding import Binding, promises_of
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
 from cumae.properties.searching import Disagreement, Searching, Stop
@@ -39,6 +40,7 @@ def search(
     save_to: Path | None = None,
     progress: Callable[[Verdict], None] | None = None,
     before: Callable[[str, Case | Trace], None] | None = None,
+    begins: Begins | None = None,
     reduce: bool = True,
     target: str | None = None,
 ) -> Verdict:
@@ -47,7 +49,8 @@ def search(
     ``first``: cases and traces tried before any is drawn, whatever the budget. A failing one is saved
     under ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
     keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
-    and after each case; ``before`` each check and its case, or its trace so far, before they run.
+    and after each case; ``before`` each check and its case, or its trace so far, before they run;
+    ``begins``, before each call of a check, the other case that is called on, or None, and why in words.
     ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
     an unknown check, for one that needs a GPU on the CPU, and when neither budget is given.
     """
@@ -61,7 +64,8 @@ def search(
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
-    state = Searching(binding, device, names, save_to, progress, before, verdict)
+    verdict.domain = promises_of(binding)
+    state = Searching(binding, device, names, save_to, progress, before, verdict, begins)
     if progress is not None:
         progress(verdict)
     try:

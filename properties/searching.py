@@ -12,8 +12,9 @@ from cumae.properties.batches.shapes import shapes_of
 from cumae.properties.budget import SHRINK_SECONDS, Budget
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
-from cumae.properties.examine import device_lost, finding_of, tampered
-from cumae.properties.failure_file import failure_file, load_failure, save_failure
+from cumae.properties.checks.trial import Begins
+from cumae.properties.examine import device_lost, finding_of, of_the_case_run, tampered
+from cumae.properties.failure_file import failure_file, kept, load_failure
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
@@ -55,6 +56,7 @@ class Searching:
     progress: Callable[[Verdict], None] | None
     before: Callable[[str, Case | Trace], None] | None
     verdict: Verdict
+    begins: Begins | None = None
     started: float = field(default_factory=time.monotonic)
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
@@ -76,7 +78,8 @@ class Searching:
         elif time.monotonic() > self.stop_at:
             raise Stop
         self.last = case
-        finding = self.first_finding(case, self.checks if thorough else self.due())
+        found = self.first_finding(case, self.checks if thorough else self.due())
+        finding, case = found or (None, case)
         if finding is not None and finding.check == "keeps_facts":
             case, finding = self.told_by_values(case, finding)
         if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
@@ -99,9 +102,9 @@ class Searching:
         early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
         return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
 
-    def first_finding(self, case: Case, checks: tuple[str, ...]) -> Finding | None:
-        """Return what the first failing check found."""
-        trial = Trial(self.binding, case, self.device)
+    def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
+        """Return what the first failing check found, and the case that shows it."""
+        trial = Trial(self.binding, case, self.device, self.begins)
         for name in checks:
             known = self.verdict
             if known.failure is None and name != checks[0] and time.monotonic() > self.late_at:
@@ -113,8 +116,14 @@ class Searching:
             if known.failure is None:
                 known.comparisons += not trial.saw_nothing
             if finding is not None:
-                return finding
+                return of_the_case_run(finding, trial, self.checks, self.again)
         return None
+
+    def again(self, check: str, case: Case) -> Trial:
+        """Return the trial of another case, on which a check has seen the function raise."""
+        if self.before is not None:
+            self.before(check, case)
+        return Trial(self.binding, case, self.device, self.begins)
 
     def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """Return a related case with wrong values if there is one: these say more than a broken fact."""
@@ -122,7 +131,7 @@ class Searching:
             for other in related_cases(case, self.binding.domain):
                 found = self.first_finding(other, ("agrees",))
                 if found is not None:
-                    return other, found
+                    return found[1], found[0]
         return case, finding
 
     def record(self, finding: Finding, tried: Case | Trace) -> None:
@@ -137,10 +146,11 @@ class Searching:
         finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
-            file = failure_file(self.save_to, self.verdict.operation, self.verdict.target, finding.check)
-            if not self.another_saved_smaller(file, tried):
-                save_failure(self.save_to, self.verdict, failure)
-            failure = replace(failure, file=file)
+            file = failure_file(self.save_to, self.verdict, finding.check)
+            if self.another_saved_smaller(file, tried):
+                failure = replace(failure, file=file)
+            else:
+                failure = kept(self.save_to, self.verdict, failure)
         self.verdict.failure = failure
         if device_lost(self.device):
             raise Stop
@@ -149,7 +159,7 @@ class Searching:
         """Whether another shard of this run has saved a smaller case of the same failure."""
         try:
             saved_at = file.stat().st_mtime
-        except FileNotFoundError:
+        except OSError:
             return False
         return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
 
@@ -201,10 +211,10 @@ class Searching:
                 return False
             if time.monotonic() > self.stop_at:
                 raise Stop
-            finding = self.first_finding(case, self.checks)
-            if finding is None or finding.check != check:
+            found = self.first_finding(case, self.checks)
+            if found is None or found[0].check != check:
                 return False
-            self.record(finding, case)
+            self.record(*found)
             return True
 
         def trace_still_fails(trace: Trace) -> bool:

@@ -76,6 +76,8 @@ class Verdict:
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
     ``several_right``: rows of these cases in which rounding decides between several right answers;
     ``hidden``: features of the operation that no case varied, as the function names nothing that shows them.
+    ``domain``: in which fields the function's domain is its own, as text. ``unsaved``: why what was found
+    could not be saved.
     """
 
     target: str
@@ -90,6 +92,8 @@ class Verdict:
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
     hidden: tuple[str, ...] = ()
+    domain: str = ""
+    unsaved: str = ""
 
     @property
     def status(self) -> Status:

@@ -8,24 +8,23 @@ from cumae.properties.checks.facts import FACTS, Answer
 from cumae.properties.checks.trial import Trial, quiet_case
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observe import Bench
 from cumae.properties.verdict import Finding
 
 
 def keeps_facts(trial: Trial) -> Finding | None:
     """Call on related cases inside the domain and compare the answers with each other."""
-    base = trial.quiet.case
+    base, first_seen = trial.quiet.case, trial.first
     for fact in FACTS.values():
         cases = fact.relate(base)
         if not cases or any(trial.binding.domain.why_not(case) for case in cases):
             continue
+        garbage = base.layout.garbage
         answers = [
-            Bench(trial.binding, quiet_case(case, base.layout.garbage), trial.device).observe()
-            for case in cases
+            trial.bench(quiet_case(case, garbage), "on a case related to it").observe() for case in cases
         ]
-        if any(seen.is_misshapen for seen in (trial.first, *answers)):
+        if any(seen.is_misshapen for seen in (first_seen, *answers)):
             continue  # `agrees` tells
-        pairs = zip((base, *cases), (trial.first, *answers), strict=True)
+        pairs = zip((base, *cases), (first_seen, *answers), strict=True)
         first, *others = [_by_own_name(trial.binding, case, seen) for case, seen in pairs]
         broken = fact.broken(base, first, others)
         if broken is not None:

@@ -26,6 +26,8 @@ def explain(verdict: Verdict) -> str:
     lines += ["", *held] if held else []
     if failure.file is not None:
         lines += ["", f"  reproduce: cumae replay {failure.file}"]
+    if verdict.unsaved:
+        lines += ["", f"  not saved: {verdict.unsaved}"]
     return "\n".join(lines)
 
 

@@ -181,6 +181,14 @@ def bind(
     )
 
 
+def promises_of(binding: Binding) -> str:
+    """Return in which fields the domain of a function differs from what it promises unasked, as text."""
+    unasked = bind(binding.function, binding.operation, binding.dialect).domain
+    given = binding.domain
+    values = ((f.name, getattr(given, f.name), getattr(unasked, f.name)) for f in fields(Domain))
+    return ", ".join(f"{name}={value!r}" for name, value, usual in values if value != usual)
+
+
 def _call_of(kind: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method by which instances of a class are called. Raises ``ValueError`` without one."""
     for base in inspect.getmro(kind) if inspect.isclass(kind) else ():

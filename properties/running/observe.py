@@ -36,15 +36,27 @@ COMPLEMENT = 0x5A
 class Bench:
     """A binding and a case on a device; observes calls and asks the oracle only after the first one.
 
-    ``previous``: the step before, for functions that keep something.
+    ``previous``: the step before, for functions that keep something. ``begins`` is called before each call.
     """
 
-    def __init__(self, binding: Binding, case: Case, device: Device, previous: Case | None = None) -> None:
+    def __init__(
+        self,
+        binding: Binding,
+        case: Case,
+        device: Device,
+        previous: Case | None = None,
+        begins: Callable[[], None] | None = None,
+    ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
         self._inputs = Inputs(case, previous)
+        self._begins = begins
         self._held: dict[str, Held] = {}
+
+    def _begin(self) -> None:
+        if self._begins is not None:
+            self._begins()
 
     def made(self) -> Callable[..., Any]:
         """Return the function, or a new instance of the class. Raises ``KernelRaised`` where it raises."""
@@ -83,6 +95,7 @@ class Bench:
         overflow: bool = False,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
+        self._begin()
         allocated = FencedAllocations(poison)
         overflow = overflow or sanitizing() == "debug"
         watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
@@ -154,6 +167,8 @@ class Bench:
         room: int = 0,
     ) -> Call:
         """Return a call, not yet made. ``function``: the instance to call, of a class; else a new one."""
+        if function is None:
+            self._begin()
         return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
 
     def buffers(self, poison: int) -> Buffers:

@@ -151,7 +151,7 @@ def test_a_smaller_failure_that_another_shard_saved_stays(when: str, tmp_path: P
         before=meanwhile,
         reduce=False,
     )
-    kept = load_failure(failure_file(tmp_path, "position_ids", binding.name, "agrees")).case
+    kept = load_failure(failure_file(tmp_path, verdict, "agrees")).case
     assert kept == (small if when == "in this run" else large)
 
 

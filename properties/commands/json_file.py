@@ -1,0 +1,54 @@
+"""``--json FILE`` of every command that has it: tried before anything runs, ``-`` is standard output."""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cumae.properties.writable import require_file, writing
+
+STDOUT = Path("-")
+Command = Callable[..., int]
+
+
+def json_file(text: str) -> Callable[[Command], Command]:
+    """Return what gives a command the option ``--json FILE``, which it takes as ``file``.
+
+    With ``-`` all that the command prints goes to standard error, so that standard output is JSON alone.
+    """
+
+    def decorate(command: Command) -> Command:
+        @click.option(
+            "--json",
+            "file",
+            type=click.Path(path_type=Path, allow_dash=True),
+            help=f"Write {text} here as well; - is standard output, which then has nothing else.",
+        )
+        @wraps(command)
+        def run(*, file: Path | None, **given: Any) -> int:
+            if file == STDOUT:
+                with redirect_stdout(sys.stderr):
+                    return command(file=file, **given)
+            if file is not None:
+                require_file("--json", file)
+            return command(file=file, **given)
+
+        return run
+
+    return decorate
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write content as JSON. Raises ``ValueError`` where the file cannot be written."""
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    with writing("--json", file):
+        if file == STDOUT:
+            sys.__stdout__.write(text)  # type: ignore[union-attr]
+            sys.__stdout__.flush()  # type: ignore[union-attr]
+        else:
+            file.write_text(text, encoding="utf-8")
