@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.batches.reducer import is_smaller
-from cumae.properties.budget import SHRINK_SECONDS, Budget
+from cumae.properties.budget import Budget
 from cumae.properties.failure_file import kept, load_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
@@ -18,6 +18,11 @@ from cumae.properties.verdict import Finding, Verdict, failure_of
 MOST_TRIES = 30
 MOST_SKIPPED = 6
 RETURNS = "a valid case neither ends the process nor takes for ever"
+COUNTED = (
+    *("cases", "comparisons", "not_promised", "seconds", "shapes", "checks"),
+    *("domain", "cut", "left_out", "not_tried"),
+)
+"""What a process notes of its verdict before each check."""
 _MODULE = "cumae.properties.child"
 
 
@@ -83,11 +88,13 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
         lost = True
     if lost and job.reduce and verdict.failure is not None:
         known = verdict.failure
-        began = time.monotonic()
-        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True, seconds=SHRINK_SECONDS)
-        late = time.monotonic() - began >= SHRINK_SECONDS
+        began, seconds = time.monotonic(), job.budget.shrink_seconds(verdict.seconds)
+        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True, seconds=seconds)
+        took = time.monotonic() - began
         smaller = failure_of(finding, tried, known.found_after)
-        verdict.failure = replace(smaller, stopped=f"{SHRINK_SECONDS:.0f} s were up" if late else "")
+        verdict.failure = replace(smaller, stopped=f"{seconds:.0f} s were up" if took >= seconds else "")
+        verdict.spent["reducing"] = verdict.spent.get("reducing", 0.0) + took
+        verdict.seconds += took
         _save(job, verdict)
     if outcome.told and verdict.failure is not None:
         finding = verdict.failure.finding
@@ -111,7 +118,7 @@ def reduce_apart(
     """Return what the smallest case or trace that still fails the check shows, itself, and the steps.
 
     ``deaths``: the case ends its process, and so must a smaller one, in at most 30 processes;
-    else one that does is left out, at most 6 times. After ``seconds`` no further process is begun.
+    else one that does is left out, at most 6 times. After ``seconds`` no further case is tried.
     """
     late_at = time.monotonic() + seconds
     job = replace(job, reducing=True, deaths=deaths, checks=(finding.check,), large=False)
@@ -122,7 +129,8 @@ def reduce_apart(
             progress(steps + int(state.get("steps", 0)))
 
     for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
-        outcome = _run(replace(job, cases=(case,)), seen)
+        left = None if seconds == inf else max(0.0, late_at - time.monotonic())
+        outcome = _run(replace(job, cases=(case,), budget=Budget(seconds=left)), seen)
         steps += int((outcome.result or outcome.state).get("steps", 0))
         if outcome.result is not None and not outcome.result["lost"]:
             if outcome.result["best"] is not None:
@@ -190,9 +198,9 @@ def _case_of(outcome: Outcome, job: Job) -> Case | Trace:
 
 
 def _count(verdict: Verdict, state: Json) -> None:
-    for name in ("cases", "comparisons", "not_promised", "seconds", "shapes"):
-        setattr(verdict, name, state.get(name, getattr(verdict, name)))
-    verdict.checks = tuple(state.get("checks", verdict.checks))
+    for name in COUNTED:
+        value = state.get(name, getattr(verdict, name))
+        setattr(verdict, name, tuple(value) if isinstance(value, list) else value)
     if state.get("file") and verdict.failure is None:
         file = Path(state["file"])
         saved = load_failure(file)
@@ -213,7 +221,7 @@ def _verdict_from(result: Json) -> Verdict:
         tried = tried_from_json(failure["case"])
         found = failure_of(finding, tried, failure["found_after"], file)
         values["failure"] = replace(found, stopped=failure["stopped"])
-    lists = {name: tuple(result[name]) for name in ("checks", "hidden")}
+    lists = {name: tuple(result[name]) for name in ("checks", "hidden", "slowest")}
     return Verdict(**{**values, **lists})
 
 

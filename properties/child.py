@@ -1,14 +1,16 @@
 """The child of ``apart``: one search or one reduction, each case noted before it runs."""
 
 import sys
+import time
 import traceback
 from dataclasses import asdict, fields, replace
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
-from cumae.properties.apart import RETURNS
+from cumae.properties.apart import COUNTED, RETURNS
 from cumae.properties.batches.reducer import reduce_case, reduce_trace
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.budget import Budget
@@ -58,13 +60,8 @@ def _child(notes: Notes) -> Json:
         notes.write(
             case,
             check=check,
-            cases=known.cases,
-            comparisons=known.comparisons,
-            not_promised=known.not_promised,
-            seconds=known.seconds,
-            shapes=known.shapes,
-            checks=known.checks,
             file=None if file is None else str(file),
+            **{name: getattr(known, name) for name in COUNTED},
         )
 
     verdict = search(
@@ -99,6 +96,8 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
     skipped = {tried_from_json(case) for case in notes.job["skipped"]}
     steps = 0
     best: Json | None = None
+    seconds = notes.job["budget"]["seconds"]
+    late_at = inf if seconds is None else time.monotonic() + seconds
 
     def again(check: str, case: Case) -> Trial:
         notes.write(case, check=check, steps=steps, best=best)
@@ -109,6 +108,8 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
         cases = candidate.steps if isinstance(candidate, Trace) else (candidate,)
         if candidate in skipped or any(binding.why_not(case) is not None for case in cases):
             return False
+        if steps and time.monotonic() > late_at:
+            raise _TimeIsUp
         steps += 1
         notes.write(candidate, check=check, steps=steps, best=best)
         if isinstance(candidate, Trace):
@@ -132,9 +133,15 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
             reduce_trace(tried, still_fails)
         else:
             reduce_case(tried, still_fails)
+    except _TimeIsUp:
+        return {"steps": steps, "best": best, "lost": False}
     except _Lost as lost:
         return {"steps": steps, "best": best, "finding": asdict(lost.finding), "lost": True}
     return {"steps": steps, "best": best, "lost": False}
+
+
+class _TimeIsUp(Exception):
+    pass
 
 
 class _Lost(Exception):

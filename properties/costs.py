@@ -9,6 +9,8 @@ from cumae.oracle import Case
 
 UNUSUAL = 4.0
 """How many times as dear as the cheapest case one must be before it is left out or stopped."""
+LEAP = 16.0
+"""How many times as many requests or tokens as any known case one may have to be foretold by those."""
 _LEAST, _ROUNDS = 1e-4, 200
 Size = tuple[int, int, int]
 
@@ -24,7 +26,8 @@ class Costs:
     """Seconds of the first check of cases, by their size.
 
     A case smaller in all than one that was run costs no more than that did. Any other is foretold by the sum,
-    without a negative term, of requests, tokens, keys, and requests and tokens squared that fits best.
+    without a negative term, of requests, tokens, keys, and requests and tokens squared that fits best. One
+    that is much larger than all costs by the square of its size: small cases do not show what grows.
     """
 
     known: dict[Size, tuple[Size, float]] = field(default_factory=dict)
@@ -57,7 +60,15 @@ class Costs:
             return min(larger)
         if self._terms is None:
             self._terms = _fitted(list(self.known.values()))
-        return float(_powers(here) @ self._terms)
+        return max(float(_powers(here) @ self._terms), self._after_a_leap(here))
+
+    def _after_a_leap(self, here: Size) -> float:
+        """Return what a case costs that is much larger than all, by the square of its size; else 0."""
+        ratio = max(here[i] / max(1, *(there[i] for there, _ in self.known.values())) for i in (0, 1))
+        if ratio <= LEAP:
+            return 0.0
+        cheapest, dearest = self.cheapest(), max(seconds for _, seconds in self.known.values())
+        return cheapest + (dearest - cheapest) * ratio**2
 
 
 def _powers(there: Size) -> npt.NDArray[np.float64]:

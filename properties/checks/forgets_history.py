@@ -27,6 +27,8 @@ def forgets_history(trial: Trial) -> Finding | None:
     for case, what in _earlier(trial.quiet.case):
         if trial.binding.why_not(case) is not None:
             continue
+        if trial.is_over():
+            return None
         # Watched, for a stray access of the other case must not end the process.
         because = f"after a call on {what}"
         with watching() if interpreting() else nullcontext():

@@ -18,6 +18,8 @@ def keeps_facts(trial: Trial) -> Finding | None:
         cases = fact.relate(base)
         if not cases or any(trial.binding.domain.why_not(case) for case in cases):
             continue
+        if trial.is_over():
+            return None
         garbage = base.layout.garbage
         answers = [
             trial.bench(quiet_case(case, garbage), "on a case related to it").observe() for case in cases

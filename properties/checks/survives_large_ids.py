@@ -33,6 +33,8 @@ def _first_finding(trial: Trial) -> Finding | None:
     for bench, raised_by in trial.enlarged():
         if trial.binding.domain.why_not(bench.case) is not None:
             continue
+        if trial.is_over():
+            return None
         if is_strided(bench.case.layout) and accepts_strides(trial) is not None:
             continue
         _ = trial.first  # what raises on the case as it is raises here

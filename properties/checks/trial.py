@@ -22,10 +22,17 @@ class Trial:
     ``saw_nothing``: whether the last check found nothing in the case that it could look at. ``running``:
     the other case that the function was called on last, None for this one; ``because``: in words, how that
     call differs from a plain one on this case; ``raised``: whether it raised. ``begins`` gets both before
-    each call.
+    each call. ``goes_on``: whether there is time for more calls.
     """
 
-    def __init__(self, binding: Binding, case: Case, device: Device, begins: Begins | None = None) -> None:
+    def __init__(
+        self,
+        binding: Binding,
+        case: Case,
+        device: Device,
+        begins: Begins | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
@@ -33,6 +40,7 @@ class Trial:
         self.because = ""
         self.raised = False
         self._begins = begins
+        self._goes_on = goes_on
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
         narrow = replace(quiet.layout, index_dtype=binding.domain.index_dtypes[0])
         quiet = replace(quiet, layout=narrow)
@@ -50,6 +58,12 @@ class Trial:
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
         return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because))
+
+    def is_over(self) -> bool:
+        """Whether the time of the case is up, so that a check that has found nothing yet compares nothing."""
+        over = not self._goes_on()
+        self.saw_nothing |= over
+        return over
 
     def _begin(self, other: Case | None, because: str) -> None:
         self.running, self.because = other, because

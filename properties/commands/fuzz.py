@@ -71,6 +71,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option(
     "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Say where the time went.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -87,6 +88,7 @@ def fuzz(
     isolate: bool | None,
     sanitize: str | None,
     limit: float,
+    verbose: bool,
 ) -> int:
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
     seconds = None if cases else parse_time(time_text)
@@ -140,7 +142,7 @@ def fuzz(
                 console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
         console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
         return 130
-    print_verdicts(verdicts, console)
+    print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
     if unsaved := next((verdict.unsaved for verdict in verdicts if verdict.unsaved), ""):

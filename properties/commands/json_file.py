@@ -1,9 +1,11 @@
 """``--json FILE`` of every command that has it: tried before anything runs, ``-`` is standard output."""
 
 import json
+import os
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import click
 from cumae.properties.writable import require_file, writing
 
 STDOUT = Path("-")
+_ASIDE: ContextVar[int] = ContextVar("cumae_aside", default=1)
 Command = Callable[..., int]
 
 
@@ -32,7 +35,7 @@ def json_file(text: str) -> Callable[[Command], Command]:
         @wraps(command)
         def run(*, file: Path | None, **given: Any) -> int:
             if file == STDOUT:
-                with redirect_stdout(sys.stderr):
+                with _alone():
                     return command(file=file, **given)
             if file is not None:
                 require_file("--json", file)
@@ -43,12 +46,28 @@ def json_file(text: str) -> Callable[[Command], Command]:
     return decorate
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Send to standard error what this process, and those that it starts, print."""
+    sys.stdout.flush()
+    aside = os.dup(1)
+    token = _ASIDE.set(aside)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(aside, 1)
+        os.close(aside)
+        _ASIDE.reset(token)
+
+
 def write_json(file: Path, content: Any) -> None:
     """Write content as JSON. Raises ``ValueError`` where the file cannot be written."""
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with writing("--json", file):
         if file == STDOUT:
-            sys.__stdout__.write(text)  # type: ignore[union-attr]
-            sys.__stdout__.flush()  # type: ignore[union-attr]
+            with open(_ASIDE.get(), "w", encoding="utf-8", closefd=False) as stream:
+                stream.write(text)
         else:
             file.write_text(text, encoding="utf-8")

@@ -14,14 +14,17 @@ from cumae.oracle import to_json, trace_to_json
 from cumae.properties.batches.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain
+from cumae.properties.reports.explain import explain, slow_line, time_line
 from cumae.properties.reports.places import owner_of
 from cumae.properties.running.machine import machine
 from cumae.properties.verdict import Failure, Verdict
 
 
-def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
-    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line."""
+def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
+    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
+
+    ``verbose``: where the time of each went, too.
+    """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
         shown.update(verdict.shapes)
@@ -42,6 +45,11 @@ def print_verdicts(verdicts: list[Verdict], console: Console) -> None:
         )
     console.print(table)
     for verdict in verdicts:
+        name = verdict.target.split(":")[-1]
+        if verbose:
+            console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+        if verdict.ok and (slow := slow_line(verdict)):
+            console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
             names = f"{verdict.target.split(':')[-1]} names no argument that shows"
             console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
@@ -81,6 +89,8 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             "comparisons": verdict.comparisons,
             **({"several_right": verdict.several_right} if verdict.several_right else {}),
             "seconds": round(verdict.seconds, 2),
+            "spent": {part: round(seconds, 2) for part, seconds in verdict.spent.items()},
+            **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
             "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts

@@ -11,6 +11,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.watch import Region, spans_of
 from cumae.properties.targets import line_of
 
@@ -73,7 +74,7 @@ class Call:
         On a GPU the stream it was called on is waited for: what it started elsewhere must have joined that.
         """
         try:
-            with oracles_shut():
+            with oracles_shut(), timed("kernel"):
                 answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()

@@ -27,6 +27,7 @@ from cumae.properties.running.memory import (
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.returned import dtype_name, returned_by, words_returned
 from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.watch import Region, Watch
 
 POISON = 0xA5
@@ -84,7 +85,8 @@ class Bench:
     def expected(self) -> dict[str, Expected]:
         """Return what the oracle says of each output."""
         names = (*self.binding.outputs, *self.binding.returned)
-        return self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+        with timed("oracle"):
+            return self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
 
     def observe(
         self,
