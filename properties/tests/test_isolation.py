@@ -75,7 +75,7 @@ def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: py
     verdict = search_apart(job(CRASHES, cases=(steps(2, 1, 3, 2, 5),), checks=("agrees",)))
     assert verdict.failure is not None
     lengths = [request.query_len for request in verdict.failure.case.batch.requests]
-    assert lengths == [3, 2, 5]  # half of the requests, then no further process
+    assert lengths == [2, 1, 3, 2, 5]  # one smaller case is tried, which returns
     assert verdict.failure.stopped == "0 s were up"
 
 
