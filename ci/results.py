@@ -26,8 +26,10 @@ def write(file: Path, kind: str, key: str, records: list[Any], found: list[Any])
     file.write_text(json.dumps(content, indent=1) + "\n")
 
 
+kept = ("kernel", "operation", "status", "checks", "cases", "comparisons", "several_right", "seconds")
 total: dict[tuple[str, int, bool], dict[str, Any]] = {}
-for verdict in (verdict for run in fuzzed for verdict in run["verdicts"]):
+for whole in (verdict for run in fuzzed for verdict in run["verdicts"]):
+    verdict = {name: whole[name] for name in kept if name in whole}
     known = total.setdefault((verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1), verdict)
     if known is not verdict:
         known["cases"] += verdict["cases"]

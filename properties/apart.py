@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
 from cumae.properties.batches.reducer import is_smaller
-from cumae.properties.budget import SHRINK_SECONDS, Budget
-from cumae.properties.failure_file import load_failure, save_failure
+from cumae.properties.budget import Budget
+from cumae.properties.failure_file import kept, load_failure
 from cumae.properties.running.device import Device
 from cumae.properties.running.isolation import Json, Outcome, run_apart
 from cumae.properties.running.sanitizer import sanitizer_of
@@ -18,6 +18,11 @@ from cumae.properties.verdict import Finding, Verdict, failure_of
 MOST_TRIES = 30
 MOST_SKIPPED = 6
 RETURNS = "a valid case neither ends the process nor takes for ever"
+COUNTED = (
+    *("cases", "comparisons", "not_promised", "seconds", "shapes", "checks"),
+    *("domain", "cut", "left_out", "not_tried"),
+)
+"""What a process notes of its verdict before each check."""
 _MODULE = "cumae.properties.child"
 
 
@@ -78,17 +83,20 @@ def search_apart(job: Job, progress: Callable[[Verdict], None] | None = None) ->
             setattr(verdict, field.name, getattr(found, field.name))
     else:
         _count(verdict, outcome.state)
-        finding = replace(_death(outcome), sanitizer=job.sanitizer)
-        verdict.failure = failure_of(finding, _case_of(outcome, job), verdict.cases)
+        finding, tried = _of_the_case_run(outcome, job)
+        finding = replace(finding, sanitizer=job.sanitizer)
+        verdict.failure = failure_of(finding, tried, verdict.cases)
         _save(job, verdict)
         lost = True
     if lost and job.reduce and verdict.failure is not None:
         known = verdict.failure
-        began = time.monotonic()
-        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True, seconds=SHRINK_SECONDS)
-        late = time.monotonic() - began >= SHRINK_SECONDS
+        began, seconds = time.monotonic(), job.budget.shrink_seconds(verdict.seconds)
+        finding, tried, _ = reduce_apart(job, known.finding, known.tried, deaths=True, seconds=seconds)
+        took = time.monotonic() - began
         smaller = failure_of(finding, tried, known.found_after)
-        verdict.failure = replace(smaller, stopped=f"{SHRINK_SECONDS:.0f} s were up" if late else "")
+        verdict.failure = replace(smaller, stopped=f"{seconds:.0f} s were up" if took >= seconds else "")
+        verdict.spent["reducing"] = verdict.spent.get("reducing", 0.0) + took
+        verdict.seconds += took
         _save(job, verdict)
     if outcome.told and verdict.failure is not None:
         finding = verdict.failure.finding
@@ -112,7 +120,7 @@ def reduce_apart(
     """Return what the smallest case or trace that still fails the check shows, itself, and the steps.
 
     ``deaths``: the case ends its process, and so must a smaller one, in at most 30 processes;
-    else one that does is left out, at most 6 times. After ``seconds`` no further process is begun.
+    else one that does is left out, at most 6 times. After ``seconds`` no further case is tried.
     """
     late_at = time.monotonic() + seconds
     job = replace(job, reducing=True, deaths=deaths, checks=(finding.check,), large=False)
@@ -123,7 +131,8 @@ def reduce_apart(
             progress(steps + int(state.get("steps", 0)))
 
     for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
-        outcome = _run(replace(job, cases=(case,)), seen)
+        left = None if seconds == inf else max(0.0, late_at - time.monotonic())
+        outcome = _run(replace(job, cases=(case,), budget=Budget(seconds=left)), seen)
         steps += int((outcome.result or outcome.state).get("steps", 0))
         if outcome.result is not None and not outcome.result["lost"]:
             if outcome.result["best"] is not None:
@@ -133,7 +142,7 @@ def reduce_apart(
             finding, case = _best(outcome.state["best"])
         if outcome.case is None or not is_smaller(outcome.case, case):
             break
-        if deaths:
+        if deaths and outcome.running is None:
             case, finding = outcome.case, _death(outcome)
         else:
             job = replace(job, skipped=(*job.skipped, outcome.case))
@@ -162,7 +171,25 @@ def _run(job: Job, seen: Callable[[Json], None]) -> Outcome:
 def _death(outcome: Outcome) -> Finding:
     if outcome.result is not None:
         return _finding_from(outcome.result["finding"])
-    return Finding(str(outcome.state.get("check", "")), outcome.reason, RETURNS)
+    said = f"{outcome.reason}, {outcome.because}" if outcome.because else outcome.reason
+    return Finding(str(outcome.state.get("check", "")), said, RETURNS)
+
+
+def _of_the_case_run(outcome: Outcome, job: Job) -> tuple[Finding, Case | Trace]:
+    """Return what a process died of: the case that was called on, where that ends another process, too.
+
+    A check also calls on cases that it makes from its own.
+    """
+    finding, tried = _death(outcome), _case_of(outcome, job)
+    if outcome.running is None:
+        return finding, tried
+    known = outcome.state.get("checks", job.checks or ())
+    checks = tuple(check for check in dict.fromkeys(("agrees", finding.check)) if check in known)
+    alone: Job = replace(job, cases=(outcome.running,), checks=checks, large=False, reduce=False)
+    second = _run(replace(alone, budget=Budget(examples=0), failures=None), lambda state: None)
+    if second.result is None and second.running is None and second.case is not None:
+        return _death(second), second.case
+    return finding, tried
 
 
 def _case_of(outcome: Outcome, job: Job) -> Case | Trace:
@@ -173,9 +200,9 @@ def _case_of(outcome: Outcome, job: Job) -> Case | Trace:
 
 
 def _count(verdict: Verdict, state: Json) -> None:
-    for name in ("cases", "comparisons", "not_promised", "seconds", "shapes"):
-        setattr(verdict, name, state.get(name, getattr(verdict, name)))
-    verdict.checks = tuple(state.get("checks", verdict.checks))
+    for name in COUNTED:
+        value = state.get(name, getattr(verdict, name))
+        setattr(verdict, name, tuple(value) if isinstance(value, list) else value)
     if state.get("file") and verdict.failure is None:
         file = Path(state["file"])
         saved = load_failure(file)
@@ -184,8 +211,7 @@ def _count(verdict: Verdict, state: Json) -> None:
 
 def _save(job: Job, verdict: Verdict) -> None:
     if job.failures is not None and verdict.failure is not None:
-        file = save_failure(job.failures, verdict, verdict.failure)
-        verdict.failure = replace(verdict.failure, file=file)
+        verdict.failure = kept(job.failures, verdict, verdict.failure)
 
 
 def _verdict_from(result: Json) -> Verdict:
@@ -197,7 +223,7 @@ def _verdict_from(result: Json) -> Verdict:
         tried = tried_from_json(failure["case"])
         found = failure_of(finding, tried, failure["found_after"], file)
         values["failure"] = replace(found, stopped=failure["stopped"])
-    lists = {name: tuple(result[name]) for name in ("checks", "hidden")}
+    lists = {name: tuple(result[name]) for name in ("checks", "hidden", "slowest")}
     return Verdict(**{**values, **lists})
 
 

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 
 SHRINK_SECONDS = 60.0
-"""How long a failing case is made smaller, beyond the budget."""
+"""How long a failing case is made smaller, beyond a budget of examples."""
+GRACE_SECONDS = 2.0
+"""How long at least, where the time of a budget is up."""
+FIRST_SHARE, CASE_SHARE = 1 / 2, 1 / 8
+"""Of a budget of time: what the first cases may take together, and one case that is unusually dear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +21,14 @@ class Budget:
     seconds: float | None = None
     seed: int = 0
     volume: int = 50
+
+    @property
+    def case_seconds(self) -> float:
+        """How long a case may take that costs many times what others do."""
+        return float("inf") if self.seconds is None else self.seconds * CASE_SHARE
+
+    def shrink_seconds(self, spent: float) -> float:
+        """Return how long a failing case is made smaller that was found after so many seconds."""
+        if self.seconds is None:
+            return SHRINK_SECONDS
+        return min(SHRINK_SECONDS, max(self.seconds - spent, self.seconds / 10, GRACE_SECONDS))

@@ -1,20 +1,22 @@
 """The child of ``apart``: one search or one reduction, each case noted before it runs."""
 
 import sys
+import time
 import traceback
 from dataclasses import asdict, fields, replace
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from cumae.oracle import Case, Trace, tried_from_json, tried_to_json
-from cumae.properties.apart import RETURNS
+from cumae.properties.apart import COUNTED, RETURNS
 from cumae.properties.batches.reducer import reduce_case, reduce_trace
 from cumae.properties.batches.seeded import large_case
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, first_cases
-from cumae.properties.examine import device_lost, finding_of
+from cumae.properties.examine import device_lost, finding_of, of_the_case_run
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
@@ -59,13 +61,8 @@ def _child(notes: Notes) -> Json:
         notes.write(
             case,
             check=check,
-            cases=known.cases,
-            comparisons=known.comparisons,
-            not_promised=known.not_promised,
-            seconds=known.seconds,
-            shapes=known.shapes,
-            checks=known.checks,
             file=None if file is None else str(file),
+            **{name: getattr(known, name) for name in COUNTED},
         )
 
     verdict = search(
@@ -77,6 +74,7 @@ def _child(notes: Notes) -> Json:
         save_to=failures,
         progress=hold,
         before=before,
+        begins=notes.running,
         reduce=job["reduce"],
         target=job["target"],
     )
@@ -99,12 +97,20 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
     skipped = {tried_from_json(case) for case in notes.job["skipped"]}
     steps = 0
     best: Json | None = None
+    seconds = notes.job["budget"]["seconds"]
+    late_at = inf if seconds is None else time.monotonic() + seconds
+
+    def again(check: str, case: Case) -> Trial:
+        notes.write(case, check=check, steps=steps, best=best)
+        return Trial(binding, case, device, notes.running)
 
     def still_fails(candidate: Case | Trace) -> bool:
         nonlocal steps, best
         cases = candidate.steps if isinstance(candidate, Trace) else (candidate,)
         if candidate in skipped or any(binding.why_not(case) is not None for case in cases):
             return False
+        if steps and time.monotonic() > late_at:
+            raise _TimeIsUp
         steps += 1
         notes.write(candidate, check=check, steps=steps, best=best)
         if isinstance(candidate, Trace):
@@ -112,7 +118,10 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
             finding = run.all(candidate)
             candidate = run.trace() if run.steps else candidate
         else:
-            finding = finding_of(check, Trial(binding, candidate, device))
+            trial = Trial(binding, candidate, device, notes.running)
+            finding = finding_of(check, trial)
+            if finding is not None:
+                finding, candidate = of_the_case_run(finding, trial, (check,), again)
         if device_lost(device):
             raise _Lost(finding)
         if finding is None or notes.job["deaths"]:
@@ -125,9 +134,15 @@ def _reduced(notes: Notes, binding: Binding, device: Device, tried: Case | Trace
             reduce_trace(tried, still_fails)
         else:
             reduce_case(tried, still_fails)
+    except _TimeIsUp:
+        return {"steps": steps, "best": best, "lost": False}
     except _Lost as lost:
         return {"steps": steps, "best": best, "finding": asdict(lost.finding), "lost": True}
     return {"steps": steps, "best": best, "lost": False}
+
+
+class _TimeIsUp(Exception):
+    pass
 
 
 class _Lost(Exception):

@@ -22,7 +22,7 @@ from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import DIALECTS, Dialect
 from cumae.properties.examine import device_lost
-from cumae.properties.failure_file import saved_cases, saved_traces
+from cumae.properties.failure_file import saved_failures, steps_of
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.profiles import EXAMPLES, FAILURES, HELP, settings_of
 from cumae.properties.reports.explain import explain
@@ -31,6 +31,7 @@ from cumae.properties.running.callee import by_name
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search import search
 from cumae.properties.verdict import Verdict
+from cumae.properties.writable import require_folder
 
 LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
 NO_GPU = "device='cuda': no GPU to run on"
@@ -84,11 +85,16 @@ def fixture_cases(binding: Binding) -> list[Case]:
 def first_cases(
     binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
 ) -> list[Case | Trace]:
-    """Return what is tried before any case is drawn: what the target has failed before, then fixtures."""
+    """Return what is tried before any case is drawn: what the target has failed before, then fixtures.
+
+    Of failures saved in this dialect, under whatever domain, those that the function promises; traces last.
+    """
     first: list[Case | Trace] = []
     if failures is not None:
-        saved = (failures, binding.operation.name, target, tuple(checks))
-        first += [*saved_cases(*saved), *saved_traces(*saved)]
+        names = (binding.operation.name, binding.dialect.name, target)
+        tried = [saved.tried for saved in saved_failures(failures, *names, checks)]
+        first = [one for one in tried if all(binding.why_not(case) is None for case in steps_of(one))]
+        first.sort(key=lambda one: isinstance(one, Trace))
     return [*first, *fixture_cases(binding)]
 
 
@@ -110,8 +116,8 @@ def check(
     The function's parameters are filled by name. Of the verdict, ``.ok`` says whether all agreed,
     which is its truth too, ``.status`` says it in words, and ``.failure`` holds what was found, its
     smallest case and its file. ``examples``: cases beyond the first, at least 1; ``save_to``: the folder
-    of saved failures, None for no files. Raises ``ValueError`` for names that do not exist and for a
-    check that needs a GPU where there is none.
+    of saved failures, None for no files. Raises ``ValueError`` for names that do not exist, for a
+    check that needs a GPU where there is none and for a folder that cannot be written.
     """
     _require_examples(examples)
     if isinstance(checks, str):
@@ -120,6 +126,8 @@ def check(
     binding = binding_of(function, operation, dialect, domain)
     budget = Budget(examples=examples, seconds=seconds, seed=seed)
     folder = None if save_to is None else Path(save_to)
+    if folder is not None:
+        require_folder("save_to", folder)
     first = first_cases(binding, binding.name, folder, checks or CHECKS)
     return search(binding, chosen, budget, checks=checks, first=first, save_to=folder)
 

@@ -1,7 +1,11 @@
 """One check on one case, whatever the kernel does."""
 
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
 import torch
 
+from cumae.oracle import Case
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering
@@ -12,10 +16,33 @@ from cumae.properties.verdict import Finding
 
 def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return what one check found; a kernel that raises on a valid case is a finding."""
+    trial.raised = False
     try:
         return CHECKS[check](trial)
     except (KernelRaised, RuntimeError) as error:
-        return finding_of_error(check, error, trial.device)
+        finding = finding_of_error(check, error, trial.device)
+        trial.raised = True
+        return replace(finding, message=f"{finding.message}, {trial.because}") if trial.because else finding
+
+
+def of_the_case_run(
+    finding: Finding, trial: Trial, checks: Collection[str], again: Callable[[str, Case], Trial]
+) -> tuple[Finding, Case]:
+    """Return a finding about the case on which the function raised, and that case.
+
+    A check also calls on other cases. Where the function raised on one of these, the report is about that
+    one, if it raises there again: under `agrees` if that is among ``checks``, else under the same check.
+    ``again`` returns the trial of a case under a check.
+    """
+    other = trial.running if trial.raised else None
+    if other is not None:
+        for check in dict.fromkeys(("agrees", finding.check)):
+            if check in checks:
+                second = again(check, other)
+                found = finding_of(check, second)
+                if found is not None and second.raised and second.running in (None, other):
+                    return found, other
+    return finding, trial.case
 
 
 def finding_of_error(check: str, error: Exception, device: Device) -> Finding:

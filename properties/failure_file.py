@@ -4,14 +4,17 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from cumae.oracle import Case, Trace, from_json, to_json, trace_from_json, trace_to_json
 from cumae.oracle.case_json import closed, read_file
 from cumae.oracle.rules import require
 from cumae.properties.verdict import Failure, Finding, Verdict
+from cumae.properties.writable import cannot
 
 VERSION = 1
 UNKNOWN = Finding("", "", "")
@@ -23,7 +26,8 @@ class Saved:
     """What a failure file says: the case, and what the function of a target was found to do on it.
 
     ``trace``: the steps that lead to it, of which ``case`` is the last; None for one case alone.
-    ``base``: what the target was compared with, "" for the oracle.
+    ``base``: what the target was compared with, "" for the oracle. ``domain``: what it promised beyond
+    what every function does, as text.
     """
 
     case: Case
@@ -33,6 +37,7 @@ class Saved:
     finding: Finding
     trace: Trace | None = None
     base: str = ""
+    domain: str = ""
 
     @property
     def tried(self) -> Case | Trace:
@@ -40,17 +45,39 @@ class Saved:
         return self.trace or self.case
 
 
-def failure_file(folder: Path, operation: str, target: str, check: str) -> Path:
-    """Return the file in which a target's failure of a check is saved."""
-    return folder / (re.sub(r"[^A-Za-z0-9_.]+", "-", f"{operation}-{target}-{check}") + ".json")
+def steps_of(tried: Case | Trace) -> tuple[Case, ...]:
+    """Return the steps of a trace, or the case alone."""
+    return tried.steps if isinstance(tried, Trace) else (tried,)
+
+
+def failure_file(folder: Path, verdict: Verdict, check: str) -> Path:
+    """Return the file of a target's failure of a check; each dialect and each domain has its own."""
+    stem = _stem(verdict.operation, verdict.dialect, verdict.target, check)
+    domain = f"-{crc32(verdict.domain.encode()):08x}" if verdict.domain else ""
+    return folder / f"{stem}{domain}.json"
+
+
+def _stem(*parts: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(parts))
 
 
 def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "") -> Path:
     """Write the failure and return its file; a larger one of the same target and check is replaced."""
-    file = failure_file(folder, verdict.operation, verdict.target, failure.finding.check)
+    file = failure_file(folder, verdict, failure.finding.check)
     folder.mkdir(parents=True, exist_ok=True)
     write_failure(file, verdict, failure, base)
     return file
+
+
+def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
+    """Return the failure with its file; where it cannot be written, the verdict says why instead."""
+    try:
+        file = save_failure(folder, verdict, failure)
+    except OSError as error:
+        verdict.unsaved = cannot("failures", folder, "folder", error)
+        return replace(failure, file=None)
+    verdict.unsaved = ""
+    return replace(failure, file=file)
 
 
 def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = "") -> None:
@@ -60,6 +87,7 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
         "operation": verdict.operation,
         "dialect": verdict.dialect,
         "target": verdict.target,
+        **({"domain": verdict.domain} if verdict.domain else {}),
         **({"base": base} if base else {}),
         "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
     }
@@ -68,25 +96,30 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
     else:
         content["trace"] = trace_to_json(failure.trace)
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(file)
+    try:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.replace(file)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
 
 
-def saved_cases(folder: Path, operation: str, target: str, checks: Iterable[str]) -> list[Case]:
-    """Return the cases on which a target has failed one of the checks before, each alone.
+def saved_failures(
+    folder: Path, operation: str, dialect: str, target: str, checks: Iterable[str]
+) -> list[Saved]:
+    """Return how a target has failed one of the checks before, in this dialect and under any domain.
 
     Raises ``ValueError`` for a file that does not say what a failure file says.
     """
-    files = [failure_file(folder, operation, target, check) for check in checks]
-    saved = [load_failure(file) for file in files if file.exists()]
-    return [failure.case for failure in saved if failure.trace is None]
-
-
-def saved_traces(folder: Path, operation: str, target: str, checks: Iterable[str]) -> list[Trace]:
-    """Return the traces on which a target has failed one of the checks before. Raises as ``saved_cases``."""
-    files = [failure_file(folder, operation, target, check) for check in checks]
-    saved = [load_failure(file) for file in files if file.exists()]
-    return [failure.trace for failure in saved if failure.trace is not None]
+    found = []
+    for check in checks:
+        stem = _stem(operation, dialect, target, check)
+        files = [file for ending in ("", "-????????") for file in folder.glob(f"{stem}{ending}.json")]
+        saved = [load_failure(file) for file in sorted(files)]
+        wanted = (operation, dialect, target, check)
+        found += [s for s in saved if (s.operation, s.dialect, s.target, s.finding.check) == wanted]
+    return found
 
 
 def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
@@ -113,11 +146,11 @@ def load_failure(file: Path) -> Saved:
     """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
     required = ("version", "operation", "dialect", "target", "finding")
-    items = closed(read_file(file), path, required=required, optional=("base", "case", "trace"))
+    items = closed(read_file(file), path, required=required, optional=("base", "case", "domain", "trace"))
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
-    for name in ("operation", "dialect", "target", "base"):
+    for name in ("operation", "dialect", "target", "base", "domain"):
         texts[name] = items.get(name, "")
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")

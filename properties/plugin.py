@@ -6,6 +6,7 @@ import pytest
 
 from cumae.properties.profiles import HELP, settings_of
 from cumae.properties.reports.counting import counted
+from cumae.properties.writable import require_folder
 
 Counts = tuple[int, int, int]
 
@@ -31,9 +32,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse values that cannot be parsed."""
+    """Refuse values that cannot be parsed, and a folder that is asked for and cannot be written."""
     try:
-        settings_of(config)
+        folder = settings_of(config).failures
+        if config.getoption("cumae_failures") or config.getini("cumae_failures"):
+            require_folder("--cumae-failures", folder)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
 

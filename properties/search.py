@@ -1,8 +1,8 @@
 """The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from warnings import catch_warnings, filterwarnings
@@ -15,10 +15,13 @@ from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.batches.strategies import cases
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.checks.trial import Begins
 from cumae.properties.examine import tampered
-from cumae.properties.running.binding import Binding
+from cumae.properties.pace import Pace
+from cumae.properties.running.binding import Binding, promises_of
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
+from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.searching import Disagreement, Searching, Stop
 from cumae.properties.state.runs import traced_checks
 from cumae.properties.state.walks import STEPS, drive, machine, walk
@@ -39,15 +42,19 @@ def search(
     save_to: Path | None = None,
     progress: Callable[[Verdict], None] | None = None,
     before: Callable[[str, Case | Trace], None] | None = None,
+    begins: Begins | None = None,
     reduce: bool = True,
     target: str | None = None,
 ) -> Verdict:
     """Return the verdict on a bound function.
 
-    ``first``: cases and traces tried before any is drawn, whatever the budget. A failing one is saved
+    ``first``: cases and traces tried before any is drawn, whatever the examples, and in half of the time
+    where that is given. In a budget of time a case that is unusually dear is stopped between checks once it
+    has had its share, and larger ones are left out: the verdict counts them. A failing one is saved
     under ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
     keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
-    and after each case; ``before`` each check and its case, or its trace so far, before they run.
+    and after each case; ``before`` each check and its case, or its trace so far, before they run;
+    ``begins``, before each call of a check, the other case that is called on, or None, and why in words.
     ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
     an unknown check, for one that needs a GPU on the CPU, and when neither budget is given.
     """
@@ -61,24 +68,31 @@ def search(
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
-    state = Searching(binding, device, names, save_to, progress, before, verdict)
+    verdict.domain = promises_of(binding)
+    pace = Pace(verdict, budget)
+    state = Searching(binding, device, names, save_to, progress, before, verdict, pace, begins)
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), suppress(Stop):
+        with one_thread(), suppress(Stop), stopwatch() as pace.timed:
             _search(state, first, budget, reduce)
+        if verdict.failure is not None and reduce and not verdict.failure.stopped:
+            verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
             state.record(found, state.last)
     finally:
         tampering()  # what was replaced is put back also where something else was found first
-        verdict.seconds = time.monotonic() - state.started
+        pace.tell()
         verdict.shapes = dict(state.shapes)
     return verdict
 
 
 def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
     try:
-        for one in first:
+        for number, one in enumerate(first):
+            if state.pace.is_late_for_first():
+                state.verdict.not_tried = len(first) - number
+                break
             if isinstance(one, Trace):
                 state.examine_trace(one)
             else:
@@ -92,8 +106,6 @@ def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, red
 
 def _draw(state: Searching, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
-    if budget.seconds is not None:
-        state.late_at = state.started + budget.seconds
     volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
     number = 0
     traced = traced_checks(state.binding, state.checks)
@@ -111,13 +123,13 @@ def _draw(state: Searching, budget: Budget) -> None:
             for case in _while_left(volume, num_seeded, state, budget):
                 state.examine(case)
             if left > num_seeded:
-                _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number, budget)
+                _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: what one case shows is told by the check that is there for it.
-        _traced_round(state, traced, budget.seed * 1_000_003 + number, budget)
+        _traced_round(state, traced, budget.seed * 1_000_003 + number)
         number += 1
 
 
-def _traced_round(state: Searching, traced: Sequence[str], number: int, budget: Budget) -> None:
+def _traced_round(state: Searching, traced: Sequence[str], number: int) -> None:
     """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
 
     What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
@@ -125,14 +137,14 @@ def _traced_round(state: Searching, traced: Sequence[str], number: int, budget: 
     for check in traced:
         times = 3 if state.binding.keeps_state else 1
         for i in range(WALKS * times):
-            if state.late(budget):
+            if state.pace.is_late():
                 return
             run_step = state.begin(check)
             for _, case in zip(range(STEPS), walk(state.binding, number * WALKS * times + i), strict=False):
                 counted = state.verdict.cases
                 run_step(case)
                 state.num_first += state.verdict.cases - counted
-        if not state.late(budget):
+        if not state.pace.is_late():
             counted = state.verdict.cases
             serving = machine(state.binding, partial(state.begin, check))
             with _told(state):
@@ -147,7 +159,7 @@ def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Bu
         yield next(volume)
 
 
-def _drawn_round(state: Searching, examples: int, round_seed: int, budget: Budget) -> None:
+def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
 
     @seed(round_seed)
@@ -164,7 +176,7 @@ def _drawn_round(state: Searching, examples: int, round_seed: int, budget: Budge
     )
     @given(case=cases(domain=state.binding.domain, features=state.binding.features))
     def examine(case: Case) -> None:
-        if state.verdict.failure is None and state.late(budget):
+        if state.verdict.failure is None and state.pace.is_late():
             raise Stop
         state.examine(case)
 

@@ -78,6 +78,11 @@ class Verdict:
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
     ``several_right``: rows of these cases in which rounding decides between several right answers;
     ``hidden``: features of the operation that no case varied, as the function names nothing that shows them.
+    ``spent``: seconds in generating, oracle, kernel, checks and reducing. Of a budget of time: ``cut``, cases
+    that were stopped between checks; ``left_out``, cases that would have taken longer; ``not_tried``, first
+    ones for which no time was left; ``slowest``: seconds, requests and tokens of a case that took much of it.
+    ``domain``: in which fields the function's domain is its own, as text. ``unsaved``: why what was found
+    could not be saved.
     """
 
     target: str
@@ -92,6 +97,13 @@ class Verdict:
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
     hidden: tuple[str, ...] = ()
+    spent: dict[str, float] = field(default_factory=dict)
+    slowest: tuple[float, int, int] = (0.0, 0, 0)
+    cut: int = 0
+    left_out: int = 0
+    not_tried: int = 0
+    domain: str = ""
+    unsaved: str = ""
 
     @property
     def status(self) -> Status:

@@ -11,8 +11,11 @@ def accepts_index_types(trial: Trial) -> Finding | None:
     """Call with each other width that is promised."""
     base, case = trial.first, trial.quiet.case
     for dtype in trial.binding.domain.index_dtypes[1:]:
-        other = trial.bench(replace(case, layout=replace(case.layout, index_dtype=dtype))).observe()
+        if trial.is_over():
+            return None
         because = f"when lengths, rows and ids were {dtype}"
+        wide = replace(case, layout=replace(case.layout, index_dtype=dtype))
+        other = trial.bench(wide, because).observe()
         found = changed_since("accepts_index_types", trial, base, other, because)
         if found is not None:
             return found

@@ -12,7 +12,7 @@ from cumae.properties.checks.judged import wrong_besides
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.device import interpreting
 from cumae.properties.running.interpreter import watching
-from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.observe import POISON
 from cumae.properties.verdict import Finding
 
 
@@ -27,13 +27,16 @@ def forgets_history(trial: Trial) -> Finding | None:
     for case, what in _earlier(trial.quiet.case):
         if trial.binding.why_not(case) is not None:
             continue
+        if trial.is_over():
+            return None
         # Watched, for a stray access of the other case must not end the process.
+        because = f"after a call on {what}"
         with watching() if interpreting() else nullcontext() as watch:
-            before = Bench(trial.binding, case, trial.device).call(POISON)
+            before = trial.bench(case, f"in a call on {what}").call(POISON)
             if watch is not None:
                 watch.given = before.given
             before.run()
-            call = trial.quiet.call(POISON, earlier=before)
+            call = trial.bench(trial.quiet.case, because).call(POISON, earlier=before)
             if watch is not None:
                 watch.given = call.given
             call.run()
@@ -41,7 +44,6 @@ def forgets_history(trial: Trial) -> Finding | None:
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         seen = replace(base, outputs=words)
         told = replace(base, outputs={name: base.outputs[name] for name in words})
-        because = f"after a call on {what}"
         found = changed("forgets_history", trial.binding, told, seen, live, because) or wrong_besides(
             "forgets_history", trial.binding, told, seen, trial.expected, trial.quiet.case, because
         )

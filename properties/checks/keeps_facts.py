@@ -21,13 +21,15 @@ def keeps_facts(trial: Trial) -> Finding | None:
 
     The oracle is asked which relations are facts of the operation, after the calls.
     """
-    base = trial.quiet.case
-    seen = trial.first
+    base, seen = trial.quiet.case, trial.first
     for fact in FACTS.values():
         cases = fact.relate(base)
         if not cases or any(trial.binding.domain.why_not(case) for case in cases):
             continue
-        benches = [trial.bench(quiet_case(case, base.layout.garbage)) for case in cases]
+        if trial.is_over():
+            return None
+        garbage = base.layout.garbage
+        benches = [trial.bench(quiet_case(case, garbage), "on a case related to it") for case in cases]
         answers = [bench.observe() for bench in benches]
         if any(answer.is_misshapen for answer in (seen, *answers)):
             continue  # `agrees` tells

@@ -13,7 +13,7 @@ from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.trial import Trial
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.observe import POISON
 from cumae.properties.tracebacks import told_of, traceback_of
 from cumae.properties.verdict import Finding
 
@@ -40,7 +40,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
     for case in (trial.quiet.case, *_others(trial.quiet.case)):
         if trial.binding.why_not(case) is not None:
             continue
-        bench = Bench(trial.binding, case, trial.device)
+        bench = trial.bench(case, "when replayed from a graph")
         call = bench.call(POISON, earlier=captured)
         if not _same_launch(captured, call):
             continue

@@ -30,7 +30,7 @@ def with_cause(trial: Trial, found: Finding) -> Finding:
     for other in _others(case):
         if binding.why_not(other) is not None:
             continue
-        bench = trial.bench(other)
+        bench = trial.bench(other, "on several requests like those of the case")
         try:
             second = bench.observe()
         except KernelRaised:

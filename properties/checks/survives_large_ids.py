@@ -5,7 +5,7 @@ from warnings import warn
 
 import torch
 
-from cumae.oracle import Case, Layout
+from cumae.oracle import Layout
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.compare import wrong_extent, wrong_values
@@ -30,18 +30,21 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
 def _first_finding(trial: Trial) -> Finding | None:
     trial.saw_nothing = True
-    for bench in trial.enlarged():
+    for bench, raised_by in trial.enlarged():
         if trial.binding.domain.why_not(bench.case) is not None:
             continue
+        if trial.is_over():
+            return None
         if is_strided(bench.case.layout) and accepts_strides(trial) is not None:
             continue
+        _ = trial.first  # what raises on the case as it is raises here
         try:
             seen, second = bench.observe(overflow=True), bench.observe(COMPLEMENT)
         except torch.OutOfMemoryError as error:
             told = ". ".join(str(error).split(". ")[:2])
             warn(f"survives_large_ids left out a case that the GPU has no room for: {told}", stacklevel=2)
             continue
-        trial.saw_nothing = False
+        trial.saw_nothing, where = False, trial.because
         expected = bench.expected()
         found = wrong_values("survives_large_ids", trial.binding, seen, expected, bench.case)
         case = bench.case
@@ -50,8 +53,6 @@ def _first_finding(trial: Trial) -> Finding | None:
             continue
         if agrees(trial) is not None or writes_everything(trial) is not None:
             return None
-        raised_by = _raised_by(trial.quiet.case, bench.case)
-        where = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
         if seen.watch is not None:
             # Alone it is no fault: what wraps in a lane that is masked off harms nobody.
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
@@ -62,10 +63,3 @@ def _first_finding(trial: Trial) -> Finding | None:
 def is_strided(layout: Layout) -> bool:
     """Whether there are gaps between rows."""
     return layout.table_row_gap + layout.key_row_gap + layout.cache_row_gap > 0
-
-
-def _raised_by(case: Case, enlarged: Case) -> int:
-    """Return how much larger the block ids of the enlarged case are; others may come before its requests."""
-    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
-    steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
-    return max(steps, default=0)

@@ -1,5 +1,6 @@
 """A kernel on one case in the variants that checks need, each observed once."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,28 +14,62 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.observe import COMPLEMENT, POISON, Bench
 
+Begins = Callable[[Case | None, str], None]
+
 
 class Trial:
     """One case on trial. What a check is not about is quiet: dense tensors, this engine's usual garbage.
 
-    ``saw_nothing``: whether the last check found nothing in the case that it could look at.
+    ``saw_nothing``: whether the last check found nothing in the case that it could look at. ``running``:
+    the other case that the function was called on last, None for this one; ``because``: in words, how that
+    call differs from a plain one on this case; ``raised``: whether it raised. ``begins`` gets both before
+    each call. ``goes_on``: whether there is time for more calls.
     """
 
-    def __init__(self, binding: Binding, case: Case, device: Device) -> None:
+    def __init__(
+        self,
+        binding: Binding,
+        case: Case,
+        device: Device,
+        begins: Begins | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
+        self.running: Case | None = None
+        self.because = ""
+        self.raised = False
+        self._begins = begins
+        self._goes_on = goes_on
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
         narrow = replace(quiet.layout, index_dtype=binding.domain.index_dtypes[0])
-        self.quiet = self.bench(replace(quiet, layout=narrow))
+        quiet = replace(quiet, layout=narrow)
+        self.quiet = Bench(binding, quiet, device, begins=lambda: self._begin(None, ""))
         self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
         self._first: Observation | None = None
         self._second: Observation | None = None
 
-    def bench(self, case: Case) -> Bench:
-        """Return a bench for a variant of the case."""
-        return Bench(self.binding, case, self.device)
+    def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
+        """Return a bench for a variant of the case. ``because``: how it differs, in words.
+
+        Without ``is_shown`` a call that raises is told of the case of the trial, as wrong values are.
+        """
+        own = not is_shown or case in (self.case, self.quiet.case)
+        other = None if own or self.binding.why_not(case) is not None else case
+        return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because))
+
+    def is_over(self) -> bool:
+        """Whether the time of the case is up, so that a check that has found nothing yet compares nothing."""
+        over = not self._goes_on()
+        self.saw_nothing |= over
+        return over
+
+    def _begin(self, other: Case | None, because: str) -> None:
+        self.running, self.because = other, because
+        if self._begins is not None:
+            self._begins(other, because)
 
     @property
     def first(self) -> Observation:
@@ -64,8 +99,8 @@ class Trial:
 
     def with_garbage(self, kind: GarbageKind) -> Observation:
         """Call on the quiet case with other garbage."""
-        case = self.quiet.case
-        return self.bench(replace(case, layout=replace(case.layout, garbage=kind))).observe(POISON)
+        case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
+        return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage").observe(POISON)
 
     def strided(self) -> Bench:
         """Return a bench for the case with its own strides, or with gaps everywhere where it has none."""
@@ -76,18 +111,25 @@ class Trial:
             "cache_row_gap": drawn.cache_row_gap or 8,
             "key_row_gap": drawn.key_row_gap or 8,
         }
-        return self.bench(replace(self.quiet.case, layout=replace(layout, **gaps)))
+        strided = replace(self.quiet.case, layout=replace(layout, **gaps))
+        return self.bench(strided, "when tables and rows are strided views")
 
-    def enlarged(self) -> list[Bench]:
-        """Return benches for the case at addresses beyond 2^31 elements, or as far as slots are promised.
+    def enlarged(self) -> list[tuple[Bench, int]]:
+        """Return benches for the case at addresses beyond 2^31 elements, and what was added to its ids.
 
-        Only a function that promises no strides is asked about thousands of requests: gaps show the same.
+        Slots go as far as they are promised. Only a function that promises no strides is asked about
+        thousands of requests: gaps show the same.
         """
-        operation, domain = self.binding.operation, self.binding.domain
-        cases = [] if operation.enlarge is None else operation.enlarge(self.quiet.case)
-        few = len(self.quiet.case.batch.requests)
-        kept = [case for case in cases if not domain.strided or len(case.batch.requests) <= few]
-        return [self.bench(case if domain.large_slots else with_small_slots(case)) for case in kept]
+        enlarge, domain, case = self.binding.operation.enlarge, self.binding.domain, self.quiet.case
+        benches = []
+        for large in enlarge(case) if enlarge is not None else ():
+            if domain.strided and len(large.batch.requests) > len(case.batch.requests):
+                continue
+            large = large if domain.large_slots else with_small_slots(large)
+            raised_by = _raised_by(case, large)
+            because = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
+            benches.append((self.bench(large, because, is_shown=False), raised_by))
+        return benches
 
     def live(self, name: str) -> np.ndarray:
         """Return which elements of an output are the same whatever memory held before.
@@ -98,6 +140,13 @@ class Trial:
         expected = self.expected[name]
         theirs = name in self.binding.returned or self.binding.is_in_place(name)
         return np.asarray(expected.is_repeatable if theirs else ~np.isin(expected.state, (FREE, UNORDERED)))
+
+
+def _raised_by(case: Case, enlarged: Case) -> int:
+    """Return how much larger the block ids of the enlarged case are; others may come before its requests."""
+    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
+    steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
+    return max(steps, default=0)
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:

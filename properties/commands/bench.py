@@ -1,18 +1,18 @@
 """``cumae bench``: device times of the shipped kernels."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from cumae.properties.bench import timings
+from cumae.properties.commands.json_file import json_file, write_json
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
 @click.command()
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
+@json_file("the figures")
 def bench(file: Path | None) -> int:
     """Time every shipped kernel in a CUDA graph. Needs a GPU."""
     found = timings(prepare("cuda"))
@@ -23,5 +23,5 @@ def bench(file: Path | None) -> int:
         )
     if file is not None:
         content = {**machine(), "command": "cumae bench", "timings": [asdict(timing) for timing in found]}
-        file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_json(file, content)
     return 0

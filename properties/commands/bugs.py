@@ -1,6 +1,5 @@
 """``cumae bugs``: the collection of known bugs, each searched from cold."""
 
-import json
 import sys
 from pathlib import Path
 from statistics import median
@@ -13,6 +12,7 @@ from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH
 from cumae.properties.collection import Hunt, chosen, hunt, status_of
+from cumae.properties.commands.json_file import json_file, write_json
 from cumae.properties.reports.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
@@ -25,7 +25,7 @@ from cumae.properties.verdict import Verdict
     "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
 )
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
+@json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     """Search the bugs that engines shipped, broken implementations all, and say what caught each."""
     found = chosen(report)
@@ -111,4 +111,4 @@ def _write(hunts: list[Hunt], file: Path) -> None:
         )
     command = " ".join(["cumae", *sys.argv[1:]])
     content = {**machine(), "command": command, "bugs": records, "out_of_reach": dict(OUT_OF_REACH)}
-    file.write_text(json.dumps(content, indent=1) + "\n")
+    write_json(file, content)

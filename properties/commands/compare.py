@@ -19,6 +19,7 @@ from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.targets import load_function
 from cumae.properties.verdict import Failure, Verdict
+from cumae.properties.writable import require_folder, writing
 
 
 @click.command()
@@ -52,6 +53,7 @@ def compare(
     alternating: on a GPU, or with --speed, as Triton's interpreter says little of one.
     """
     check_names(operation, dialect)
+    require_folder("--failures", failures)
     chosen = prepare(device)
     old, new = (binding_of(load_function(target), operation, dialect) for target in (base, candidate))
     if {*old.outputs, *old.returned} != {*new.outputs, *new.returned}:
@@ -72,9 +74,10 @@ def compare(
         return 0
     verdict = Verdict(candidate, operation, dialect, (CHECK,), compared, compared)
     verdict.failure = Failure(finding, case, compared)
-    saved = save_failure(failures, verdict, verdict.failure, base)
     click.echo(f"{candidate} differs from {base} (expected: {base}, actual: {candidate})")
     click.echo(explain(verdict))
+    with writing("--failures", failures, "folder"):
+        saved = save_failure(failures, verdict, verdict.failure, base)
     again = ["cumae", "compare", base, candidate, "--op", operation, "--case", str(saved)]
     again += ["--dialect", dialect] if dialect != "cumae" else []
     again += ["--device", device] if device != "auto" else []

@@ -13,6 +13,7 @@ from cumae.properties.reports.html import page
 from cumae.properties.reports.steps import draw_steps, svg_steps
 from cumae.properties.reports.svg import svg
 from cumae.properties.verdict import Finding
+from cumae.properties.writable import require_file, writing
 
 
 @click.command()
@@ -23,9 +24,9 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     """Draw a saved failure, its first wrong element marked, or a plain case or trace. No kernel runs."""
     tried, finding, title = _read(file)
     case = tried.steps[-1] if isinstance(tried, Trace) else tried
-    for out in (svg_file, html_file):
-        if out is not None and not out.parent.is_dir():
-            raise ValueError(f"{out}: folder = {str(out.parent)!r}, must exist")
+    for name, out in (("--svg", svg_file), ("--html", html_file)):
+        if out is not None:
+            require_file(name, out)
     lines = [title]
     if finding is not None:
         lines += told(case, finding)
@@ -34,10 +35,12 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     click.echo(report)
     picture = svg_steps(tried, finding) if isinstance(tried, Trace) else svg(case, finding)
     if svg_file is not None:
-        svg_file.write_text(picture, encoding="utf-8")
+        with writing("--svg", svg_file):
+            svg_file.write_text(picture, encoding="utf-8")
         click.echo(f"written: {svg_file}")
     if html_file is not None:
-        html_file.write_text(page(title, report, picture), encoding="utf-8")
+        with writing("--html", html_file):
+            html_file.write_text(page(title, report, picture), encoding="utf-8")
         click.echo(f"written: {html_file}")
     return 0
 

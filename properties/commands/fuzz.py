@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from cumae.oracle.rules import require, require_choice
 from cumae.properties.apart import Job, search_apart
 from cumae.properties.budget import Budget
+from cumae.properties.commands.json_file import json_file
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
@@ -21,6 +22,7 @@ from cumae.properties.running.device import DEVICES, Device, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.verdict import Verdict
+from cumae.properties.writable import require_folder
 
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
@@ -60,7 +62,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
 @click.option("--check", "checks", multiple=True, help="Only this check; may be repeated.")
 @click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures here as well.")
+@json_file("the figures, and of each failure what, where and the case,")
 @click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
 @click.option("--isolate/--no-isolate", default=None, help="In processes of their own; TARGET is by default.")
 @click.option(
@@ -69,7 +71,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 @click.option(
     "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
 )
-@click.option("--verbose", "-v", is_flag=True, help="Print whole tracebacks too.")
+@click.option("--verbose", "-v", is_flag=True, help="Say where the time went; print whole tracebacks.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -96,6 +98,7 @@ def fuzz(
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
     check_names(operation, dialect)
+    require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
     sanitizer_of(sanitize or "", chosen)
@@ -135,13 +138,15 @@ def fuzz(
         found = [verdict for verdict in verdicts if verdict.failure is not None]
         print_failures(found, console, verbose=verbose)
         for verdict in found:
-            if verdict.failure is not None:
+            if verdict.failure is not None and verdict.failure.file is not None:
                 console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
         console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
         return 130
     print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
-        write_figures(verdicts, file)
+        write_figures(verdicts, file, seed=seed, shard=shard)
+    if unsaved := next((verdict.unsaved for verdict in verdicts if verdict.unsaved), ""):
+        raise ValueError(f"--{unsaved}")
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 

@@ -1,6 +1,5 @@
 """``cumae lint``: the static look at compiled kernels, on a machine without a GPU."""
 
-import json
 import os
 from itertools import islice
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.table import Column, Table
 from cumae.oracle.rules import require
 from cumae.properties.batches.seeded import seeded_cases
 from cumae.properties.commands.fuzz import check_names
+from cumae.properties.commands.json_file import json_file, write_json
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.reports.counting import counted
@@ -25,7 +25,7 @@ CASES = 40
 @click.argument("target", required=False)
 @click.option("--op", "operation", help="The operation TARGET computes.")
 @click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write what was found here as well.")
+@json_file("what was found")
 def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
     """Compile what TARGET (module:function) launches and read it; without one, every kernel shipped here.
 
@@ -100,7 +100,7 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
         ]
         fields = ("file", "line", "rule", "kernel", "text", "source")
         broken = [{name: getattr(flaw, name) for name in fields} for flaw in flaws]
-        file.write_text(json.dumps({"kernels": kernels, "findings": broken}, indent=1) + "\n")
+        write_json(file, {"kernels": kernels, "findings": broken})
     return 1 if flaws else 0
 
 

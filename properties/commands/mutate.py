@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rich.table import Column, Table
 from cumae.oracle.rules import require, require_choice
 from cumae.properties.checks import CHECKS
 from cumae.properties.commands.fuzz import check_names, parse_limit
+from cumae.properties.commands.json_file import STDOUT, json_file, write_json
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
@@ -40,7 +42,7 @@ KEPT_EVERY = 50
 @click.option(
     "--limit", type=float, default=5.0, show_default=True, help="Seconds after which a case is a hang."
 )
-@click.option("--json", "file", type=click.Path(path_type=Path), help="Write every mutant here as well.")
+@json_file("every mutant")
 @click.option("--resume", is_flag=True, help="Judge again only what --json FILE does not hold, or survived.")
 def mutate(
     target: str | None,
@@ -63,7 +65,8 @@ def mutate(
     check_names(operation, dialect)
     for check in checks:
         require_choice("--check", check, tuple(CHECKS))
-    require(file is not None or not resume, "--resume", resume, "be left out without --json FILE")
+    is_kept = file not in (None, STDOUT)
+    require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)
     targets = _targets(target, operation, dialect, oracles=oracles)
     tasks = tasks_of(targets)
@@ -86,8 +89,9 @@ def mutate(
         for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
             outcomes[left[number]] = outcome
             progress.advance(bar)
-            if file is not None and len(outcomes) % KEPT_EVERY == 0:
-                _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+            if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
+                with suppress(ValueError):  # what keeps it from being written is told at the end
+                    _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
         seconds = progress.tasks[0].elapsed or 0.0
     survivors = _print(tasks, outcomes, console)
     console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
@@ -168,4 +172,4 @@ def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file
     ]
     numbers = {"process_seconds": round(seconds, 1), "generated": len(tasks)}
     content = {**machine(), **numbers, "mutants": records}
-    file.write_text(json.dumps(content, indent=1) + "\n")
+    write_json(file, content)

@@ -15,6 +15,7 @@ from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.verdict import failure_of
+from cumae.properties.writable import require_file, writing
 
 
 @click.command()
@@ -44,6 +45,8 @@ def reduce(
     """
     parse_limit(limit)
     check_names(operation, dialect)
+    place = out or file.with_name(f"{file.stem}.reduced.json")
+    require_file("--out", place)
     chosen = prepare(device)
     saved = load_case(file, target, operation, dialect)
     check = saved.finding.check
@@ -76,9 +79,9 @@ def reduce(
         finding, tried, steps = reduce_apart(
             job, finding, saved.tried, deaths=ended(finding.message), progress=show
         )
-    place = out or file.with_name(f"{file.stem}.reduced.json")
     verdict.failure = failure_of(finding, tried, 0, place)
-    write_failure(place, verdict, verdict.failure)
     click.echo(explain(verdict))
+    with writing("--out", place):
+        write_failure(place, verdict, verdict.failure)
     click.echo(f"{counted(steps, 'case')} tried in {time.monotonic() - started:.1f} s: {place}")
     return 1

@@ -1,25 +1,29 @@
 """The verdicts of a run, printed and written."""
 
-import json
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from cumae.oracle import to_json, trace_to_json
 from cumae.properties.batches.shapes import SHAPES
+from cumae.properties.commands.json_file import write_json
 from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain
+from cumae.properties.reports.explain import explain, slow_line, time_line
+from cumae.properties.reports.places import owner_of
 from cumae.properties.running.machine import machine
-from cumae.properties.verdict import Verdict
+from cumae.properties.verdict import Failure, Verdict
 
 
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
     """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
 
-    ``verbose``: with tracebacks.
+    ``verbose``: where the time of each went, and tracebacks.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
@@ -41,6 +45,11 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
         )
     console.print(table)
     for verdict in verdicts:
+        name = verdict.target.split(":")[-1]
+        if verbose:
+            console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+        if verdict.ok and (slow := slow_line(verdict)):
+            console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
             names = f"{verdict.target.split(':')[-1]} names no argument that shows"
             console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
@@ -66,23 +75,44 @@ def print_failures(verdicts: list[Verdict], console: Console, *, verbose: bool =
         console.print(explain(verdict, verbose=verbose), markup=False, highlight=False, soft_wrap=True)
 
 
-def write_figures(verdicts: list[Verdict], file: Path) -> None:
-    """Write what was run on what, one record a verdict."""
+def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
+    """Write what was run on what, one record a verdict. ``run``: what else is of the run, as its seed."""
     records = [
         {
             "kernel": verdict.target,
             "operation": verdict.operation,
+            "dialect": verdict.dialect,
+            **({"domain": verdict.domain} if verdict.domain else {}),
             "status": verdict.status,
             "checks": list(verdict.checks),
             "cases": verdict.cases,
             "comparisons": verdict.comparisons,
             **({"several_right": verdict.several_right} if verdict.several_right else {}),
             "seconds": round(verdict.seconds, 2),
+            "spent": {part: round(seconds, 2) for part, seconds in verdict.spent.items()},
+            **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
+            "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts
     ]
     command = " ".join(["cumae", *sys.argv[1:]])
-    file.write_text(json.dumps({**machine(), "command": command, "verdicts": records}, indent=1) + "\n")
+    write_json(file, {**machine(), "command": command, **run, "verdicts": records})
+
+
+def _record(failure: Failure) -> dict[str, Any]:
+    """Return what was found, where, on which case and in which file, as plain data."""
+    finding = failure.finding
+    request, token = owner_of(failure.case, finding)
+    tried = {"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}
+    return {
+        **asdict(finding),
+        "request": request,
+        "token": token,
+        "found_after": failure.found_after,
+        "stopped": failure.stopped,
+        "file": None if failure.file is None else str(failure.file),
+        **tried,
+    }
 
 
 def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:

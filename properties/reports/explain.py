@@ -36,6 +36,12 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
         # Another process finds a function by its name only.
         again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
         lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
+        if failure.stopped:
+            lines += [f"  reduce further: cumae reduce {failure.file}"]
+    if told_slow := slow_line(verdict):
+        lines += ["", f"  {told_slow}"]
+    if verdict.unsaved:
+        lines += ["", f"  not saved: {verdict.unsaved}"]
     return "\n".join(lines)
 
 
@@ -60,12 +66,39 @@ def told(case: Case, finding: Finding) -> list[str]:
 
 
 def summary(verdict: Verdict) -> str:
-    """Return one line: status, comparisons and speed."""
+    """Return one line: status, comparisons and speed, and what took much of the time."""
     rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
     counts = f"{counted(verdict.cases, 'case')}, {counted(verdict.comparisons, 'comparison')}"
     counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"
     extra = f", {verdict.not_promised} not promised" if verdict.not_promised else ""
-    return f"{verdict.status}: {verdict.target} ({counts}{extra})"
+    slow = slow_line(verdict)
+    return f"{verdict.status}: {verdict.target} ({counts}{extra})" + (f"; {slow}" if slow else "")
+
+
+def slow_line(verdict: Verdict) -> str:
+    """Return which case took much of the time, and what was left out for the time's sake; else ""."""
+    seconds, requests, tokens = verdict.slowest
+    parts = []
+    if seconds:
+        size = f"{requests:,} request{'s' * (requests != 1)}, {tokens:,} token{'s' * (tokens != 1)}"
+        parts.append(f"one case took {seconds:.{0 if seconds >= 10 else 1}f} s: {size}")
+    for count, what in (
+        (verdict.cut, "stopped between checks"),
+        (verdict.left_out, "larger than the time allows left out"),
+        (verdict.not_tried, "of the first not tried"),
+    ):
+        if count:
+            parts.append(f"{counted(count, 'case')} {what}")
+    return "; ".join(parts)
+
+
+def time_line(verdict: Verdict) -> str:
+    """Return where the time went.
+
+    >>> time_line(Verdict("f", "position_ids", "cumae", (), spent={"oracle": 0.25, "kernel": 2.0}))
+    'oracle 0.2 s, kernel 2.0 s'
+    """
+    return ", ".join(f"{part} {seconds:.1f} s" for part, seconds in verdict.spent.items())
 
 
 def _count(failure: Failure) -> str:

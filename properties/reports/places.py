@@ -89,6 +89,31 @@ def place_text(case: Case, finding: Finding) -> str:
     return f"token {index}: request {found[0]}{row}, position {found[1]}, block {block + finding.raised_by}"
 
 
+def owner_of(case: Case, finding: Finding) -> tuple[int | None, int | None]:
+    """Return the request and the token that a finding's index belongs to, None where it belongs to none.
+
+    >>> from cumae.oracle import Batch, Request
+    >>> case = Case(Batch((Request(3, 2, (7, 4)), Request(0, 1, (2,))), 4))
+    >>> owner_of(case, Finding("agrees", "", "", index=2, axis="token"))
+    (1, 2)
+    """
+    index, axis = finding.index, finding.axis
+    if index < 0:
+        return None, None
+    if axis == "cache_slot":
+        block = index // case.batch.block_size - finding.raised_by
+        owners = [b for b, request in enumerate(case.batch.requests) if block in request.block_ids]
+        return (owners[0] if owners else None), None
+    if axis == "request_start":
+        return (index - 1 if index else None), None
+    if axis in _ENTRIES:
+        index, axis = index // getattr(case.options, _ENTRIES[axis]), "token"
+    if axis not in (*TOKEN_AXES, "key_row"):
+        return None, None
+    found = place_of(case, axis, index)
+    return (None if found is None else found[0]), (None if axis == "key_row" else index)
+
+
 def _selected(case: Case, axis: str, token: int, entry: int) -> str:
     """Return which position an entry of a token selects, "" where it has no say in it."""
     found = place_of(case, "token", token)

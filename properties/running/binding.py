@@ -184,6 +184,14 @@ def bind(
     )
 
 
+def promises_of(binding: Binding) -> str:
+    """Return in which fields the domain of a function differs from what it promises unasked, as text."""
+    unasked = bind(binding.function, binding.operation, binding.dialect).domain
+    given = binding.domain
+    values = ((f.name, getattr(given, f.name), getattr(unasked, f.name)) for f in fields(Domain))
+    return ", ".join(f"{name}={value!r}" for name, value, usual in values if value != usual)
+
+
 def _refuse_a_taken_name(operation: Operation) -> None:
     """Raise ``ValueError`` for the name of a shipped operation that has other outputs."""
     known = OPERATIONS.get(operation.name, operation)

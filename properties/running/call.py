@@ -12,6 +12,7 @@ from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.region import Region, spans_of
+from cumae.properties.running.stopwatch import timed
 
 WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)
 """What leaves a function without an answer and is no ``Exception``: no run ends, or is skipped, by it."""
@@ -72,7 +73,7 @@ class Call:
         On a GPU the stream it was called on is waited for: what it started elsewhere must have joined that.
         """
         try:
-            with oracles_shut():
+            with oracles_shut(), timed("kernel"):
                 answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()

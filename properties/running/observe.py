@@ -29,6 +29,7 @@ from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.region import Region
 from cumae.properties.running.returned import dtype_name, returned_by, words_returned
 from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.watch import Watch
 
 POISON = 0xA5
@@ -38,15 +39,27 @@ COMPLEMENT = 0x5A
 class Bench:
     """A binding and a case on a device; observes calls and asks the oracle only after the first one.
 
-    ``previous``: the step before, for functions that keep something.
+    ``previous``: the step before, for functions that keep something. ``begins`` is called before each call.
     """
 
-    def __init__(self, binding: Binding, case: Case, device: Device, previous: Case | None = None) -> None:
+    def __init__(
+        self,
+        binding: Binding,
+        case: Case,
+        device: Device,
+        previous: Case | None = None,
+        begins: Callable[[], None] | None = None,
+    ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
         self._inputs = Inputs(case, previous)
+        self._begins = begins
         self._held: dict[str, Held] = {}
+
+    def _begin(self) -> None:
+        if self._begins is not None:
+            self._begins()
 
     def made(self) -> Callable[..., Any]:
         """Return the function, or a new instance of the class. Raises ``KernelRaised`` where it raises."""
@@ -74,7 +87,8 @@ class Bench:
     def expected(self) -> dict[str, Expected]:
         """Return what the oracle says of each output."""
         names = (*self.binding.outputs, *self.binding.returned)
-        expected = self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+        with timed("oracle"):
+            expected = self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
         if self.binding.domain.padding == "untouched":
             return left_untouched(self.binding, self.case, expected)
         return expected
@@ -88,6 +102,7 @@ class Bench:
         overflow: bool = False,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
+        self._begin()
         allocated = FencedAllocations(poison)
         overflow = overflow or sanitizing() == "debug"
         watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
@@ -159,6 +174,8 @@ class Bench:
         room: int = 0,
     ) -> Call:
         """Return a call, not yet made. ``function``: the instance to call, of a class; else a new one."""
+        if function is None:
+            self._begin()
         return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
 
     def buffers(self, poison: int) -> Buffers:

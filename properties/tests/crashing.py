@@ -1,6 +1,7 @@
 """Functions that end their process, or never return, on certain cases."""
 
 import os
+import resource
 import signal
 import time
 
@@ -31,6 +32,17 @@ def never_returns(
     while context_lens.numel() >= 2:
         time.sleep(0.1)
     position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+
+
+def fills_the_disk(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Right, but its process can write no file any more."""
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
 def leaves(position_ids: torch.Tensor) -> None:

@@ -183,5 +183,5 @@ def test_an_interrupted_fuzz_prints_what_it_had_found(tmp_path: Path) -> None:
     told, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "slow:kernel disagrees with position_ids" in told
-    assert "saved: .cumae/failures/position_ids-slow-kernel-agrees.json" in told
+    assert "saved: .cumae/failures/position_ids-cumae-slow-kernel-agrees.json" in told
     assert "interrupted: 1 of 1 kernel tried disagrees" in told

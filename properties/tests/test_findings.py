@@ -12,7 +12,7 @@ import torch
 import cumae
 from cumae import gpu_impl
 from cumae.oracle import Batch, Case, Layout, Request, Trace
-from cumae.properties import searching
+from cumae.properties import budget
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of
@@ -121,7 +121,7 @@ def test_a_report_says_when_the_reducer_was_stopped(monkeypatch: pytest.MonkeyPa
     binding = binding_of(wrong.one_too_far, "position_ids")
     found = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=[case])
     assert found.failure is not None and found.failure.stopped == ""
-    monkeypatch.setattr(searching, "SHRINK_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "SHRINK_SECONDS", 0.0)
     found = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=[case])
     assert found.failure is not None and found.failure.case == case
     assert "there may be smaller ones: 0 s were up" in explain(found)
@@ -151,7 +151,7 @@ def test_a_smaller_failure_that_another_shard_saved_stays(when: str, tmp_path: P
         before=meanwhile,
         reduce=False,
     )
-    kept = load_failure(failure_file(tmp_path, "position_ids", binding.name, "agrees")).case
+    kept = load_failure(failure_file(tmp_path, verdict, "agrees")).case
     assert kept == (small if when == "in this run" else large)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cumae.oracle import Batch, Case, Layout, Request
-from cumae.properties import apart
+from cumae.properties import apart, budget
 from cumae.properties.apart import Job, ended, reduce_apart, search_apart
 from cumae.properties.budget import Budget
 from cumae.properties.conformance import binding_of, first_cases
@@ -71,12 +71,20 @@ def test_a_case_that_ends_its_process_is_no_smaller_case_of_another_failure(
 
 
 def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "SHRINK_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "SHRINK_SECONDS", 0.0)
     verdict = search_apart(job(CRASHES, cases=(steps(2, 1, 3, 2, 5),), checks=("agrees",)))
     assert verdict.failure is not None
     lengths = [request.query_len for request in verdict.failure.case.batch.requests]
-    assert lengths == [3, 2, 5]  # half of the requests, then no further process
+    assert lengths == [2, 1, 3, 2, 5]  # one smaller case is tried, which returns
     assert verdict.failure.stopped == "0 s were up"
+
+
+def test_bringing_down_what_ends_its_process_counts_against_a_budget_of_time() -> None:
+    cases = (steps(2, 1, 3, 2, 5),)
+    verdict = search_apart(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
+    assert verdict.failure is not None
+    assert verdict.failure.stopped == "2 s were up"
+    assert verdict.spent["reducing"] > 2
 
 
 def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status() -> None:

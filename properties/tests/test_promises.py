@@ -132,7 +132,7 @@ def test_ids_are_raised_as_far_as_slots_are_promised() -> None:
     case = Case(Batch((Request(3, 2, (4, 1)),), 4))
     domain = Domain(large_slots=False)
     binding = binding_of(_narrow_slots, "slot_mapping", domain=domain)
-    slots = [largest_slot(b.case.batch.requests[0], 4) for b in Trial(binding, case, DEVICE).enlarged()]
+    slots = [largest_slot(b.case.batch.requests[0], 4) for b, _ in Trial(binding, case, DEVICE).enlarged()]
     assert slots and max(slots) == INT32_MAX
 
 

@@ -146,7 +146,7 @@ class TestDrawCommand:
     def test_an_output_folder_must_exist(self, tmp_path: Path) -> None:
         file = tmp_path / "case.json"
         file.write_text(json.dumps(to_json(CASE)))
-        with pytest.raises(ValueError, match=r"folder = '.*nowhere', must exist"):
+        with pytest.raises(ValueError, match=r"--svg = '.*nowhere.*', must be a file that can be written: "):
             self.run(str(file), "--svg", str(tmp_path / "nowhere" / "out.svg"))
 
 

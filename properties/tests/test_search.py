@@ -17,6 +17,7 @@ from cumae.properties.budget import Budget
 from cumae.properties.checks import checks_for
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.failure_file import load_case, load_failure
+from cumae.properties.pace import Pace
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
@@ -82,7 +83,8 @@ def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
     case = Case(Batch((Request(1, 2, (1,), "prefill"),), 4))
     binding = binding_of(gpu_impl.write_position_ids, "position_ids")
     verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
-    state = Searching(binding, DEVICE, verdict.checks, None, None, None, verdict, late_at=0.0)
+    pace = Pace(verdict, Budget(seconds=1e-9))
+    state = Searching(binding, DEVICE, verdict.checks, None, None, None, verdict, pace)
     broken = Finding("keeps_facts", "a fact is broken", "")
     assert state.told_by_values(case, broken) == (case, broken)
 
@@ -253,7 +255,7 @@ def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
     assert isinstance(verdict.failure.case.batch.requests[0], Request)
 
 
-def test_the_time_is_kept_within_a_case_and_the_first_cases_run_whatever_it_is() -> None:
+def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_are_told() -> None:
     def slow(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
         time.sleep(0.1)
         wrong.padding_left_alone(token_to_request, cu_seqlens_q, context_lens, position_ids)
@@ -266,7 +268,10 @@ def test_the_time_is_kept_within_a_case_and_the_first_cases_run_whatever_it_is()
     assert 1 <= verdict.cases <= 6  # a case takes 0.1 s at least
     first = fixture_cases(binding)[:3]
     verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
-    assert verdict.cases == 3
+    assert (verdict.cases, verdict.not_tried) == (1, 2)
+    assert explain(verdict).endswith("; 2 cases of the first not tried")
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=first)
+    assert (verdict.cases, verdict.not_tried) == (3, 0)
 
 
 def test_what_is_about_to_run_is_told_first() -> None:

@@ -1,0 +1,93 @@
+"""What a case will cost a function: learnt from the cases that were run, so that a budget holds."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from cumae.oracle import Case
+
+UNUSUAL = 4.0
+"""How many times as dear as the cheapest case one must be before it is left out or stopped."""
+LEAP = 16.0
+"""How many times as many requests or tokens as any known case one may have to be foretold by those."""
+_LEAST, _ROUNDS = 1e-4, 200
+Size = tuple[int, int, int]
+
+
+def size(case: Case) -> Size:
+    """Return requests, tokens and keys of a case, padding included."""
+    keys = sum(request.seq_len for request in case.batch.requests)
+    return case.num_requests_padded, case.num_tokens_padded, keys
+
+
+@dataclass(slots=True)
+class Costs:
+    """Seconds of the first check of cases, by their size.
+
+    A case smaller in all than one that was run costs no more than that did. Any other is foretold by the sum,
+    without a negative term, of requests, tokens, keys, and requests and tokens squared that fits best. One
+    that is much larger than all costs by the square of its size: small cases do not show what grows.
+    """
+
+    known: dict[Size, tuple[Size, float]] = field(default_factory=dict)
+    _terms: npt.NDArray[np.float64] | None = None
+
+    def learn(self, case: Case, seconds: float) -> None:
+        """Note what a case cost; of cases of about the same size the cheapest is kept."""
+        there = size(case)
+        about = tuple(number.bit_length() for number in there)
+        kept = self.known.get(about)  # type: ignore[arg-type]
+        if kept is None or seconds < kept[1]:
+            self.known[about] = (there, seconds)  # type: ignore[index]
+            self._terms = None
+
+    def cheapest(self) -> float:
+        """Return what the cheapest case cost."""
+        return min((seconds for _, seconds in self.known.values()), default=0.0)
+
+    def foretold(self, case: Case) -> float:
+        """Return what a case is likely to cost, 0 before any was run."""
+        here = size(case)
+        if not self.known:
+            return 0.0
+        larger = [
+            seconds
+            for there, seconds in self.known.values()
+            if all(a <= b for a, b in zip(here, there, strict=True))
+        ]
+        if larger:
+            return min(larger)
+        if self._terms is None:
+            self._terms = _fitted(list(self.known.values()))
+        return max(float(_powers(here) @ self._terms), self._after_a_leap(here))
+
+    def _after_a_leap(self, here: Size) -> float:
+        """Return what a case costs that is much larger than all, by the square of its size; else 0."""
+        ratio = max(here[i] / max(1, *(there[i] for there, _ in self.known.values())) for i in (0, 1))
+        if ratio <= LEAP:
+            return 0.0
+        cheapest, dearest = self.cheapest(), max(seconds for _, seconds in self.known.values())
+        return cheapest + (dearest - cheapest) * ratio**2
+
+
+def _powers(there: Size) -> npt.NDArray[np.float64]:
+    requests, tokens, keys = map(float, there)
+    return np.array([1.0, requests, tokens, keys, requests**2, tokens**2, requests * tokens])
+
+
+def _fitted(known: list[tuple[Size, float]]) -> npt.NDArray[np.float64]:
+    """Return the factors, none negative, whose sum has the least relative error, by coordinate descent."""
+    wanted = np.array([max(seconds, _LEAST) for _, seconds in known])
+    columns = np.array([_powers(there) for there, _ in known]) / wanted[:, None]
+    scale = np.maximum(np.abs(columns).max(axis=0), 1e-30)
+    columns /= scale
+    factors = np.zeros(columns.shape[1])
+    left = np.ones(len(known))
+    squares = np.maximum((columns**2).sum(axis=0), 1e-30)
+    for _ in range(_ROUNDS):
+        for j in range(len(factors)):
+            moved = max(0.0, factors[j] + columns[:, j] @ left / squares[j])
+            left -= columns[:, j] * (moved - factors[j])
+            factors[j] = moved
+    return np.asarray(factors / scale)
