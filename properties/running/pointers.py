@@ -81,10 +81,10 @@ class Pointers:
         for mark, tensor in enumerate(self.tensors, start=1):
             if word in tensor:
                 return mark
-        tensor = self._tensor_at(word)
-        if tensor is None or not any(_points_into(words, tensor) for words in self._loaded):
+        found = self._tensor_at(word)
+        if found is None or not any(_points_into(words, found) for words in self._loaded):
             return NOWHERE
-        self.tensors.append(tensor)
+        self.tensors.append(found)
         return len(self.tensors)
 
     def _tensor_at(self, word: int) -> Region | None:

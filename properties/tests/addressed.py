@@ -79,7 +79,7 @@ def _product(factor: tl.tensor, by: tl.int64) -> tl.tensor:
 def multiplies(
     answer: tl.tensor,
     named: tl.int64,
-    text: "i64",  # noqa: F821
+    text: "i64",  # type: ignore[name-defined]  # noqa: F821
     unsigned: tl.uint64,
     plain: tl.tensor,
 ) -> None:

@@ -1,5 +1,6 @@
 """Pointers made from integers reach the tensor that their word points into; arguments have their widths."""
 
+import gc
 from importlib.metadata import version
 from typing import Any
 
@@ -11,7 +12,7 @@ from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.conformance import binding_of
-from cumae.properties.running import interpreter, pointers, probes
+from cumae.properties.running import interpreter, probes
 from cumae.properties.running.allocations import GUARD_BYTES, FencedAllocations
 from cumae.properties.running.device import prepare
 from cumae.properties.running.interpreter import watching
@@ -135,7 +136,7 @@ def test_a_tensor_that_was_found_is_found_again_without_a_look_at_all_that_live(
     values, answer = numbers(70), torch.zeros(4, dtype=torch.int32)
     with watching():
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
-        monkeypatch.setattr(pointers.gc, "get_objects", lambda: [])
+        monkeypatch.setattr(gc, "get_objects", lambda: [])
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
     assert answer.tolist() == [70, 71, 72, 73]
 
