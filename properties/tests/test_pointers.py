@@ -136,7 +136,7 @@ def test_a_tensor_that_was_found_is_found_again_without_a_look_at_all_that_live(
     values, answer = numbers(70), torch.zeros(4, dtype=torch.int32)
     with watching():
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
-        monkeypatch.setattr(gc, "get_objects", lambda: [])
+        monkeypatch.setattr(gc, "get_objects", lambda generation: [])
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
     assert answer.tolist() == [70, 71, 72, 73]
 
@@ -205,7 +205,7 @@ def test_a_table_that_is_known_by_its_address_is_accused_by_no_check(function: A
     binding = binding_of(function, "slot_mapping", domain=promised)
     trial = Trial(binding, CASE, "cpu")
     assert {name: CHECKS[name](trial) for name in checks_for(binding)} == dict.fromkeys(checks_for(binding))
-    verdict = search(binding, "cpu", Budget(examples=10))
+    verdict = search(binding, "cpu", Budget(examples=5))
     assert verdict.ok, verdict
 
 
