@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,7 @@ class Pointers:
     tensors: list[Region] = field(default_factory=list)
     any_made: bool = False
     _loaded: list[Any] = field(default_factory=list)
-    _living: list[_Ref] | None = None
+    _old: list[_Ref] | None = None
 
     def loaded(self, words: Any) -> None:
         """Keep the words of a load that may be addresses."""
@@ -81,10 +81,10 @@ class Pointers:
         for mark, tensor in enumerate(self.tensors, start=1):
             if word in tensor:
                 return mark
-        tensor = self._tensor_at(word)
-        if tensor is None or not any(_points_into(words, tensor) for words in self._loaded):
+        found = self._tensor_at(word)
+        if found is None or not any(_points_into(words, found) for words in self._loaded):
             return NOWHERE
-        self.tensors.append(tensor)
+        self.tensors.append(found)
         return len(self.tensors)
 
     def _tensor_at(self, word: int) -> Region | None:
@@ -92,7 +92,7 @@ class Pointers:
         ours = next((tensor for tensor in known if word in tensor), None)
         if ours is not None:
             return ours
-        found = _at(word, _FOUND) or _at(word, self._all_living())
+        found = next((hit for refs in self._living() if (hit := _at(word, refs)) is not None), None)
         if found is None:
             return None
         tensor, ref = found
@@ -101,12 +101,19 @@ class Pointers:
         _FOUND[:] = [ref, *(other for other in _FOUND if other is not ref and other() is not None)]
         return tensor
 
-    def _all_living(self) -> list[_Ref]:
-        """Return every tensor that lives; none comes or goes during a launch."""
-        if self._living is None:
-            kinds = (torch.Tensor, torch.nn.Parameter)
-            self._living = [weakref.ref(thing) for thing in gc.get_objects() if type(thing) in kinds]
-        return self._living
+    def _living(self) -> Iterator[list[_Ref]]:
+        """Yield the tensors that live, young ones first; of the old none comes or goes during a launch."""
+        yield _FOUND
+        yield _tensors(0)
+        yield _tensors(1)
+        if self._old is None:
+            self._old = _tensors(2)
+        yield self._old
+
+
+def _tensors(generation: int) -> list[_Ref]:
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    return [weakref.ref(thing) for thing in gc.get_objects(generation) if type(thing) in kinds]
 
 
 def _at(word: int, refs: list[_Ref]) -> tuple[Region, _Ref] | None:

@@ -1,5 +1,6 @@
 """Kernels that reach tensors through addresses, as engines' do, right and wrong; and widths of arguments."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -78,7 +79,7 @@ def _product(factor: tl.tensor, by: tl.int64) -> tl.tensor:
 def multiplies(
     answer: tl.tensor,
     named: tl.int64,
-    text: "i64",  # noqa: F821
+    text: "i64",  # type: ignore[name-defined]  # noqa: F821
     unsigned: tl.uint64,
     plain: tl.tensor,
 ) -> None:
@@ -123,3 +124,100 @@ def mask_of_a_number(values: tl.tensor, answer: tl.tensor, flag: tl.tensor) -> N
     tl.store(answer + o_value, tl.load(values + o_value, mask=(o_value < 3).to(tl.int32), other=0))
 
 
+
+
+@triton.jit
+def _slots(
+    token_to_request: tl.tensor,
+    position_ids: tl.tensor,
+    addresses: tl.tensor,
+    row_stride: tl.int64,
+    column_stride: tl.tensor,
+    num_columns: tl.tensor,
+    block_size: tl.tensor,
+    slot_mapping: tl.tensor,
+) -> None:
+    i_token = tl.program_id(0)
+    row = tl.load(token_to_request + i_token)
+    position = tl.load(position_ids + i_token, mask=row >= 0, other=0)
+    block_table = _pointer(addresses, tl.int32)
+    entry = block_table + row * row_stride + position // block_size * column_stride
+    m_entry = (row >= 0) & (position // block_size < num_columns)
+    block_id = tl.load(entry, mask=m_entry, other=-1).to(tl.int64)
+    slot = block_id * block_size + position % block_size
+    tl.store(slot_mapping + i_token, tl.where(block_id >= 0, slot, -1))
+
+
+def _slots_by_address(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+    offset: int = 0,
+) -> None:
+    addresses = torch.tensor([block_table.data_ptr() + offset], device=block_table.device)
+    num_tokens = token_to_request.numel()
+    slot_mapping[num_tokens:] = -1
+    if num_tokens:
+        strides, width = block_table.stride(), block_table.shape[1]
+        _slots[(num_tokens,)](
+            token_to_request, position_ids, addresses, *strides, width, block_size, slot_mapping
+        )
+
+
+def slots_by_address(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Right: the table that was given, by its address."""
+    _slots_by_address(token_to_request, position_ids, block_table, block_size, slot_mapping)
+
+
+def slots_of_a_copy(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Right: a copy of the table, by its address."""
+    copy = block_table.clone()
+    _slots_by_address(token_to_request, position_ids, copy, block_size, slot_mapping)
+
+
+def slots_of_nowhere(
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+    block_table: torch.Tensor,
+    block_size: int,
+    slot_mapping: torch.Tensor,
+) -> None:
+    """Wrong: the address lies far from every tensor."""
+    _slots_by_address(token_to_request, position_ids, block_table, block_size, slot_mapping, 2**44)
+
+
+class Mapper:
+    """Right: the table is copied to a workspace that lives as long as this does, known by its address."""
+
+    def __init__(self) -> None:
+        self.workspace = torch.zeros(2**16, dtype=torch.int32)
+
+    def __call__(
+        self,
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        """Write the slots."""
+        if block_table.numel() > self.workspace.numel():
+            table = block_table
+        else:
+            table = self.workspace[: block_table.numel()].view(block_table.shape)
+            table.copy_(block_table)
+        _slots_by_address(token_to_request, position_ids, table, block_size, slot_mapping)

@@ -1,17 +1,24 @@
 """Pointers made from integers reach the tensor that their word points into; arguments have their widths."""
 
+import gc
 from importlib.metadata import version
 from typing import Any
 
 import pytest
 import torch
 
-from cumae.properties.running import pointers
+from cumae import Domain
+from cumae.oracle import Batch, Case, Layout, Request
+from cumae.properties.budget import Budget
+from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.conformance import binding_of
+from cumae.properties.running import interpreter, probes
 from cumae.properties.running.allocations import GUARD_BYTES, FencedAllocations
 from cumae.properties.running.device import prepare
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.region import Region
 from cumae.properties.running.watch import Watch
+from cumae.properties.search import search
 from cumae.properties.tests import addressed as raw
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="accesses are watched in the interpreter")
@@ -129,7 +136,7 @@ def test_a_tensor_that_was_found_is_found_again_without_a_look_at_all_that_live(
     values, answer = numbers(70), torch.zeros(4, dtype=torch.int32)
     with watching():
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
-        monkeypatch.setattr(pointers.gc, "get_objects", lambda: [])
+        monkeypatch.setattr(gc, "get_objects", lambda generation: [])
         raw.gathers[(1,)](table(values), answer, 4, FROM=0)
     assert answer.tolist() == [70, 71, 72, 73]
 
@@ -187,3 +194,53 @@ def test_a_mask_of_numbers_stays_refused_as_the_compiler_refuses_it() -> None:
     arguments = numbers(5), torch.zeros(4, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     with watching(), pytest.raises(Exception, match="mask has unsupported dtype"):
         raw.mask_of_a_number[(1,)](*arguments)
+
+
+CASE = Case(Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4), Layout(num_padding_tokens=1))
+
+
+@pytest.mark.parametrize("function", [raw.slots_by_address, raw.slots_of_a_copy, raw.Mapper])
+def test_a_table_that_is_known_by_its_address_is_accused_by_no_check(function: Any) -> None:
+    promised = Domain(index_dtypes=("int32",), captured=False)
+    binding = binding_of(function, "slot_mapping", domain=promised)
+    trial = Trial(binding, CASE, "cpu")
+    assert {name: CHECKS[name](trial) for name in checks_for(binding)} == dict.fromkeys(checks_for(binding))
+    verdict = search(binding, "cpu", Budget(examples=5))
+    assert verdict.ok, verdict
+
+
+def test_wrong_values_say_what_was_masked_off() -> None:
+    binding = binding_of(raw.slots_of_nowhere, "slot_mapping", domain=Domain(index_dtypes=("int32",)))
+    trial = Trial(binding, CASE, "cpu")
+    agrees, bounds = CHECKS["agrees"](trial), CHECKS["stays_in_bounds"](trial)
+    assert agrees is not None
+    assert bounds is not None
+    assert "; 3 accesses outside every tensor were masked off, the first: load at address" in agrees.message
+    assert agrees.message.endswith(f", which lies in no tensor of the call, at {_line('tl.load(entry')}")
+    assert bounds.message == agrees.message.partition("the first: ")[2]
+
+
+def _line(text: str) -> str:
+    with open(raw.__file__) as file:
+        return f"addressed.py:{next(i for i, line in enumerate(file, start=1) if text in line)}"
+
+
+def test_the_probe_of_cumae_doctor_names_what_is_refused_of_a_kernel_without_a_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interpreter, "_CASTS", ())
+    with pytest.raises(RuntimeError, match=r"without a fault stored \[1, 1, 0, 4294967296\]: load "):
+        probes.hooks()
+    monkeypatch.undo()
+    monkeypatch.setattr(interpreter, "with_widths", lambda fn, args, kwargs: (args, kwargs))
+    with pytest.raises(RuntimeError, match="int32 overflow detected"):
+        probes.hooks()
+
+
+@pytest.mark.skipif(version("triton") < "3.9", reason="older interpreters take masks of numbers")
+def test_the_probe_of_cumae_doctor_fails_where_conditions_are_not_kept_boolean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interpreter, "_SPLATS", ())
+    with pytest.raises(Exception, match="mask has unsupported dtype"):
+        probes.hooks()
