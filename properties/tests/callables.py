@@ -48,7 +48,7 @@ def operator(context_lens: torch.Tensor, query_lens: torch.Tensor, position_ids:
     fill(0, context_lens, query_lens, position_ids)
 
 
-_LIBRARY = torch.library.Library("cumae_tests", "FRAGMENT")
+_LIBRARY: Any = torch.library.Library("cumae_tests", "FRAGMENT")  # type: ignore[no-untyped-call]
 _LIBRARY.define("written(Tensor context_lens, Tensor query_lens, Tensor(a!) position_ids) -> Tensor(a!)")
 _LIBRARY.define("two.int(Tensor query_lens, int a) -> Tensor")
 _LIBRARY.define("two.float(Tensor query_lens, float a) -> Tensor")

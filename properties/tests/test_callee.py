@@ -58,7 +58,7 @@ def test_it_is_taken_by_conforms_to(name: str) -> None:
         (callables.runs_later, "target = 'runs_later', must run when it is called: it is async, write a"),
         (callables.Async(), "target = 'Async', must run when it is called: it is async, write a function"),
         (callables.yields, "target = 'yields', must run when it is called: it is a generator, write a"),
-        (callables.any_arguments, r"parameter = '\*tensors.*' of any_arguments, must be filled by name: write"),
+        (callables.any_arguments, r"parameter = '\*tensors.*' of any_arguments, must be filled by name"),
         (callables.any_names, r"parameter = '\*\*tensors.*' of any_names, must be filled by name: write"),
         (callables.kernel[(1,)], r"parameter = '\*args' of KernelInterface.*, must be filled by name"),
         (max, "target = 'max', must have arguments by name: write a function that names its arguments"),
