@@ -11,7 +11,7 @@ from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import TENSORS, Dialect, NamedOutput
 from cumae.properties.operations import OPERATIONS, Operation, Output
 from cumae.properties.operations.extents import fp32
-from cumae.properties.running.callee import by_name, call_of, home_of, required
+from cumae.properties.running.callee import by_name, call_of, home_of, required, required_to_make
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,7 @@ def bind(
         rule = f"be one that dialect {dialect.name} has, or one of your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
     function = by_name(function)
-    is_class = inspect.isclass(function)
-    made_with = required(function) if is_class else []
+    made_with = required_to_make(function) if inspect.isclass(function) else []
     for name in made_with:
         if name != "device" and name not in dialect.inputs:
             raise ValueError(

@@ -89,6 +89,13 @@ def required(function: Function) -> list[str]:
     return names
 
 
+def required_to_make(kind: type) -> list[str]:
+    """Return the names that a class is made with; a module of torch that has no constructor takes any."""
+    torch = sys.modules.get("torch")
+    is_torchs = torch is not None and getattr(kind, "__init__", None) is torch.nn.Module.__init__
+    return [] if is_torchs else required(kind)
+
+
 def call_of(kind: type) -> Function:
     """Return the method by which instances of a class are called. Raises ``ValueError`` without one."""
     torch = sys.modules.get("torch")
@@ -172,6 +179,8 @@ def _place_of(function: Any) -> tuple[str, str]:
     """Return module and name of a callable; one that no module holds is described."""
     inner = _inner(function)
     owner = getattr(function, "__self__", None)
+    if found := _found(function):
+        return found
     if inspect.ismethod(function) and not inspect.isclass(owner):
         held = _found(owner)
         if held is not None:
@@ -182,7 +191,7 @@ def _place_of(function: Any) -> tuple[str, str]:
         name = f"partial({name})"
     elif inner is type(function):
         name = f"{name}()"
-    return _found(function) or (str(inner.__module__), name)
+    return str(inner.__module__), name
 
 
 def _found(value: Any) -> tuple[str, str] | None:

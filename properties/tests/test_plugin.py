@@ -60,18 +60,6 @@ def test_a_kernel_is_tested_from_another_folder(tmp_path: Path) -> None:
         assert f"test_positions[{check}] PASSED" in done.stdout
 
 
-def test_unasked_and_without_a_gpu_nothing_runs_and_the_line_to_add_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    write_test(tmp_path, KERNEL_TEST)
-    for workers in ((), ("-p", "xdist", "-n", "2")):
-        done = run_pytest(tmp_path, *workers)
-        assert done.returncode == 4
-        told = done.stdout + done.stderr
-        assert told.count("add --cumae-device=auto (or `cumae_device = auto` in the ini file)") == 1
-
-
 def test_a_wrong_kernel_fails_with_the_report(tmp_path: Path) -> None:
     write_test(
         tmp_path, KERNEL_TEST.replace("arange(context_len, context_len + query_len)", "arange(query_len)")
