@@ -52,10 +52,11 @@ def wrong_values(
             message = f"`{name}` has dtype {has}, must have {must}"
             return Finding(check, message, rule_of(binding, name), output=name)
         if words.shape != want.words.shape:
-            return _wrong_shape(check, binding, name, seen, want)
+            found = _wrong_shape(check, binding, name, seen, want)
+            return replace(found, cause=read_output(binding, seen, expected))
         differs = wrong_elements(seen, name, want)
         if differs.any():
-            cause = _read_output(binding, seen, expected)
+            cause = read_output(binding, seen, expected)
             cause = cause or likely_cause(**evidence(binding, seen, name, want, case)._asdict())
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
@@ -107,7 +108,7 @@ def wrong_extent(
         wrong = (words != want.words) | (second.outputs[name] != want.words)
         missing = _elements(kept & wrong) & want.is_specified
         if missing.any():
-            cause = _read_output(binding, first, {name: want})
+            cause = read_output(binding, first, {name: want})
             cause = cause or _wrong_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
@@ -209,7 +210,7 @@ def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
     return tuple(rows) if looked_up else ()
 
 
-def _read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
+def read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
     """Return that an output was taken for an input: one that has the name of an input and is not written."""
     for name, want in expected.items():
         if name not in binding.outputs or name not in seen.before or binding.is_in_place(name):

@@ -1,5 +1,6 @@
 """Guard words around outputs and inputs are intact, inputs unchanged, every access inside its tensor."""
 
+from cumae.properties.checks.compare import read_output
 from cumae.properties.checks.trial import Trial
 from cumae.properties.operations import KEEP
 from cumae.properties.running.watch import Garbage
@@ -10,15 +11,14 @@ def stays_in_bounds(trial: Trial) -> Finding | None:
     """Look at memory around and between the elements, and in the interpreter at every address."""
     seen = trial.first
     rule = "a kernel writes its outputs only, and reads and writes inside its tensors only"
-    if seen.watch is not None and seen.watch.outside:
-        return Finding("stays_in_bounds", str(seen.watch.outside[0]), rule, count=len(seen.watch.outside))
-    if seen.damage:
-        return Finding("stays_in_bounds", seen.damage[0], rule, count=len(seen.damage))
-    garbage = _garbage(trial)
-    if garbage:
+    told = [str(access) for access in seen.watch.outside] if seen.watch is not None else []
+    told = told or list(seen.damage)
+    if not told and (told := [str(one) for one in _garbage(trial)]):
         rule = "a kernel reads its inputs, and of other memory only what was written before"
-        return Finding("stays_in_bounds", str(garbage[0]), rule, count=len(garbage))
-    return None
+    if not told:
+        return None
+    cause = read_output(trial.binding, seen, trial.expected)
+    return Finding("stays_in_bounds", told[0], rule, count=len(told), cause=cause)
 
 
 def _garbage(trial: Trial) -> list[Garbage]:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import cumae
 from cumae.oracle import GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
@@ -193,10 +195,37 @@ def owners(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> Non
         req_id_per_token[start:stop] = b
 
 
-def test_an_output_that_is_taken_for_an_input_is_told() -> None:
+def ids_of_other_length(query_start_loc: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What reads poison as the number of tokens returns none."""
+    count = max(int(query_start_loc[-1]), 0) % 2**20
+    return {"req_id_per_token": torch.zeros(count, dtype=torch.int32, device=query_start_loc.device)}
+
+
+@triton.jit
+def _copy(starts, owners) -> None:  # type: ignore[no-untyped-def]
+    tl.store(owners, tl.load(owners + tl.load(starts)))
+
+
+def reads_beyond(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+    _copy[(1,)](query_start_loc, req_id_per_token)
+
+
+@pytest.mark.parametrize(
+    ("function", "check"),
+    [
+        (owners, "writes_everything"),
+        (ids_of_other_length, "agrees"),
+        pytest.param(
+            reads_beyond,
+            "stays_in_bounds",
+            marks=pytest.mark.skipif(DEVICE == "cuda", reason="addresses are watched in the interpreter"),
+        ),
+    ],
+)
+def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: str) -> None:
     domain = cumae.Domain(captured=False, min_requests=2, min_tokens=2, max_requests=3)
     how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 20, "save_to": None}
-    failure = cumae.check(owners, "sequence_layout", **how).failure
+    failure = cumae.check(function, "sequence_layout", checks=[check], **how).failure
     assert failure is not None
     assert failure.finding.cause == (
         "`query_start_loc` is an output of sequence_layout here, and holds nothing before the call; "
