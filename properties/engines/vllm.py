@@ -455,14 +455,15 @@ _PLATFORM = SimpleNamespace(
     is_cuda=lambda: False, is_xpu=lambda: False, is_rocm=lambda: False, simple_compile_backend="eager"
 )
 _ENVS = SimpleNamespace(VLLM_USE_FUSED_MOE_GROUPED_TOPK=False, VLLM_BATCH_INVARIANT=False)
-_FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
+_NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "huge_and_tiny"))
+"""Kinds of logits whose selected scores have a sum above 0: this router divides by it as it is."""
 
 
 @ENGINE.adapts(
     "vllm/model_executor/layers/fused_moe/router/grouped_topk_router.py",
     "grouped_topk",
     operation=router(ties="any"),
-    domain=replace(_SELECTED, logits_dtypes=("fp32",), logits_kinds=_FINITE),
+    domain=replace(_SELECTED, logits_dtypes=("fp32",), logits_kinds=_NONZERO),
     current_platform=_PLATFORM,
     envs=_ENVS,
 )
