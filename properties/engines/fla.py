@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cumae.properties.batches.domain import Domain
+from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
 
 Tensor = torch.Tensor
@@ -21,6 +22,7 @@ _FRESH = Domain(
     captured=False,
 )
 _FULL = replace(_FRESH, empty_requests=False)
+_STARTS = CUMAE.extend(cu_seqlens="cu_seqlens_q")
 
 
 @ENGINE.adapts(_INDEX, "prepare_position_ids", operation="position_ids", domain=_FRESH)
@@ -34,12 +36,14 @@ def prepare_position_ids(function: Any) -> Callable[..., Tensor]:
     return launch
 
 
-@ENGINE.adapts(_INDEX, "prepare_sequence_ids", operation="sequence_layout", domain=_FULL)
+@ENGINE.adapts(
+    _INDEX, "prepare_sequence_ids", operation="sequence_layout", dialect=_STARTS, domain=_FULL
+)
 def prepare_sequence_ids(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The sequence of each token."""
 
-    def launch(cu_seqlens_q: Tensor) -> dict[str, Tensor]:
-        return {"token_to_request": function(cu_seqlens_q).int()}
+    def launch(cu_seqlens: Tensor) -> dict[str, Tensor]:
+        return {"token_to_request": function(cu_seqlens.long()).int()}
 
     return launch
 

@@ -432,25 +432,6 @@ def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
     return launch
 
 
-@ENGINE.adapts(
-    "vllm/models/deepseek_v4/common/ops/cache_utils.py",
-    "compute_global_topk_indices_and_lens",
-    operation="topk_to_slots",
-    domain=_SELECTED,
-)
-def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
-    """Selected positions to slots, without a bound on the table's columns."""
-
-    def launch(
-        req_id: Tensor, block_table: Tensor, token_indices: Tensor, BLOCK_SIZE: int, num_tokens: int
-    ) -> Tensor:
-        live = torch.arange(len(req_id), device=req_id.device) < num_tokens
-        found: Tensor = function(token_indices, req_id, block_table, BLOCK_SIZE, live)[0]
-        return found
-
-    return launch
-
-
 _PLATFORM = SimpleNamespace(
     is_cuda=lambda: False, is_xpu=lambda: False, is_rocm=lambda: False, simple_compile_backend="eager"
 )
