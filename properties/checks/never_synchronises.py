@@ -1,6 +1,7 @@
 """GPU: no device-to-host synchronisation; in-place kernels do not allocate."""
 
 from typing import Any
+from warnings import catch_warnings, filterwarnings
 
 import torch
 
@@ -31,7 +32,9 @@ def synchronised(call: Call, *, allocates: bool) -> tuple[Any, str]:
     Raises ``KernelRaised`` where the function raises anything else.
     """
     before = torch.cuda.memory_stats()[_ALLOCATED]
-    torch.cuda.set_sync_debug_mode("error")
+    with catch_warnings():
+        filterwarnings("ignore", "Synchronization debug mode")  # that it is a prototype
+        torch.cuda.set_sync_debug_mode("error")
     try:
         answer = call.function(**call.arguments)
     except Exception as error:

@@ -43,12 +43,12 @@ bound = partial(fill, 0)
 small = lambda context_lens, query_lens, position_ids: fill(0, context_lens, query_lens, position_ids)  # noqa: E731
 
 
-@torch.library.custom_op("cumae_tests::positions", mutates_args=("position_ids",))
+@torch.library.custom_op("cumae_callables::positions", mutates_args=("position_ids",))
 def operator(context_lens: torch.Tensor, query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
     fill(0, context_lens, query_lens, position_ids)
 
 
-_LIBRARY: Any = torch.library.Library("cumae_tests", "FRAGMENT")  # type: ignore[no-untyped-call]
+_LIBRARY: Any = torch.library.Library("cumae_callables", "FRAGMENT")  # type: ignore[no-untyped-call]
 _LIBRARY.define("written(Tensor context_lens, Tensor query_lens, Tensor(a!) position_ids) -> Tensor(a!)")
 _LIBRARY.define("two.int(Tensor query_lens, int a) -> Tensor")
 _LIBRARY.define("two.float(Tensor query_lens, float a) -> Tensor")
@@ -62,7 +62,7 @@ def _written(context_lens: Tensor, query_lens: Tensor, position_ids: Tensor) -> 
 _LIBRARY.impl("written", _written, "CompositeExplicitAutograd")
 
 
-@torch.library.custom_op("cumae_tests::returned", mutates_args=())
+@torch.library.custom_op("cumae_callables::returned", mutates_args=())
 def returned(context_lens: torch.Tensor, query_lens: torch.Tensor, num_tokens_padded: int) -> torch.Tensor:
     position_ids = torch.empty(num_tokens_padded, dtype=torch.int64, device=query_lens.device)
     fill(0, context_lens, query_lens, position_ids)

@@ -9,6 +9,7 @@ import torch
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties import pace
+from cumae.properties.batches.domain import Domain
 from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, fixture_cases
@@ -66,7 +67,8 @@ def steps(*requests: int) -> list[Case]:
 
 
 def run(clock: Clock, function: Callable[..., None], budget: Budget, **more: Any) -> Verdict:
-    return search(binding_of(function, "position_ids"), DEVICE, budget, **more)
+    domain = Domain(captured=False)
+    return search(binding_of(function, "position_ids", domain=domain), DEVICE, budget, **more)
 
 
 def quadratic(requests: int) -> float:

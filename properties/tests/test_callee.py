@@ -18,7 +18,7 @@ from cumae.properties.tests.test_commands import cumae
 
 prepare("auto")
 HOME = "cumae.properties.tests.callables"
-OPS = torch.ops.cumae_tests
+OPS = torch.ops.cumae_callables
 WORKS: dict[str, Any] = {
     f"{HOME}:launcher": callables.launcher,
     f"{HOME}:method": callables.method,
@@ -29,9 +29,9 @@ WORKS: dict[str, Any] = {
     f"{HOME}:bound": callables.bound,
     f"{HOME}:small": callables.small,
     f"{HOME}:operator": callables.operator,
-    "torch:ops.cumae_tests.positions": OPS.positions,
-    "torch:ops.cumae_tests.returned": OPS.returned.default,
-    "torch:ops.cumae_tests.written": OPS.written,
+    "torch:ops.cumae_callables.positions": OPS.positions,
+    "torch:ops.cumae_callables.returned": OPS.returned.default,
+    "torch:ops.cumae_callables.written": OPS.written,
 }
 
 
@@ -65,7 +65,7 @@ def test_it_is_taken_by_conforms_to(name: str) -> None:
         (torch.add, "target = '.*add', must have arguments by name: write a function that names its"),
         (math.gcd, r"parameter = '\*integers' of gcd, must be filled by name: write"),
         (callables.HasNoCall, "target = 'HasNoCall', must have a method __call__, which runs a step"),
-        (OPS.two, "target = 'torch.ops.cumae_tests.two', must be one of its overloads: .int, .float"),
+        (OPS.two, "target = 'torch.ops.cumae_callables.two', must be one of its overloads: .int, .float"),
         ("a.b:c", "target = 'a.b:c', must be a function or a class"),
         (7, "target = 7, must be a function or a class"),
     ],

@@ -15,6 +15,7 @@ from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.conformance import binding_of
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
+from cumae.properties.targets import load_function
 
 DEVICE = prepare("auto")
 BATCHES = [
@@ -106,12 +107,26 @@ def test_a_constant_stride_is_no_fault(by_row: bool, strided: bool, batch: Batch
     assert CHECKS["survives_large_ids"](trial(wide=True, by_row=by_row, strided=strided, batch=batch)) is None
 
 
+@pytest.mark.skipif(DEVICE == "cuda", reason="what it reads is so far off that it ends the CUDA context")
 @pytest.mark.parametrize(("by_row", "strided"), list(product([False, True], repeat=2)))
 def test_a_row_offset_of_32_bits_is_one_dense_or_not(by_row: bool, strided: bool) -> None:
     for batch in BATCHES[strided and not by_row :]:
         found = CHECKS["survives_large_ids"](trial(wide=False, by_row=by_row, strided=strided, batch=batch))
         assert found is not None
         assert "at offsets past 2^31" in found.message
+
+
+@pytest.mark.parametrize("operation", ["slot_mapping", "topk_to_slots"])
+@pytest.mark.parametrize("rows", [(5,), None])
+def test_a_table_that_ends_before_a_missing_block_is_not_made_wider(
+    operation: str, rows: tuple[int, ...] | None
+) -> None:
+    row = OPERATIONS[operation]
+    binding = binding_of(load_function(row.kernels[0]), row, domain=Domain(strided=False))
+    batch = Batch((Request(382, 3, (0, 1, -1)),), 64, 3)
+    looked_up = rows if "row_index" in row.features else None
+    trial = Trial(binding, Case(batch, Layout(row_index=looked_up)), DEVICE)
+    assert CHECKS["survives_large_ids"](trial) is None
 
 
 @pytest.mark.parametrize("operation", LARGE)

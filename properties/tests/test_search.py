@@ -59,7 +59,7 @@ def test_a_kernel_that_raises_is_a_failure_with_its_case() -> None:
         binding_of(raises, "position_ids"), DEVICE, Budget(examples=50), checks=["is_deterministic"]
     )
     assert verdict.failure is not None
-    told = r"the kernel raised RuntimeError: no such launch \(test_search\.py:\d+\)"
+    told = r"the kernel raised RuntimeError: no such launch \(test_search\.py:\d+ in raises\)"
     assert re.fullmatch(told, verdict.failure.finding.message)
     assert verdict.failure.case.num_requests_padded == 2
 
