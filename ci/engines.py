@@ -14,9 +14,9 @@ from cumae.properties.running.machine import machine
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
 parser.add_argument("roots", nargs="+", help="ENGINE=WHEEL, or a folder or a checkout")
-parser.add_argument("--only", action="append", help="only this function; may be repeated")
-parser.add_argument("--cases", type=int, default=200)
-parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--only", nargs="*", help="only these functions")
+parser.add_argument("--cases", type=int, help="for each function; without them --seconds")
+parser.add_argument("--seconds", type=float, default=20.0)
 parser.add_argument("--jobs", type=int, default=1, help="processes at once; each function has one of its own")
 parser.add_argument("--device", choices=DEVICES, default="auto")
 
@@ -24,17 +24,18 @@ if __name__ == "__main__":  # a process that is spawned imports this file
     given = parser.parse_args()
     device, found = prepare(given.device), []
     roots = dict(root.split("=", 1) for root in given.roots)
-    todo = [(engine, name, root) for engine, root in roots.items() for name in engine_of(engine).adapters]
+    todo = [(engine, name, roots[engine]) for engine in roots for name in engine_of(engine).adapters]
     with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        how = (given.cases, given.seed, device)
-        kept = [one for one in todo if not given.only or one[1] in given.only]
-        for future in as_completed([pool.submit(tried, *one, *how) for one in kept]):
+        how = (given.cases, None if given.cases else given.seconds, 0, device)
+        todo = [one for one in todo if one[1] in (given.only or [one[1]])]
+        for future in as_completed([pool.submit(tried, *one, *how) for one in todo]):
             one = future.result()
             found.append(one)
-            print(f"{one['status']}: {one['engine']} {one['function']}, {one['cases']} cases", flush=True)
-            print(one["report"], end="\n" if one["report"] else "", flush=True)
+            said = f"{one['status']}: {one['engine']} {one['function']}, {one['cases']} cases"
+            print("\n".join([said, *one["report"].splitlines()]), flush=True)
     releases = {engine: Path(root).name for engine, root in roots.items()}
-    record = {**machine(), "cases": given.cases, "seed": given.seed, "releases": releases}
-    found.sort(key=lambda one: (one["engine"], one["function"]))
-    given.out.write_text(json.dumps({**record, "functions": found}, indent=1) + "\n")
+    command = " ".join(word.partition("=")[0] for word in sys.argv if word != str(given.out))
+    functions = sorted(found, key=lambda one: (one["engine"], one["function"]))
+    record = {**machine(), "command": command, "releases": releases, "functions": functions}
+    given.out.write_text(json.dumps(record, indent=1) + "\n")
     sys.exit(any(one["status"] != "agrees" for one in found))

@@ -18,11 +18,13 @@ def engine_of(name: str) -> Engine:
     return engine
 
 
-def tried(engine: str, name: str, root: str, examples: int, seed: int, device: str) -> dict[str, Any]:
+def tried(
+    engine: str, name: str, root: str, examples: int | None, seconds: float | None, seed: int, device: str
+) -> dict[str, Any]:
     """Return what a check of one released function found, as plain data.
 
-    ``root``: the wheel, the folder of packages or the checkout. ``report``: what disagrees, in words, or
-    why the function could not be taken.
+    ``root``: the wheel, the folder of packages or the checkout; ``examples``, ``seconds``: of each, as
+    ``check`` takes them. ``report``: what disagrees, in words, or why the function could not be taken.
     """
     adapter = engine_of(engine).adapters[name]
     operation = adapter.operation if isinstance(adapter.operation, str) else adapter.operation.name
@@ -33,7 +35,8 @@ def tried(engine: str, name: str, root: str, examples: int, seed: int, device: s
         nothing = {"cases": 0, "comparisons": 0, "seconds": 0.0}
         return {**said, "status": "not taken", **nothing, "report": str(error)}
     options: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": device}
-    verdict = check(function, adapter.operation, examples=examples, seed=seed, save_to=None, **options)
+    options |= {"examples": examples, "seconds": seconds, "seed": seed}
+    verdict = check(function, adapter.operation, save_to=None, **options)
     report = explain(verdict) if verdict.failure is not None else ""
     counts = {"cases": verdict.cases, "comparisons": verdict.comparisons, "seconds": verdict.seconds}
     return {**said, "status": verdict.status, **counts, "report": report}

@@ -88,7 +88,7 @@ def large_rows(case: Case) -> Iterator[Case]:
 
     Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
     """
-    if row_dtype(case)[1] < 64:
+    if row_dtype(case)[1] < 4:
         case = replace(case, options=replace(case.options, kv_lora_rank=512, qk_rope_head_dim=64))
     stride = case.batch.block_size * row_dtype(case)[1]
     for span in (_SPAN, 2 * _SPAN):

@@ -19,6 +19,7 @@ def tables(results: Json) -> str:
         [tests_line(results["gpu-tests"])],
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
+        [engines_line([results[name] for name in sorted(results) if "engines" in name])],
         [repeated_line(results["cpu-repeated"])],
         [attention_line(results["gpu-attention"])],
         mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
@@ -78,6 +79,18 @@ def _note(run: Json) -> str:
 
 def _checks_of(alarms: Json) -> list[str]:
     return sorted({check for one in alarms["implementations"] for check in one["checks"]})
+
+
+def engines_line(runs: list[Json]) -> str:
+    """Return how many released functions agreed, in each run."""
+    said = []
+    for run in runs:
+        found = run["functions"]
+        agreed, cases = sum(one["status"] == "agrees" for one in found), sum(one["cases"] for one in found)
+        where = "the GPU" if "NVIDIA" in run["device"] else "a CPU"
+        said.append(f"{agreed} of {len(found)} on {where} with Triton {run['triton']}, {cases:,} cases")
+    releases = ", ".join(file.split("-cp")[0].split("-py")[0] for file in runs[0]["releases"].values())
+    return f"Released functions that agree (`ci/engines.py`, every check; {releases}): {'; '.join(said)}."
 
 
 def repeated_line(run: Json) -> str:
