@@ -234,6 +234,26 @@ def test_tensors_for_a_gpu_lie_on_the_cpu_where_kernels_are_interpreted(tree: Pa
     assert compiled(torch.tensor(3)).item() == 3
 
 
+def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        asks="""
+            import torch
+            def halves(x, rank=0):
+                side = torch.cuda.Stream(device=x.device)
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.device(x.device), torch.cuda.stream(side):
+                    done = torch.cuda.Event()
+                    done.record(side)
+                    y = x.to(f"cuda:{rank}", non_blocking=True) // 2
+                done.synchronize()
+                return y, torch.cuda.get_device_properties(x.device).multi_processor_count
+            """,
+    )
+    y, count = cumae.take(tmp_path / "asks.py", "halves")(torch.tensor([6], device=DEVICE))
+    assert y.tolist() == [3] and count > 0
+
+
 def test_nothing_is_rewritten_where_kernels_are_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     filled = cumae.take(tree / FILE, "filled")
