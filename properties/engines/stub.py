@@ -13,9 +13,9 @@ _ARITHMETIC = (
 class Stub:
     """A name without a meaning: usable where code is defined, an error where a value is needed.
 
-    It serves as base class (instances take and keep any keywords), decorator, context manager, generic and
-    pair, its attributes and calls are stubs, and it is false. Arithmetic, order and conversion to a number
-    raise ``ValueError`` naming what to give.
+    It serves as base class (instances keep their arguments under the names of annotated fields), decorator,
+    context manager, generic and pair, its attributes and calls are stubs, and it is false. Arithmetic, order
+    and conversion to a number raise ``ValueError`` naming what to give.
     """
 
     def __init__(self, path: str, why: str, given: str = "") -> None:
@@ -72,7 +72,8 @@ class Stub:
 
 
 def _keep(self: object, *args: object, **kwargs: object) -> None:
-    for name, value in kwargs.items():
+    fields = [name for kind in type(self).__mro__[::-1] for name in getattr(kind, "__annotations__", ())]
+    for name, value in {**dict(zip(fields, args, strict=False)), **kwargs}.items():
         object.__setattr__(self, name, value)
 
 

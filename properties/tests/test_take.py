@@ -383,7 +383,7 @@ def test_what_a_compiler_gets_is_defined_before_it_reads(tmp_path: Path) -> None
     assert {"tl", "row", "TILE"} <= set(fill.fn.__globals__)
 
 
-def test_a_foreign_base_takes_the_keywords_of_its_classes_and_instances(tmp_path: Path) -> None:
+def test_a_foreign_base_takes_the_arguments_of_its_classes_and_instances(tmp_path: Path) -> None:
     tree_of(
         tmp_path,
         structs="""
@@ -393,12 +393,13 @@ def test_a_foreign_base_takes_the_keywords_of_its_classes_and_instances(tmp_path
                 name: str
                 size: int = 4
             class Wide(Spec, Mixin):
-                pass
-            SPEC = Wide(name="a")
+                width: int
+            SPECS = Wide(name="a"), Wide("a", 5, 6)
             """,
     )
-    spec = cumae.take(tmp_path / "structs.py", "SPEC")
-    assert (spec.name, spec.size) == ("a", 4)
+    named, placed = cumae.take(tmp_path / "structs.py", "SPECS")
+    assert (named.name, named.size) == ("a", 4)
+    assert (placed.name, placed.size, placed.width) == ("a", 5, 6)
 
 
 def test_what_torch_says_of_a_missing_value_names_what_to_give(tmp_path: Path) -> None:
