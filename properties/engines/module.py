@@ -1,5 +1,7 @@
 """One file of released code as a module that is defined name by name, as far as it is asked for."""
 
+import __future__
+
 import ast
 import builtins
 import sys
@@ -23,7 +25,22 @@ from cumae.properties.engines.stub import Stub
 
 REAL = ("torch", "triton", "numpy")
 _CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+_ANNOTATIONS_WAIT = __future__.annotations.compiler_flag
 _BUILTINS = frozenset(dir(builtins))
+
+
+class _Names(dict[str, Any]):
+    """The built-in names; behind them, a function that runs has defined what it reads of its file."""
+
+    def __init__(self, module: "Module") -> None:
+        super().__init__(vars(builtins), __import__=module._import)
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        self._module._loader.define(self._module, name)
+        if name not in vars(self._module):
+            raise KeyError(name)
+        return vars(self._module)[name]
 
 
 class Circular(ValueError):
@@ -43,7 +60,7 @@ class Loader:
         self.prefix = f"taken{Loader._count}"
         self.stubs = stubs
         self.on_cpu = on_cpu
-        self.named: set[str] = set()
+        self.is_settling = False
         self.pending: deque[tuple[Module, str]] = deque()
         self._postponed: list[tuple[Module, str]] = []
         self._modules: dict[Path, Module] = {}
@@ -55,14 +72,49 @@ class Loader:
         return self._modules[path]
 
     def settle(self, *, last: bool = False) -> None:
-        """Define what functions will read when they run; what cannot be defined becomes a stub that says why.
+        """Define what decorated functions name; what cannot be defined becomes a stub that says why.
 
         What is being defined further out waits, until the ``last`` call.
         """
         if last:
             self.pending.extend(self._postponed)
+        before, self.is_settling = self.is_settling, True
         while self.pending:
             self.define(*self.pending.popleft(), last=last)
+        self.is_settling = before
+
+    def reaches(self, name: str, path: Path) -> bool:
+        """Return whether a name stands in a file or in what that imports, however far."""
+        files, seen = deque([path]), {path}
+        while files:
+            file = files.popleft()
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Name) and node.id == name:
+                    return True
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    if any(name in (alias.name, alias_name(alias)) for alias in node.names):
+                        return True
+                    new = [found for found in self._imported(node, file) if found not in seen]
+                    seen.update(new)
+                    files.extend(new)
+        return False
+
+    def _imported(self, node: ast.Import | ast.ImportFrom, importer: Path) -> list[Path]:
+        """Return the files of the importer's own source that an import may run."""
+        if isinstance(node, ast.Import):
+            places = [self.find(alias.name, importer) for alias in node.names]
+        else:
+            module = self.place(node.module or "", importer, node.level)
+            folder = _folder_of(module) if module is not None else None
+            places = [module, *(_module_file(folder / alias.name) for alias in node.names if folder)]
+        return [place for place in places if place is not None and place.is_file()]
+
+    def place(self, name: str, importer: Path, level: int) -> Path | None:
+        """Return the file or folder of a module named as an import names it, or None: it is foreign."""
+        if level == 0:
+            return self.find(name, importer)
+        folder = importer.parents[level - 1]
+        return _module_file(folder.joinpath(*name.split("."))) if name else _module_file(folder)
 
     def define(self, module: "Module", name: str, *, last: bool = False) -> None:
         """Define a name, or make it a stub that says why it cannot be; one being defined may wait."""
@@ -73,7 +125,7 @@ class Loader:
                 raise ValueError(f"names = {name!r}, must not need itself: {error}") from error
             self._postponed.append((module, name))
         except ValueError as error:
-            setattr(module, name, Stub(name, str(error)))
+            setattr(module, name, Stub(name, str(error), name))
 
     def find(self, name: str, importer: Path) -> Path | None:
         """Return the file or folder of a module inside the importer's own source, or None: it is foreign."""
@@ -96,7 +148,7 @@ class Module(ModuleType):
         dotted = ".".join((*path.parts[-3:-1], path.stem))
         super().__init__(f"{loader.prefix}.{dotted}")
         sys.modules[self.__name__] = self
-        self.__builtins__ = {**vars(builtins), "__import__": self._import}
+        self.__builtins__ = _Names(self)
         self._futures = 0
         self._stars: list[ast.ImportFrom] = []
         self._bound: dict[str, list[Statement]] = {}
@@ -111,15 +163,8 @@ class Module(ModuleType):
         tree = _Uninstalled(self._loader, self._path).visit(tree)
         if self._loader.on_cpu:
             tree = OnCpu().visit(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                self._loader.named.add(node.id)
-            elif isinstance(node, ast.alias):
-                self._loader.named.add(alias_name(node))
         for node in split_imports(ast.fix_missing_locations(tree).body):
             if isinstance(node, ast.ImportFrom) and node.module == "__future__":
-                import __future__
-
                 self._futures |= getattr(__future__, node.names[0].name).compiler_flag
             elif isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
                 self._stars.append(node)
@@ -177,10 +222,11 @@ class Module(ModuleType):
         if statement.state == "done":
             return
         statement.state = "running"
+        futures = self._futures if statement.is_decorated else self._futures | _ANNOTATIONS_WAIT
         try:
             self._prepare(statement)
             tree = ast.Module([statement.node], [])
-            exec(compile(tree, str(self._path), "exec", self._futures, dont_inherit=True), vars(self), names)
+            exec(compile(tree, str(self._path), "exec", futures, dont_inherit=True), vars(self), names)
         except Circular:
             statement.state = ""
             raise
@@ -193,13 +239,21 @@ class Module(ModuleType):
         if self._loader.on_cpu:
             for name in bound_by(statement.node):
                 _take_first_config((names or vars(self)).get(name))
+        if statement.is_decorated or self._loader.is_settling:
+            self.wait(statement)
+        for name in statement.handed:
+            for handed in self._bound.get(name, []):
+                self.wait(handed)
+
+    def wait(self, statement: Statement) -> None:
+        """Have defined, as soon as that can be, what the functions of a statement read when they run."""
         self._loader.pending.extend((self, name) for name in statement.later - _BUILTINS)
 
     def _prepare(self, statement: Statement) -> None:
         """Define what a statement reads while it runs."""
-        for name in statement.noted - _BUILTINS:
+        for name in statement.noted - _BUILTINS if statement.is_decorated else ():
             self._loader.define(self, name)
-            vars(self).setdefault(name, Stub(name, "being defined"))
+            vars(self).setdefault(name, Stub(name, "being defined", name))
         for name in statement.at_once - _BUILTINS:
             others = self._bound.get(name, [])
             if statement in others:  # x = f(x)
@@ -207,7 +261,7 @@ class Module(ModuleType):
                     self._run(earlier)
             else:
                 self.need(name)
-        if statement.calls:
+        if statement.is_decorated:
             self._loader.settle()
 
     def _need_star(self, name: str) -> bool:
@@ -226,15 +280,15 @@ class Module(ModuleType):
         if self.need(name) and name in vars(self):
             return vars(self)[name]
         path: Path = vars(self)["_path"]
-        folder = path if path.is_dir() else path.parent if path.stem == "__init__" else None
+        folder = _folder_of(path)
         inner = folder and _module_file(folder / name)
         if inner:
             return self._loader.module(inner)
         where = f"{path.parent.name}.{path.stem}"
         if name in bound or "__getattr__" in bound:
-            return Stub(f"{where}.{name}", "known when the engine runs only")
+            return Stub(f"{where}.{name}", "known when the engine runs only", name)
         if folder is not None:
-            return Stub(f"{where}.{name}", "a module that the source lacks")
+            return Stub(f"{where}.{name}", "a module that the source lacks", name)
         raise AttributeError(f"{path} has no {name}")
 
     def _import(
@@ -246,16 +300,10 @@ class Module(ModuleType):
             return _Given(given)
         if level == 0 and _top(name) in (*REAL, *sys.stdlib_module_names):
             return builtins.__import__(name, None, None, names or ())
-        if level:
-            folder = self._path.parents[level - 1]
-            path = _module_file(folder.joinpath(*name.split("."))) if name else _module_file(folder)
-        elif names:
-            path = self._loader.find(name, self._path)
-        else:
-            path = self._loader.find(_top(name), self._path)
+        path = self._loader.place(name if names or level else _top(name), self._path, level)
         if path is not None:
             return self._loader.module(path)
-        return Stub(name if names else _top(name), "foreign")
+        return Stub(name, "foreign") if names else Stub(_top(name), "foreign", _top(name))
 
 
 class _Given(ModuleType):
@@ -311,6 +359,11 @@ def _is_real(node: ast.Import | ast.ImportFrom) -> bool:
 
 def _top(name: str) -> str:
     return name.partition(".")[0]
+
+
+def _folder_of(path: Path) -> Path | None:
+    """Return the folder of a package, or None for a module that is none."""
+    return path if path.is_dir() else path.parent if path.stem == "__init__" else None
 
 
 def _module_file(path: Path) -> Path | None:

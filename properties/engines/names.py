@@ -1,6 +1,7 @@
 """What a statement of a module binds, what it needs at once, and what its functions need when they run."""
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -14,14 +15,17 @@ class Statement:
     """One statement at the top of a module, and the names that it reads.
 
     ``at_once``: while it runs; ``noted``: in annotations, which nothing depends on; ``later``:
-    when its functions run. ``calls``: whether it may call what it reads. ``error``: why it failed.
+    when its functions run. ``handed``: what a call gets at once; ``is_decorated``: whether a decorator gets
+    its functions. Either may read what a function names without running it, as a compiler does.
+    ``error``: why it failed.
     """
 
     node: ast.stmt
     at_once: frozenset[str]
     noted: frozenset[str]
     later: frozenset[str]
-    calls: bool
+    handed: frozenset[str]
+    is_decorated: bool
     state: Literal["", "running", "done", "failed"] = ""
     error: str = ""
 
@@ -33,7 +37,8 @@ def statement_of(node: ast.stmt) -> Statement:
     own = {node.name} if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else set()
     at_once = frozenset(reader.at_once - own)
     noted = frozenset(reader.noted - at_once - own)
-    return Statement(node, at_once, noted, frozenset(reader.later - at_once - noted - own), reader.calls)
+    later = frozenset(reader.later - at_once - own)
+    return Statement(node, at_once, noted, later, frozenset(reader.handed), _is_decorated(node))
 
 
 def split_imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -106,6 +111,15 @@ def only(kind: ast.ClassDef, method: str) -> ast.ClassDef | None:
     return ast.copy_location(ast.ClassDef(kind.name, [], [], body, []), kind)
 
 
+def _is_decorated(node: ast.stmt) -> bool:
+    inside = () if isinstance(node, _FUNCTIONS) else _outside_functions(node)
+    for child in (node, *inside):
+        for decorator in getattr(child, "decorator_list", ()):
+            if not isinstance(decorator, ast.Name) or not hasattr(builtins, decorator.id):
+                return True
+    return False
+
+
 def _root(node: ast.expr) -> set[str]:
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
@@ -126,7 +140,7 @@ class _Reader(ast.NodeVisitor):
         self.at_once: set[str] = set()
         self.noted: set[str] = set()
         self.later: set[str] = set()
-        self.calls = False
+        self.handed: set[str] = set()
         self._into = self.at_once
 
     def visit_Name(self, node: ast.Name) -> None:
@@ -134,15 +148,11 @@ class _Reader(ast.NodeVisitor):
             self._into.add(node.id)
 
     def visit_Call(self, node: ast.Call) -> None:
-        self.calls |= self._into is self.at_once
-        self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        self.calls |= self._into is self.at_once and bool(node.bases or node.decorator_list)
+        if self._into is self.at_once:
+            self.handed |= {value.id for value in node.args if isinstance(value, ast.Name)}
         self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self.calls |= self._into is self.at_once and bool(node.decorator_list)
         taken = node.args
         defaults = [value for value in taken.kw_defaults if value is not None]
         self._all((*node.decorator_list, *taken.defaults, *defaults), self._into)

@@ -3,10 +3,26 @@
 import ast
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 STAND_INS = {"cuda": "__cumae_cuda__", "compile": "__cumae_compile__"}
 """Attributes of torch that are replaced, and the global names that stand for them."""
+
+
+class Stream:
+    """What stands for a stream or an event: all work is done."""
+
+    cuda_stream = 0
+    query = staticmethod(lambda: True)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Accept what a stream is made of."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
 
 
 class Cuda:
@@ -20,7 +36,14 @@ class Cuda:
     device = staticmethod(lambda device: nullcontext())
     device_of = staticmethod(lambda tensor: nullcontext())
     stream = staticmethod(lambda stream: nullcontext())
+    current_stream = staticmethod(lambda device=None: Stream())
+    Stream, Event = Stream, Stream
+    empty_cache = staticmethod(lambda: None)
     get_device_capability = staticmethod(lambda device=None: (9, 0))
+    get_device_name = staticmethod(lambda device=None: "CPU")
+    get_device_properties = staticmethod(
+        lambda device=None: SimpleNamespace(name="CPU", major=9, minor=0, multi_processor_count=132)
+    )
     is_current_stream_capturing = staticmethod(lambda: False)
 
     def __getattr__(self, name: str) -> Any:

@@ -10,7 +10,7 @@ import torch
 
 from cumae.oracle import LOGITS_KINDS, Case
 from cumae.properties.batches.domain import Domain
-from cumae.properties.dialects import SGLANG
+from cumae.properties.dialects import SGLANG, VLLM
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.operations.router import router
 
@@ -272,6 +272,191 @@ def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
     return launch
 
 
+_LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
+_NEXT = replace(_DECODES, padding="none")
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_extend_cache_locs_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cuda=True,
+)
+def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
+    """The same by the launcher, one token for each request."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, end_offset: Tensor, batch: int
+    ) -> Tensor:
+        where = (batch, 1, req_to_token.device)
+        slots: Tensor = function(req_pool_indices, req_to_token, start_offset, end_offset, *where)
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_extend_cache_locs_uniform_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cuda=True,
+)
+def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
+    """The same of requests that extend by the same number of tokens, 1 here."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int
+    ) -> Tensor:
+        where = (batch, 1, req_to_token.device)
+        slots: Tensor = function(req_pool_indices, req_to_token, start_offset, *where)
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_draft_cache_locs_contiguous_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cpu=False,
+)
+def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
+    """Slots of draft tokens behind each request, 1 here."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, out_cache_loc: Tensor
+    ) -> None:
+        function(req_pool_indices, req_to_token, start_offset, out_cache_loc, 1, 1)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_draft_cache_locs_contiguous_func",
+    operation="position_ids",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cpu=False,
+)
+def draft_positions(function: Any) -> Callable[..., None]:
+    """Their positions, from the same launch."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, positions: Tensor
+    ) -> None:
+        slots = torch.empty_like(positions)
+        function(req_pool_indices, req_to_token, start_offset, slots, 1, 1, positions=positions)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/metadata.py",
+    "draft_extend_set_metadata",
+    operation="sequence_layout",
+    domain=_EXTENDS,
+)
+def draft_extend_metadata(function: Any) -> Callable[..., None]:
+    """Running sum of the new tokens of an extend, from the fused metadata of drafts."""
+
+    def launch(
+        seq_lens: Tensor,
+        extend_seq_lens: Tensor,
+        req_to_token: Tensor,
+        req_pool_indices: Tensor,
+        cu_seqlens_q: Tensor,
+    ) -> None:
+        def empty(*shape: int) -> Tensor:
+            return torch.empty(shape, dtype=torch.int32, device=seq_lens.device)
+
+        count, width = len(seq_lens), req_to_token.shape[1]
+        outputs = (empty(count), empty(count + 1), cu_seqlens_q, empty(count, width))
+        function(*outputs, req_to_token, req_pool_indices, seq_lens, extend_seq_lens, 1)
+
+    return launch
+
+
+def _free_pages(case: Case) -> Any:
+    """Return the pages that the step takes, in the order of its requests."""
+    size = case.batch.block_size
+    spans = [(-(-r.context_len // size), -(-r.seq_len // size), r.block_ids) for r in case.batch.requests]
+    return np.array([page for start, stop, ids in spans for page in ids[start:stop]], dtype=np.int64)
+
+
+def _last_locs(case: Case) -> Any:
+    """Return the slot of each request's last cached token, -1 without one."""
+    size, found = case.batch.block_size, []
+    for request in case.batch.requests:
+        page, offset = divmod(request.context_len - 1, size)
+        found.append(request.block_ids[page] * size + offset if request.context_len else -1)
+    return np.array(found, dtype=np.int64)
+
+
+_PAGES = VLLM.extend(pre_lens=_starts, post_lens=_stops, last_locs=_last_locs, free_pages=_free_pages)
+_TAKES = Domain(
+    block_sizes=(1, 2, 4, 16, 64),
+    min_requests=1,
+    max_requests=1024,
+    rowless_requests=False,
+    padding="none",
+    captured=False,
+)
+_ALLOCATOR = "sglang/kernels/ops/memory/allocator.py"
+
+
+@ENGINE.adapts(
+    _ALLOCATOR, "alloc_extend_kernel", operation="slot_mapping", dialect=_PAGES, domain=_TAKES
+)
+def alloc_extend(kernel: Any) -> Callable[..., None]:
+    """Slots that an extend takes: the rest of each last page, then free pages."""
+
+    def launch(
+        pre_lens: Tensor,
+        post_lens: Tensor,
+        last_locs: Tensor,
+        free_pages: Tensor,
+        num_reqs: int,
+        block_size: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        width = 1 << max(num_reqs - 1, 0).bit_length()
+        lens = (pre_lens, post_lens)
+        kernel[(num_reqs,)](*lens, last_locs, free_pages, slot_mapping, width, block_size)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _ALLOCATOR,
+    "alloc_decode_kernel",
+    operation="slot_mapping",
+    dialect=_PAGES,
+    domain=replace(_TAKES, phases=("decode",), max_query_len=1, empty_requests=False),
+)
+def alloc_decode(kernel: Any) -> Callable[..., None]:
+    """Slots that decodes take."""
+
+    def launch(
+        post_lens: Tensor,
+        last_locs: Tensor,
+        free_pages: Tensor,
+        num_reqs: int,
+        block_size: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        width = 1 << max(num_reqs - 1, 0).bit_length()
+        kernel[(num_reqs,)](post_lens, last_locs, free_pages, slot_mapping, width, block_size)
+
+    return launch
+
+
 @ENGINE.adapts(
     "sglang/srt/model_executor/forward_batch_deepseek_mha_mixin.py",
     "ForwardBatchDeepSeekMHAMixin.get_prefix_chunk_seq_lens",
@@ -337,6 +522,35 @@ def _router(function: Any) -> Callable[..., dict[str, Tensor]]:
             apply_routed_scaling_factor_on_output=True,
         )
         return {"topk_weights": weights, "topk_ids": ids}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/moe/topk.py",
+    "fused_topk_torch_native",
+    operation=router(ties="any"),
+    dialect="vllm",
+    domain=replace(
+        _STEPS,
+        logits_dtypes=("fp32",),
+        logits_kinds=_FINITE,
+        router_shapes=((4, 1, 1, 3), (64, 1, 1, 6), (384, 1, 1, 8)),
+    ),
+)
+def fused_topk_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The router without groups in torch; whoever calls it scales the weights."""
+
+    def launch(
+        gating_output: Tensor,
+        e_score_correction_bias: Tensor,
+        topk: int,
+        renormalize: bool,
+        routed_scaling_factor: float,
+    ) -> dict[str, Tensor]:
+        logits = (gating_output, gating_output)
+        weights, ids = function(*logits, topk, renormalize, e_score_correction_bias, "sigmoid")
+        return {"topk_weights": weights * routed_scaling_factor, "topk_ids": ids.int()}
 
     return launch
 

@@ -13,24 +13,29 @@ _ARITHMETIC = (
 class Stub:
     """A name without a meaning: usable where code is defined, an error where a value is needed.
 
-    It serves as base class, decorator, context manager, generic and pair, its attributes and calls are stubs,
-    and it is false. Arithmetic, order and conversion to a number raise ``ValueError`` naming what to give.
+    It serves as base class (instances keep their arguments under the names of annotated fields), decorator,
+    context manager, generic and pair, its attributes and calls are stubs, and it is false. Arithmetic, order
+    and conversion to a number raise ``ValueError`` naming what to give.
     """
 
-    def __init__(self, path: str, why: str) -> None:
+    def __init__(self, path: str, why: str, given: str = "") -> None:
+        """Stand for a dotted path; ``given``: the name to give a value for, by default the next attribute."""
         self._path = path
         self._why = why
+        self._given = given
+        said = f"stub of {path} = {why}, must be given where its value counts: take(…, {given}=…)"
+        self.__class__ = type(said, (Stub,), {})  # what torch says of an argument that it refuses
 
     def __getattr__(self, name: str) -> "Stub":
         if name.startswith("__"):
             raise AttributeError(name)
-        return Stub(f"{self._path}.{name}", self._why)
+        return Stub(f"{self._path}.{name}", self._why, self._given or name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the function or class that is decorated, else a stub."""
         if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], Stub):
             return args[0]
-        return Stub(f"{self._path}(…)", self._why)
+        return Stub(f"{self._path}(…)", self._why, self._given)
 
     def __getitem__(self, key: object) -> "Stub":
         return self
@@ -54,7 +59,7 @@ class Stub:
         return self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return ()
+        return (type("StubBase", (), {"__init__": _keep, "__init_subclass__": _subclass}),)
 
     def __instancecheck__(self, value: object) -> bool:
         return False
@@ -63,14 +68,23 @@ class Stub:
         return False
 
     def __repr__(self) -> str:
-        return f"<stub of {self._path}, {self._why}>"
+        return f"<{type(self).__name__}>"
+
+
+def _keep(self: object, *args: object, **kwargs: object) -> None:
+    fields = [name for kind in type(self).__mro__[::-1] for name in getattr(kind, "__annotations__", ())]
+    for name, value in {**dict(zip(fields, args, strict=False)), **kwargs}.items():
+        object.__setattr__(self, name, value)
+
+
+@classmethod  # type: ignore[misc]
+def _subclass(kind: type, **kwargs: object) -> None:
+    """Accept what a class statement gives to a base that is not there."""
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(self: Stub, *args: object) -> NoReturn:
-        path, why = vars(self)["_path"], vars(self)["_why"]
-        given = path.split("(")[0].split(".")[-1]
-        raise ValueError(f"{path} = {why}, must be given where its value counts: take(…, {given}=…)")
+        raise ValueError(type(self).__name__.removeprefix("stub of "))
 
     refuse.__name__ = name
     return refuse

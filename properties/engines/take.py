@@ -33,7 +33,7 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     found = tuple(_taken(module, name, path) for name in names)
     loader.settle(last=True)
     for name in stubs:
-        require(name in loader.named, "stubs", name, f"be a name in {path.name} or in what it imports")
+        require(loader.reaches(name, path), "stubs", name, f"be a name in {path.name} or in what it imports")
     return found[0] if len(found) == 1 else found
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.oracle import LOGITS_KINDS, Case
+from cumae.oracle import LOGITS_KINDS, Case, Inputs
 from cumae.properties.batches.domain import Domain
 from cumae.properties.dialects import VLLM
+from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.operations.router import router
 
@@ -472,5 +474,137 @@ def grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
             e_score_correction_bias,
         )
         return {"topk_weights": weights, "topk_ids": ids}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu_model_runner.py",
+    "GPUModelRunner._get_cumsum_and_arange",
+    operation="position_ids",
+    dialect="cumae",
+    domain=replace(_NEW, phases=("prefill",), max_context_len=0),
+)
+def cumsum_and_arange(method: Any) -> Callable[..., None]:
+    """Runner V1: positions in each query, on the host; sequences have no context here."""
+
+    def launch(query_lens: Tensor, position_ids: Tensor) -> None:
+        counts, positions = query_lens.cpu().numpy(), position_ids.cpu()
+        method(SimpleNamespace(arange_np=np.arange(len(positions))), counts, positions.numpy())
+        position_ids.copy_(positions)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/models/inkling/nvidia/ops/sconv.py",
+    "sconv_seq_metadata",
+    operation="sequence_layout",
+    dialect=_STARTS,
+    domain=_STEPS,
+)
+def sconv_seq_metadata(function: Any) -> Callable[..., None]:
+    """The request of each token for short convolutions, 0 on padding."""
+
+    def launch(
+        starts: Tensor, num_reqs: int, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
+    ) -> None:
+        first_rows = torch.empty_like(req_id_per_token)
+        if num_tokens_padded:
+            function(starts, num_reqs, num_tokens, req_id_per_token, first_rows, num_tokens_padded)
+
+    return launch
+
+
+def _rows_of_tokens(case: Case) -> Any:
+    """Return slots that are not -1: no token is replayed."""
+    return np.arange(case.batch.num_tokens, dtype=np.int64)
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/mla/compressor_utils.py",
+    "CompressedSlotMappingKernel.kernel",
+    operation="slot_mapping",
+    dialect=VLLM.extend(own_slots=_rows_of_tokens),
+    domain=replace(_NEW, large_slots=True),
+)
+def compressed_slots(kernel: Any) -> Callable[..., None]:
+    """Slots of compressed states, one for each token here."""
+
+    def launch(
+        own_slots: Tensor,
+        query_start_loc: Tensor,
+        seq_lens: Tensor,
+        block_table: Tensor,
+        block_size: int,
+        num_reqs: int,
+        slot_mapping: Tensor,
+    ) -> None:
+        kernel[(num_reqs,)](
+            slot_mapping,
+            own_slots,
+            query_start_loc,
+            seq_lens,
+            block_table,
+            block_table.stride(0),
+            block_size,
+            1,
+            1,
+            COMPRESS_RATIO=1,
+            PAD_ID=-1,
+            TRITON_BLOCK_SIZE=1024,
+        )
+
+    return launch
+
+
+def _positions_inside(inputs: Inputs) -> Ints:
+    """Return the selected positions without those that the token's request does not have."""
+    case, own = inputs.case, inputs["position_ids"]
+    topk = case.options.topk
+    live = inputs["selected_positions"][: case.batch.num_tokens]
+    rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
+    rows += [[-1] * topk] * case.layout.num_padding_tokens
+    return ints(rows, "int32", case.layout.garbage, width=topk)
+
+
+@ENGINE.adapts(
+    "vllm/models/deepseek_v4/common/ops/cache_utils.py",
+    "compute_global_topk_indices_and_lens",
+    operation="topk_to_slots",
+    dialect=VLLM.extend(positions_inside=Input(_positions_inside, ("topk",))),
+    domain=_SELECTED,
+)
+def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
+    """DeepSeek V4: selected positions to slots; a position past the row of the table is not promised."""
+
+    def launch(positions_inside: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int) -> Tensor:
+        is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)
+        slots: Tensor = function(positions_inside, req_id, block_table, BLOCK_SIZE, is_valid)[0]
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py",
+    "triton_reshape_and_cache_flash_diffkv",
+    operation="cache_write",
+    domain=replace(
+        _STEPS,
+        min_tokens=1,
+        row_formats=("bf16", "fp16", "fp32"),
+        latent_dims=((2, 1), (8, 4), (33, 7), (512, 64)),
+    ),
+    is_quantized_kv_cache=lambda kind: False,
+)
+def reshape_and_cache_diffkv(function: Any) -> Callable[..., None]:
+    """Keys and values of different widths in one cache; the two parts of a latent row here."""
+
+    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
+        count = min(len(slot_mapping), len(kv_c))  # vLLM has as many of both
+        parts = kv_c[:count].unsqueeze(1), k_pe[:count].view(count, 1, -1)
+        scale = torch.ones(1, device=kv_c.device)
+        function(*parts, kv_cache.unsqueeze(2), slot_mapping[:count], "auto", scale, scale)
 
     return launch

@@ -234,9 +234,27 @@ def test_tensors_for_a_gpu_lie_on_the_cpu_where_kernels_are_interpreted(tree: Pa
     assert compiled(torch.tensor(3)).item() == 3
 
 
-def test_nothing_is_rewritten_where_kernels_are_compiled(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        asks="""
+            import torch
+            def halves(x, rank=0):
+                side = torch.cuda.Stream(device=x.device)
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.device(x.device), torch.cuda.stream(side):
+                    done = torch.cuda.Event()
+                    done.record(side)
+                    y = x.to(f"cuda:{rank}", non_blocking=True) // 2
+                done.synchronize()
+                return y, torch.cuda.get_device_properties(x.device).multi_processor_count
+            """,
+    )
+    y, count = cumae.take(tmp_path / "asks.py", "halves")(torch.tensor([6], device=DEVICE))
+    assert y.tolist() == [3] and count > 0
+
+
+def test_nothing_is_rewritten_where_kernels_are_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     filled = cumae.take(tree / FILE, "filled")
     assert "cuda" in filled.__code__.co_consts + filled.__code__.co_names
@@ -289,9 +307,119 @@ def test_what_a_function_only_might_use_breaks_where_it_is_used(tree: Path) -> N
         _ = bad + 1
     with pytest.raises(NameError, match="undefined_here"):
         cumae.take(tree / FILE, "broken")()
-    with pytest.raises(ValueError, match=r"absent_config\.Config\.size = foreign, must be given .* size=…"):
+    with pytest.raises(ValueError, match=r"absent_config\.Config\.size = foreign, must be given .* Config=…"):
         cumae.take(tree / FILE, "needs_config")(1)
     assert cumae.take(tree / FILE, "needs_config", Config=SimpleNamespace(size=2))(1) == 3
+
+
+def tree_of(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    return folder
+
+
+def test_a_function_imported_where_another_runs_finds_what_its_file_defines(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        first="""
+            from . import second
+            def inside(x):
+                from .second import twice
+                return twice(x)
+            def through(x):
+                return second.twice(x)
+            """,
+        second="""
+            from absent import scale
+            def twice(x):
+                return double(x)
+            def double(x):
+                return x + FACTOR * x * (scale or 1)
+            FACTOR = 1
+            """,
+    )
+    for name in ("inside", "through"):
+        assert cumae.take(tmp_path / "first.py", name)(3) == 6
+        assert cumae.take(tmp_path / "first.py", name, scale=2)(3) == 9
+
+
+def test_only_what_a_function_reads_is_defined(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        light="""
+            from .heavy import Config, Table
+            def size(config: Config, table: Table = None) -> "Config":
+                return config if isinstance(config, int) else Table.size
+            """,
+        heavy="""
+            class Config:
+                sizes = [print("defined Config")]
+            class Table:
+                size = 7
+            """,
+    )
+    size = cumae.take(tmp_path / "light.py", "size")
+    assert "Config" not in size.__globals__ and size(3) == 3
+    assert "Table" not in size.__globals__ and size(None) == 7
+    assert "Config" not in size.__globals__
+
+
+def test_what_a_compiler_gets_is_defined_before_it_reads(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        kernels="""
+            import triton
+            import triton.language as tl
+            TILE = 4
+            @triton.jit
+            def row():
+                return tl.program_id(0) * TILE
+            def _fill(values):
+                tl.store(values + row(), 7)
+            fill = triton.jit(_fill)
+            """,
+    )
+    fill = cumae.take(tmp_path / "kernels.py", "fill")
+    assert {"tl", "row", "TILE"} <= set(fill.fn.__globals__)
+
+
+def test_a_foreign_base_takes_the_arguments_of_its_classes_and_instances(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        structs="""
+            import absent
+            from absent import Mixin
+            class Spec(absent.Struct, Mixin, frozen=True):
+                name: str
+                size: int = 4
+            class Wide(Spec, Mixin):
+                width: int
+            SPECS = Wide(name="a"), Wide("a", 5, 6)
+            """,
+    )
+    named, placed = cumae.take(tmp_path / "structs.py", "SPECS")
+    assert (named.name, named.size) == ("a", 4)
+    assert (placed.name, placed.size, placed.width) == ("a", 5, 6)
+
+
+def test_what_torch_says_of_a_missing_value_names_what_to_give(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        sizes="""
+            import torch
+            from absent import platform
+            LIMIT = torch.finfo(platform.dtype())
+            def zeros():
+                return torch.zeros(2, dtype=platform.dtype())
+            """,
+    )
+    said = r"absent\.platform\.dtype\(…\) = foreign, must be given .*: take\(…, platform=…\)"
+    with pytest.raises(ValueError, match=said):
+        cumae.take(tmp_path / "sizes.py", "LIMIT")
+    with pytest.raises(TypeError, match=said):
+        cumae.take(tmp_path / "sizes.py", "zeros")()
+    platform = SimpleNamespace(dtype=lambda: torch.float16)
+    assert cumae.take(tmp_path / "sizes.py", "zeros", platform=platform)().dtype == torch.float16
 
 
 @pytest.mark.parametrize(
