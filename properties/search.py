@@ -18,6 +18,7 @@ from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.checks.trial import Begins
 from cumae.properties.examine import tampered
 from cumae.properties.pace import Pace
+from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.binding import Binding, promises_of
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
@@ -69,6 +70,7 @@ def search(
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
+    warm_up()
     pace = Pace(verdict, budget)
     state = Searching(binding, device, names, save_to, progress, before, verdict, pace, begins)
     if progress is not None:

@@ -44,10 +44,18 @@ def message_of(error: BaseException, when: str = "") -> str:
     while _is_wrapper(error) and error.__cause__ is not None:
         error = error.__cause__
     said = getattr(_innermost(error), "error_message", None) if _is_compile_error(error) else None
-    message = str(said or error)
+    message = _text_of(said or error)
     if "CUDA error" in message:
         message = message.splitlines()[0]  # the others are advice to who writes CUDA
     return f"{type(error).__name__}{when}" + (f": {message}" if message else "")
+
+
+def _text_of(value: object) -> str:
+    """Return a value as text; an error's own class may fail to give it."""
+    try:
+        return str(value)
+    except Exception as failure:
+        return f"no text, as its __str__ raised {type(failure).__name__}"
 
 
 def traceback_of(error: BaseException) -> str:
@@ -137,10 +145,16 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _parted(frames: Frames) -> tuple[Frames, Frames]:
-    """Return the frames before Triton's interpreter, and those below it, which are of kernels."""
+    """Return the frames before Triton's interpreter, and those below it, which are of kernels.
+
+    A grid that is a function is called there too, before its kernel: that frame is of the host.
+    """
     ending = os.path.join("triton", "runtime", "interpreter.py")
     below = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename.endswith(ending)]
-    return (frames[: below[0]], frames[below[0] :]) if below else (frames, [])
+    kernels = [kernel for frame, _ in frames if _is_kernel(kernel := frame.f_locals.get("self"))]
+    if not any(_is_code_of(frame, kernel) for frame, _ in frames for kernel in kernels):
+        return frames, []
+    return frames[: below[0]], frames[below[0] :]
 
 
 def _last(frames: Frames, own: Iterable[str]) -> Line | None:
@@ -157,6 +171,12 @@ def _launched(frames: Frames) -> Any:
         if _is_kernel(kernel):
             return kernel
     return None
+
+
+def _is_code_of(frame: FrameType, kernel: Any) -> bool:
+    """Whether a frame runs a kernel, whose code the interpreter compiles anew."""
+    code = kernel.fn.__code__
+    return (frame.f_code.co_filename, frame.f_code.co_name) == (code.co_filename, code.co_name)
 
 
 def _is_kernel(value: object) -> bool:
@@ -245,5 +265,3 @@ def _package_of(file: str) -> str:
     parts = Path(file).parts
     at = max((i for i, part in enumerate(parts) if part in _SITES), default=-1)
     return "" if at < 0 else parts[at + 1]
-
-

@@ -14,7 +14,7 @@ from cumae.oracle import to_json, trace_to_json
 from cumae.properties.batches.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain, slow_line, time_line
+from cumae.properties.reports.explain import explain, slow_line, time_line, time_was_short
 from cumae.properties.reports.places import owner_of
 from cumae.properties.running.machine import machine
 from cumae.properties.verdict import Failure, Verdict
@@ -48,11 +48,13 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
         name = verdict.target.split(":")[-1]
         if verbose:
             console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
-        if verdict.ok and (slow := slow_line(verdict)):
+        if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
             names = f"{verdict.target.split(':')[-1]} names no argument that shows"
             console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
+    if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
+        console.print(f"{short} (-v says which)", markup=False, highlight=False, soft_wrap=True)
     print_failures(wrong, console, verbose=verbose)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:

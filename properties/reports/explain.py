@@ -82,14 +82,26 @@ def slow_line(verdict: Verdict) -> str:
     if seconds:
         size = f"{requests:,} request{'s' * (requests != 1)}, {tokens:,} token{'s' * (tokens != 1)}"
         parts.append(f"one case took {seconds:.{0 if seconds >= 10 else 1}f} s: {size}")
-    for count, what in (
-        (verdict.cut, "stopped between checks"),
-        (verdict.left_out, "larger than the time allows left out"),
-        (verdict.not_tried, "of the first not tried"),
-    ):
-        if count:
-            parts.append(f"{counted(count, 'case')} {what}")
-    return "; ".join(parts)
+    return "; ".join([*parts, *_left([verdict])])
+
+
+def time_was_short(verdicts: list[Verdict]) -> str:
+    """Return in a line for how many verdicts the time was short, and what was not tried; else ""."""
+    short = sum(bool(_left([verdict])) for verdict in verdicts)
+    if not short:
+        return ""
+    return f"{short} of {counted(len(verdicts), 'kernel')} had too little time: {'; '.join(_left(verdicts))}"
+
+
+def _left(verdicts: list[Verdict]) -> list[str]:
+    """Return what was not tried for the time's sake."""
+    reasons = {
+        "cut": "stopped between checks",
+        "left_out": "larger than the time allows left out",
+        "not_tried": "of the fixtures and saved failures not tried",
+    }
+    counts = {what: sum(getattr(verdict, name) for verdict in verdicts) for name, what in reasons.items()}
+    return [f"{counted(count, 'case')} {what}" for what, count in counts.items() if count]
 
 
 def time_line(verdict: Verdict) -> str:

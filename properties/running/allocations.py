@@ -24,6 +24,12 @@ class _Allocation:
     is_filled: bool
 
 
+def warm_up() -> None:
+    """Let torch import what it needs for a first allocation under a mode: seconds that are no function's."""
+    with FencedAllocations(0):
+        torch.zeros(1)
+
+
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While it is entered, ``torch.empty`` and its kin return tensors over poison between guard words.
 

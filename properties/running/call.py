@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import pytest
 import torch
 
 from cumae.properties.running.arena import Arena
@@ -13,9 +12,6 @@ from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.region import Region, spans_of
 from cumae.properties.running.stopwatch import timed
-
-WAYS_OUT = (SystemExit, pytest.skip.Exception, pytest.fail.Exception)
-"""What leaves a function without an answer and is no ``Exception``: no run ends, or is skipped, by it."""
 
 
 class Buffers(NamedTuple):
@@ -77,7 +73,9 @@ class Call:
                 answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()
-        except (Exception, *WAYS_OUT) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # no run ends, or is skipped, by what leaves without an answer
             raise KernelRaised.of(error, self.function) from error
         return answer
 

@@ -11,7 +11,7 @@ from cumae.properties.dialects import TENSORS, Held
 from cumae.properties.operations import Expected
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.binding import Binding
-from cumae.properties.running.call import WAYS_OUT, Buffers, Call
+from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
 from cumae.properties.running.items import left_untouched
@@ -74,7 +74,9 @@ class Bench:
                 raise ValueError(f"parameter = {name!r} of {function.__name__}, must be a host number")
         try:
             instance: Callable[..., Any] = function(**values)
-        except (Exception, *WAYS_OUT) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as in a call
             raise KernelRaised.of(error, function) from error
         return instance
 

@@ -93,5 +93,30 @@ class WhenCalled:
 instance = WhenCalled()
 
 
+class Panic(BaseException):
+    """As an extension in Rust raises."""
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+def panics(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    raise Panic("index out of bounds")  # raises: in panics
+
+
+def unspeakable(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    raise Unspeakable  # raises: in unspeakable
+
+
+def grid_raises(meta: dict[str, Any]) -> tuple[int]:
+    return (1 // 0,)  # raises: in grid_raises
+
+
+def in_a_grid(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    reads_a_list[grid_raises](position_ids, DEEP=7)
+
+
 def leaves(query_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
     raise SystemExit  # raises: in leaves

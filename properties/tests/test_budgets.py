@@ -1,5 +1,7 @@
 """A budget of time holds: dear cases are stopped, larger ones left out, and the verdict says so."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from cumae.properties.budget import Budget
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.costs import Costs
-from cumae.properties.reports.explain import explain, slow_line, time_line
+from cumae.properties.reports.explain import explain, slow_line, time_line, time_was_short
 from cumae.properties.running import stopwatch
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
@@ -61,9 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def steps(*requests: int) -> list[Case]:
-    return [
-        Case(Batch(tuple(Request(0, 1, (b,), "prefill") for b in range(count)), 4)) for count in requests
-    ]
+    return [Case(Batch(tuple(Request(0, 1, (b,), "prefill") for b in range(count)), 4)) for count in requests]
 
 
 def run(clock: Clock, function: Callable[..., None], budget: Budget, **more: Any) -> Verdict:
@@ -175,3 +175,30 @@ def test_fuzz_says_where_the_time_went(tmp_path: Path) -> None:
     assert told.returncode == 1
     assert "key_offsets_as_rows: generating " in told.stdout
     assert ", reducing " in told.stdout
+
+
+IMPORTS = """
+import sys, torch
+from cumae import check
+new = []
+def launch(query_lens, position_ids):
+    before = set(sys.modules)
+    torch.zeros(1)
+    new.append(len(set(sys.modules) - before))
+check(launch, "position_ids", checks=["agrees"], examples=1, save_to=None)
+assert new and not any(new), new
+"""
+
+
+def test_what_torch_imports_for_a_first_call_is_no_time_of_the_function(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_of_several_kernels_it_is_told_in_a_line_that_time_was_short() -> None:
+    plain = Verdict("f", "position_ids", "cumae", ())
+    one = Verdict("g", "position_ids", "cumae", (), not_tried=2, slowest=(9.0, 1, 1))
+    two = Verdict("h", "position_ids", "cumae", (), not_tried=3, left_out=1)
+    assert time_was_short([plain, plain]) == ""
+    left = "1 case larger than the time allows left out; 5 cases of the fixtures and saved failures not tried"
+    assert time_was_short([plain, one, two]) == f"2 of 3 kernels had too little time: {left}"

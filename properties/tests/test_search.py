@@ -269,7 +269,7 @@ def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_a
     first = fixture_cases(binding)[:3]
     verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
     assert (verdict.cases, verdict.not_tried) == (1, 2)
-    assert explain(verdict).endswith("; 2 cases of the first not tried")
+    assert explain(verdict).endswith("; 2 cases of the fixtures and saved failures not tried")
     verdict = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=first)
     assert (verdict.cases, verdict.not_tried) == (3, 0)
 

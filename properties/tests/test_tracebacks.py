@@ -40,6 +40,8 @@ def found_in(function: Any, *checks: str) -> Finding:
         ("in_torch", "RuntimeError: shape '[2]' is invalid for input of size 3", "in_torch"),
         ("WhenMade", "OSError: no room", "__init__"),
         ("leaves", "SystemExit", "leaves"),
+        ("panics", "Panic: index out of bounds", "panics"),
+        ("unspeakable", "Unspeakable: no text, as its __str__ raised LookupError", "unspeakable"),
     ],
 )
 def test_an_error_of_the_host_is_placed_at_the_innermost_line_of_the_user(
@@ -77,6 +79,14 @@ def test_a_launch_that_fails_before_the_kernel_names_its_def() -> None:
     line = 1 + next(i for i, text in enumerate(SOURCE) if text.startswith("def reads_a_list("))
     assert f"kernel at raising.py:{line} in reads_a_list" in message
     assert line_of("raises", "before_the_kernel") in message
+
+
+@ON_CPU
+def test_a_grid_that_raises_is_of_the_host() -> None:
+    message = found_in(raising.in_a_grid).message
+    line = 1 + next(i for i, text in enumerate(SOURCE) if text.startswith("def reads_a_list("))
+    kernel = f"kernel at raising.py:{line} in reads_a_list"
+    assert message.endswith(f" ({line_of('raises', 'grid_raises')}, {kernel})")
 
 
 @pytest.mark.parametrize("name", ["WhenMade", "on_the_host", "WhenCalled"])
