@@ -91,10 +91,15 @@ def _row_index(inputs: Inputs) -> list[Any]:
 
 
 def _block_table(inputs: Inputs) -> list[list[Any]]:
-    """Rows of kernel blocks, as wide as the furthest block there is plus the spare columns."""
+    """Rows of kernel blocks, as wide as the furthest block there is plus the spare columns.
+
+    Where a layout gives a table more columns, missing blocks at the end of a request stand in it as -1.
+    """
     case = inputs.case
     rows, requests = _rows(inputs), case.batch.requests
-    granted = [_without_tail(request.block_ids) for request in requests]
+    granted = [request.block_ids for request in requests]
+    if not case.layout.min_table_columns:
+        granted = [_without_tail(block_ids) for block_ids in granted]
     width = max(map(len, granted), default=0) + case.layout.num_spare_columns
     num_rows = max([len(requests), *(row + 1 for row in rows)]) + case.layout.num_spare_rows
     num_rows += case.layout.num_padding_requests

@@ -70,7 +70,10 @@ def with_strays(found: Finding, seen: Observation) -> Finding:
     if seen.watch is None or not seen.watch.outside:
         return found
     count = seen.watch.num_outside
-    told = f"{count} accesses outside every tensor were masked off, the first: {seen.watch.outside[0]}"
+    told = "1 access outside every tensor was masked off: "
+    if count > 1:
+        told = f"{count} accesses outside every tensor were masked off, the first: "
+    told += str(seen.watch.outside[0])
     return replace(found, message=f"{found.message}; {told}")
 
 

@@ -42,23 +42,17 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     dense, ahead = replace(layout, min_table_columns=_COLUMNS), _SPAN // _COLUMNS
     requests, rows = case.batch.requests, layout.row_index
     if rows is not None:
-        if max(rows, default=-1) >= 0 and not _lacks_columns(case):
+        if max(rows, default=-1) >= 0:
             rows = tuple(row + ahead if row >= 0 else row for row in rows)
             yield replace(case, layout=replace(dense, row_index=rows))
         return
     gap = _gap(len(requests) - 1)
     if gap:
         yield replace(case, layout=replace(layout, table_row_gap=gap))
-    if case.batch.num_tokens and _room(case) and not _lacks_columns(case):
+    if case.batch.num_tokens and _room(case):
         idle = [replace(requests[0], context_len=1, query_len=0, block_ids=(_largest_id(case) + 1,))] * ahead
         batch = replace(case.batch, requests=(*idle, *requests))
         yield replace(case, batch=batch, layout=dense)
-
-
-def _lacks_columns(case: Case) -> bool:
-    """Whether the table ends before the last block of a request: more columns would not say so."""
-    requests = case.batch.requests
-    return any(-1 in request.block_ids[: case.batch.num_live_blocks(request)][-1:] for request in requests)
 
 
 def _gap(highest_row: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle.rules import require
+from cumae.properties.running import logic
 from cumae.properties.running.arguments import with_widths
 from cumae.properties.running.region import spans_of
 from cumae.properties.running.watch import Watch, source_line
@@ -25,6 +26,8 @@ _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """Of the three the interpreter has one method: each name is hooked."""
 _SPLATS = ("create_splat", "create_unsplat")
 _OTHERS = (*_CASTS, *_SPLATS, "create_assert", "set_grid_idx", "set_grid_dim")
+_REWRITTEN: dict[Any, Any] = {}
+"""Kernels as they run here: those that ran before have Python's operators."""
 
 
 @contextmanager
@@ -35,8 +38,9 @@ def watching(
 
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
     and not a crash; an assertion that fails is recorded as well. Arguments have the widths that the
-    compiler gives them, scalar conditions stay boolean in masks, and an autotuned kernel takes the first of
-    its configurations: the interpreter has no clock to choose by. ``races``: whether accesses are kept and
+    compiler gives them, scalar conditions stay boolean in masks, operators in words work by element as they
+    do compiled, and an autotuned kernel takes the first of its configurations: the interpreter has no clock
+    to choose by. ``races``: whether accesses are kept and
     searched for races. ``overflow``: whether arithmetic of less than 64 bits asserts that it does not
     wrap, at a third to two thirds of the time more. Raises ``ValueError`` where this Triton's interpreter
     lacks a method.
@@ -56,6 +60,8 @@ def watching(
     patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
     patch_lang = _PatchOnce(interpreter._patch_lang)
+    rewriter = interpreter.FunctionRewriter
+    setattr(interpreter, logic.NAME, logic.by_element)
     patches |= {
         (builder, "create_assert"): _asserted(watch),
         (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
@@ -64,6 +70,8 @@ def watching(
         (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
         (interpreter, "_patch_lang"): patch_lang,
         (autotuner.Autotuner, "_bench"): _first_is_best,
+        (rewriter, "ast_transformer"): logic.Rewriter(rewriter.ast_transformer),
+        (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
     }
     originals = {place: getattr(*place) for place in patches}
     for (owner, name), patch in patches.items():
@@ -87,6 +95,7 @@ def require_hooks() -> None:
 
     needed = [("InterpreterBuilder", name) for name in (*_ACCESSES, *_OTHERS)]
     needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
+    needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
     rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"

@@ -118,6 +118,27 @@ def mask_of_a_scalar(values: tl.tensor, answer: tl.tensor, flag: tl.tensor) -> N
 
 
 @triton.jit
+def _inside(o_value: tl.tensor, count: tl.constexpr) -> tl.tensor:
+    return o_value >= 0 and o_value < count
+
+
+@triton.jit
+def mask_in_words(values: tl.tensor, answer: tl.tensor, flag: tl.tensor) -> None:
+    """Masks loads and stores with conditions that are joined by words, of blocks and of one value each."""
+    o_value = tl.arange(0, 4)
+    m_value = _inside(o_value, 3) and (tl.load(flag) == 0) and not (o_value < 1)
+    tl.store(answer + o_value, tl.load(values + o_value, mask=m_value, other=0))
+    tl.store(answer + 4 + o_value, 1, mask=(o_value < 1) or (o_value > 2) or (tl.load(flag) > 0))
+    tl.store(answer + 8 + o_value, 1, mask=(tl.load(flag) > 0) or not (tl.load(flag) > 0 or o_value > 0))
+    tl.store(answer + 12 + o_value, 1, mask=(tl.load(flag) == 0) and (o_value > 1))
+    tl.store(answer + 16 + o_value, 1, mask=(o_value < 2) & ~(not (tl.load(flag) == 0)))
+    i_value = 0
+    while i_value < 4 and tl.load(values + i_value) < 7:
+        i_value += 1
+    tl.store(answer + 20, i_value)
+
+
+@triton.jit
 def mask_of_a_number(values: tl.tensor, answer: tl.tensor, flag: tl.tensor) -> None:
     """Masks a load with integers, which the compiler refuses."""
     o_value = tl.arange(0, 4)

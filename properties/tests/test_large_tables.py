@@ -13,6 +13,7 @@ from cumae.oracle import Batch, Case, Layout, Request
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.conformance import binding_of
+from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
 from cumae.properties.targets import load_function
@@ -118,7 +119,7 @@ def test_a_row_offset_of_32_bits_is_one_dense_or_not(by_row: bool, strided: bool
 
 @pytest.mark.parametrize("operation", ["slot_mapping", "topk_to_slots"])
 @pytest.mark.parametrize("rows", [(5,), None])
-def test_a_table_that_ends_before_a_missing_block_is_not_made_wider(
+def test_a_kernel_that_is_guarded_by_the_width_of_the_table_is_right_in_a_large_one(
     operation: str, rows: tuple[int, ...] | None
 ) -> None:
     row = OPERATIONS[operation]
@@ -139,3 +140,20 @@ def test_no_stride_is_beyond_32_bits(operation: str, batch: Batch, rows: bool) -
     for case in enlarge(Case(batch, layout)):
         gaps = case.layout.table_row_gap, case.layout.cache_row_gap, case.layout.key_row_gap
         assert max(gaps) < INT32_MAX - 2**20
+
+
+@pytest.mark.parametrize("rows", [None, (2, 0, 1)])
+def test_blocks_that_are_missing_at_the_end_are_missing_in_a_large_table(
+    rows: tuple[int, ...] | None,
+) -> None:
+    batch = Batch((Request(6, 1, (4, -1)), Request(0, 2, (-1,)), Request(1, 1, (3,))), 4)
+    launch = kernel(wide=True, by_row=rows is not None)
+    binding = binding_of(launch, "slot_mapping", domain=Domain(strided=False))
+    large = Trial(binding, Case(batch, Layout(row_index=rows)), DEVICE).enlarged()
+    tables = [bench for bench, _ in large if bench.case.layout.min_table_columns]
+    assert tables
+    for bench in tables:
+        table = bench.held("block_table")
+        assert isinstance(table, Ints)
+        found = [table.values[row].tolist() for row in bench.case.layout.row_index or (2048, 2049, 2050)]
+        assert (found[0][1], found[1][0], found[2][0]) == (-1, -1, 3)

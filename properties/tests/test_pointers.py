@@ -1,7 +1,9 @@
 """Pointers made from integers reach the tensor that their word points into; arguments have their widths."""
 
 import gc
+from contextlib import suppress
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -187,6 +189,18 @@ def test_a_scalar_condition_in_a_mask_stays_boolean() -> None:
     with watching() as watch:
         raw.mask_of_a_scalar[(1,)](values, answer, flag)
     assert (answer.tolist(), watch.outside) == ([6, 7, 1, 0], [])
+
+
+def test_words_between_conditions_work_by_element_as_they_do_compiled() -> None:
+    values, answer, flag = numbers(5), torch.zeros(21, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    with suppress(Exception):  # a kernel that ran before, with the words of Python, has them no more
+        raw.mask_in_words[(1,)](values, answer, flag)
+    answer.zero_()
+    with watching() as watch:
+        raw.mask_in_words[(1,)](values, answer, flag)
+    masks = [0, 6, 7, 0], [1, 0, 0, 1], [1, 0, 0, 0], [0, 0, 1, 1], [1, 1, 0, 0]
+    assert answer.tolist() == [*chain(*masks), 2]
+    assert watch.outside == []
 
 
 @pytest.mark.skipif(version("triton") < "3.9", reason="older interpreters take what no compiler does")
