@@ -8,7 +8,7 @@ import numpy as np
 
 from cumae.oracle import Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
-from cumae.properties.operations.enlarged import with_small_slots
+from cumae.properties.operations.enlarged import with_small_slots, without_empty
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
@@ -126,6 +126,7 @@ class Trial:
             if domain.strided and len(large.batch.requests) > len(case.batch.requests):
                 continue
             large = large if domain.large_slots else with_small_slots(large)
+            large = large if domain.empty_requests else without_empty(large)
             raised_by = _raised_by(case, large)
             because = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
             benches.append((self.bench(large, because, is_shown=False), raised_by))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Case, Inputs, Request
 from cumae.oracle.rules import INT32_MAX
 from cumae.properties.batches.cases import renamed
 from cumae.properties.dialects.cumae import row_dtype
@@ -98,3 +98,14 @@ def with_small_slots(case: Case) -> Case:
     ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
     beyond = max(ids, default=0) + 1 - _SPAN // case.batch.block_size
     return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case
+
+
+def without_empty(case: Case) -> Case:
+    """Return the case with a token, in a block of its own, for each request that computes nothing."""
+    requests, first = list(case.batch.requests), _largest_id(case) + 1
+    if _room(case) <= len(requests):
+        return case
+    for b, request in enumerate(requests):
+        if not request.query_len:
+            requests[b] = Request(0, 1, (first + b,))
+    return replace(case, batch=replace(case.batch, requests=tuple(requests)))

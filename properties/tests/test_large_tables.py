@@ -157,3 +157,13 @@ def test_blocks_that_are_missing_at_the_end_are_missing_in_a_large_table(
         assert isinstance(table, Ints)
         found = [table.values[row].tolist() for row in bench.case.layout.row_index or (2048, 2049, 2050)]
         assert (found[0][1], found[1][0], found[2][0]) == (-1, -1, 3)
+
+
+def test_rows_without_empty_requests_lie_as_far_in_a_dense_table() -> None:
+    domain = Domain(strided=False, empty_requests=False)
+    for wide in (True, False):
+        binding = binding_of(kernel(wide=wide, by_row=False), "slot_mapping", domain=domain)
+        case = Case(Batch((Request(1, 1, (3,)),), 4))
+        large = [bench.case for bench, _ in Trial(binding, case, DEVICE).enlarged()]
+        assert [domain.why_not(one) for one in large] == [None] * len(large)
+        assert (CHECKS["survives_large_ids"](Trial(binding, case, DEVICE)) is None) == wide
