@@ -92,6 +92,10 @@ class Domain:
         for name in (*lists, "logits_dtypes", "bias_dtypes", "logits_kinds"):
             values = getattr(self, name)
             require(isinstance(values, tuple) and bool(values), name, values, "be a tuple of at least one")
+        for name in ("latent_dims", "router_shapes"):
+            values = getattr(self, name)
+            rule = "be None or a tuple of at least one"
+            require(values is None or (isinstance(values, tuple) and bool(values)), name, values, rule)
         for i, size in enumerate(self.block_sizes):
             require_int(f"block_sizes[{i}]", size, 1, LARGEST_BLOCK)
             small = self.large_slots or size <= LARGEST_BLOCK_OF_SMALL_SLOTS

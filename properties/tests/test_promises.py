@@ -306,3 +306,10 @@ def test_no_live_request_stands_in_the_row_that_sglang_gives_nobody() -> None:
     drawn = islice(seeded_cases(2, binding.domain, binding.features), 300)
     rows = [case.layout.row_index for case in drawn if case.layout.row_index is not None]
     assert len(rows) > 50 and not any(-1 in one for one in rows)
+
+
+@pytest.mark.parametrize("name", ["latent_dims", "router_shapes"])
+@pytest.mark.parametrize("value", [(), [], 64])
+def test_dimensions_are_one_or_more_or_all(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"{name} = .*, must be None or a tuple of at least one"):
+        Domain(**{name: value})  # type: ignore[arg-type]
