@@ -563,7 +563,8 @@ def _write_rows(function: Any) -> Callable[..., None]:
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         rows = kv_cache.view(-1, 1, kv_cache.shape[-1])
         count = min(len(slot_mapping), len(kv_c))  # SGLang has as many of both
-        function(rows, slot_mapping[:count], kv_c[:count], k_pe[:count], reserved_skip_index=-1)
+        if rows.numel():  # a pool has rows
+            function(rows, slot_mapping[:count], kv_c[:count], k_pe[:count], reserved_skip_index=-1)
 
     return launch
 
