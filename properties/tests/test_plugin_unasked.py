@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from cumae.properties.checks import CHECKS
+from cumae.properties.running.probing import fault_of
 from cumae.properties.targets import load_function
 from cumae.properties.tests.test_commands import cumae
 from cumae.properties.tests.test_plugin import KERNEL_TEST, run_pytest, write_test
+
+CANNOT = bool(fault_of("interpreter"))
+pytestmark = pytest.mark.skipif(CANNOT, reason="Triton's interpreter does not run here")
 
 PLAIN = """
 import os, sys
