@@ -11,6 +11,10 @@ from typing import Any
 from cumae.properties.tracebacks import told_of
 
 
+class Interruption(BaseException):
+    """Ends a call or an import for a reason of the suite's own: nobody takes it for the function's error."""
+
+
 def load_function(target: str) -> Callable[..., Any]:
     """Return the function of ``module:name``, the folder one stands in included.
 
@@ -24,7 +28,7 @@ def load_function(target: str) -> Callable[..., Any]:
         sys.path.insert(0, here)
     try:
         found = _module(module_name)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interruption):
         raise
     except BaseException as error:  # a module may also skip itself, or leave
         told = told_of(error).removeprefix("ModuleNotFoundError: ").removeprefix("ImportError: ")

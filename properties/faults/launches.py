@@ -11,6 +11,8 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction, create_function_from_signature, mangle_type
 
+from cumae.properties.targets import Interruption
+
 _BACKEND = make_backend(GPUTarget("cuda", 90, 32))  # keys are made of values, whatever the target
 Key = tuple[tuple[str, str], ...]
 
@@ -48,7 +50,7 @@ class Launch:
         return (self.kernel, *(tuple((name, repr(value)) for name, value in part.items()) for part in parts))
 
 
-class Interpreted(BaseException):
+class Interpreted(Interruption):
     """A kernel was launched that Triton interprets, by name: no ``Exception``, so that it ends the call."""
 
 

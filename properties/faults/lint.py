@@ -89,8 +89,6 @@ def _launches(binding: Binding, case: Case, device: Device, raised: list[str]) -
         try:
             Bench(binding, case, device).call(poison=0).run()
         except KernelRaised as error:
-            if isinstance(error.__cause__, Interpreted):
-                raise error.__cause__ from None
             raised.append(str(error))
     return launches
 

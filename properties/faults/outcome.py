@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from cumae.properties.targets import Interruption
+
 Status = Literal["killed", "equivalent", "equal on the small domain", "survived"]
 STATUSES: tuple[Status, ...] = ("killed", "equivalent", "equal on the small domain", "survived")
 
@@ -21,7 +23,7 @@ class Outcome:
     message: str = ""
 
 
-class OutOfTime(BaseException):
+class OutOfTime(Interruption):
     """Raised where a mutant does not come to an end; no ``except Exception`` keeps it."""
 
 

@@ -16,6 +16,7 @@ from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import plain
+from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.interpreter import watching
@@ -58,6 +59,7 @@ class Suite:
         examples: int = 25,
         checks: tuple[str, ...] | None = None,
     ) -> None:
+        warm_up()
         self.target = target
         self.device = device
         self.function = load_function(target)

@@ -12,6 +12,7 @@ from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.region import Region, spans_of
 from cumae.properties.running.stopwatch import timed
+from cumae.properties.targets import Interruption
 
 
 class Buffers(NamedTuple):
@@ -73,7 +74,7 @@ class Call:
                 answer = self.function(**self.arguments)
             if self._device == "cuda":
                 torch.cuda.current_stream().synchronize()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interruption):
             raise
         except BaseException as error:  # no run ends, or is skipped, by what leaves without an answer
             raise KernelRaised.of(error, self.function) from error

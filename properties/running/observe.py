@@ -31,6 +31,7 @@ from cumae.properties.running.returned import dtype_name, returned_by, words_ret
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.watch import Watch
+from cumae.properties.targets import Interruption
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -74,7 +75,7 @@ class Bench:
                 raise ValueError(f"parameter = {name!r} of {function.__name__}, must be a host number")
         try:
             instance: Callable[..., Any] = function(**values)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interruption):
             raise
         except BaseException as error:  # as in a call
             raise KernelRaised.of(error, function) from error

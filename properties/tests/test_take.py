@@ -234,6 +234,7 @@ def test_tensors_for_a_gpu_lie_on_the_cpu_where_kernels_are_interpreted(tree: Pa
     assert compiled(torch.tensor(3)).item() == 3
 
 
+@interpreted
 def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> None:
     tree_of(
         tmp_path,
