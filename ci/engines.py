@@ -31,8 +31,7 @@ if __name__ == "__main__":  # a process that is spawned imports this file
         for future in as_completed([pool.submit(tried, *one, *how) for one in todo]):
             one = future.result()
             found.append(one)
-            said = f"{one['status']}: {one['engine']} {one['function']}, {one['cases']} cases"
-            print("\n".join([said, *one["report"].splitlines()]), flush=True)
+            print(*(one[n] for n in ("status", "engine", "function", "cases", "report")), flush=True)
     releases = {engine: Path(root).name for engine, root in roots.items()}
     command = " ".join(word.partition("=")[0] for word in sys.argv if word != str(given.out))
     functions = sorted(found, key=lambda one: (one["engine"], one["function"]))

@@ -28,8 +28,7 @@ def write(file: Path, kind: str, key: str, records: list[Any], found: list[Any])
 
 kept = ("kernel", "operation", "status", "checks", "cases", "comparisons", "several_right", "seconds")
 total: dict[tuple[str, int, bool], dict[str, Any]] = {}
-for whole in (verdict for run in fuzzed for verdict in run["verdicts"]):
-    verdict = {name: whole[name] for name in kept if name in whole}
+for verdict in ({n: v[n] for n in kept if n in v} for run in fuzzed for v in run["verdicts"]):
     known = total.setdefault((verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1), verdict)
     if known is not verdict:
         known["cases"] += verdict["cases"]
