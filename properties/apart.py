@@ -22,7 +22,7 @@ COUNTED = (
     *("cases", "comparisons", "not_promised", "seconds", "shapes", "checks"),
     *("domain", "cut", "left_out", "not_tried"),
 )
-"""What a process notes of its verdict before each check."""
+"""Fields of its verdict that a process notes before each check."""
 _MODULE = "cumae.properties.child"
 
 

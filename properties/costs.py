@@ -1,4 +1,4 @@
-"""What a case will cost a function: learnt from the cases that were run, so that a budget holds."""
+"""The expected cost of a case, learnt from the cases that ran, so that a budget of time holds."""
 
 from dataclasses import dataclass, field
 

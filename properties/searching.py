@@ -20,7 +20,6 @@ from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.state.runs import Run, traced_checks
-from cumae.properties.targets import Interruption
 from cumae.properties.verdict import Finding, Verdict, failure_of
 
 EVERY = {
@@ -40,7 +39,7 @@ class Disagreement(Exception):
     """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
 
 
-class Stop(Interruption):
+class Stop(BaseException):
     """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
 
 

@@ -1,4 +1,4 @@
-"""What a statement of a module binds, what it needs at once, and what its functions need when they run."""
+"""Names that a statement of a module binds, reads at once, and reads when its functions run."""
 
 import ast
 import builtins

@@ -11,7 +11,7 @@ STAND_INS = {"cuda": "__cumae_cuda__", "compile": "__cumae_compile__"}
 
 
 class Stream:
-    """What stands for a stream or an event: all work is done."""
+    """Stands for a stream or an event: all work is done."""
 
     cuda_stream = 0
     query = staticmethod(lambda: True)
@@ -26,7 +26,7 @@ class Stream:
 
 
 class Cuda:
-    """What stands for ``torch.cuda``: one device that is always there and never waits."""
+    """Stands for ``torch.cuda``: one device that is always there and never waits."""
 
     is_available = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 1)

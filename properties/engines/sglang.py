@@ -186,6 +186,11 @@ def _extend(seq_lens: Tensor, extend_seq_lens_cpu: Tensor) -> tuple[SimpleNamesp
     return SimpleNamespace(device=seq_lens.device), batch
 
 
+def _lens_like(lens: Tensor) -> Callable[..., Tensor]:
+    """Return what makes tensors of int32 on the device of a tensor."""
+    return lambda *shape: torch.empty(shape, dtype=torch.int32, device=lens.device)
+
+
 @ENGINE.adapts(
     "sglang/kernels/ops/attention/metadata.py",
     "normal_decode_set_metadata",
@@ -198,10 +203,9 @@ def normal_decode_metadata(function: Any) -> Callable[..., None]:
     def launch(
         seq_lens: Tensor, req_to_token: Tensor, req_pool_indices: Tensor, cu_seqlens_k: Tensor
     ) -> None:
-        lens = torch.empty(len(seq_lens), dtype=torch.int32, device=seq_lens.device)
-        table = torch.empty((len(seq_lens), 1), dtype=torch.int32, device=seq_lens.device)
-        pages = (req_to_token, req_pool_indices, 1)
-        function(lens, cu_seqlens_k, table, *pages, seq_lens, 0, 1, skip_page_table=True)
+        empty, count = _lens_like(seq_lens), len(seq_lens)
+        pages = (empty(count, 1), req_to_token, req_pool_indices, 1)
+        function(empty(count), cu_seqlens_k, *pages, seq_lens, 0, 1, skip_page_table=True)
 
     return launch
 
@@ -222,9 +226,7 @@ def fused_dsa_decode(function: Any) -> Callable[..., None]:
         batch_size: int,
         cu_seqlens_k: Tensor,
     ) -> None:
-        def empty(*shape: int) -> Tensor:
-            return torch.empty(shape, dtype=torch.int32, device=seq_lens.device)
-
+        empty = _lens_like(seq_lens)
         longest = int(seq_lens.max())
         function(
             seq_lens,
@@ -245,8 +247,12 @@ def fused_dsa_decode(function: Any) -> Callable[..., None]:
     return launch
 
 
+_LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
+_NEXT = replace(_DECODES, padding="none")
+
+
 @ENGINE.adapts(
-    "sglang/kernels/ops/speculative/cache_locs.py",
+    _LOCS,
     "assign_extend_cache_locs",
     operation="slot_mapping",
     dialect=_SPANS,
@@ -270,10 +276,6 @@ def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
         )
 
     return launch
-
-
-_LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
-_NEXT = replace(_DECODES, padding="none")
 
 
 @ENGINE.adapts(
@@ -373,9 +375,7 @@ def draft_extend_metadata(function: Any) -> Callable[..., None]:
         req_pool_indices: Tensor,
         cu_seqlens_q: Tensor,
     ) -> None:
-        def empty(*shape: int) -> Tensor:
-            return torch.empty(shape, dtype=torch.int32, device=seq_lens.device)
-
+        empty = _lens_like(seq_lens)
         count, width = len(seq_lens), req_to_token.shape[1]
         outputs = (empty(count), empty(count + 1), cu_seqlens_q, empty(count, width))
         function(*outputs, req_to_token, req_pool_indices, seq_lens, extend_seq_lens, 1)

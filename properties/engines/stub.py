@@ -1,4 +1,4 @@
-"""What stands for a name of a foreign package, or for one that could not be defined."""
+"""Stubs: stand for names of foreign packages, and for names that could not be defined."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn

@@ -377,37 +377,16 @@ def convert_and_count(function: Any) -> Callable[..., Any]:
 )
 def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
     """Slots of a rank, the valid ones in front, and their number."""
-
-    def launch(
-        req_id: Tensor,
-        block_table: Tensor,
-        token_indices: Tensor,
-        dcp_size: int,
-        dcp_rank: int,
-        cp_kv_cache_interleave_size: int,
-        BLOCK_SIZE: int,
-        NUM_TOPK_TOKENS: int,
-    ) -> Any:
-        return function(
-            req_id,
-            block_table,
-            token_indices,
-            dcp_size,
-            dcp_rank,
-            cp_kv_cache_interleave_size,
-            BLOCK_SIZE=BLOCK_SIZE,
-            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
-            BLOCK_N=_tile(NUM_TOPK_TOKENS),
-            return_valid_counts=True,
-        )
-
-    return launch
+    return _of_rank(function, return_valid_counts=True)
 
 
 @ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=_SELECTED)
 def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
     """Slots of a rank, each where its position was, -1 for those of other ranks."""
+    return _of_rank(function, compact_valid_to_front=False)
 
+
+def _of_rank(function: Any, **how: bool) -> Callable[..., Any]:
     def launch(
         req_id: Tensor,
         block_table: Tensor,
@@ -418,18 +397,13 @@ def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
         BLOCK_SIZE: int,
         NUM_TOPK_TOKENS: int,
     ) -> Any:
-        return function(
-            req_id,
-            block_table,
-            token_indices,
-            dcp_size,
-            dcp_rank,
-            cp_kv_cache_interleave_size,
-            BLOCK_SIZE=BLOCK_SIZE,
-            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
-            BLOCK_N=_tile(NUM_TOPK_TOKENS),
-            compact_valid_to_front=False,
-        )
+        ranks = (dcp_size, dcp_rank, cp_kv_cache_interleave_size)
+        sizes = {
+            "BLOCK_SIZE": BLOCK_SIZE,
+            "NUM_TOPK_TOKENS": NUM_TOPK_TOKENS,
+            "BLOCK_N": _tile(NUM_TOPK_TOKENS),
+        }
+        return function(req_id, block_table, token_indices, *ranks, **sizes, **how)
 
     return launch
 

@@ -1,4 +1,4 @@
-"""What may be under test: a class, or anything callable whose arguments have names."""
+"""Functions under test: classes, and anything callable whose arguments have names."""
 
 import inspect
 import sys

@@ -1,4 +1,4 @@
-"""What the elements of an output are: items on its axis, of live requests or of padding."""
+"""Elements of an output as items on its axis, of live requests or of padding."""
 
 from dataclasses import replace
 from math import prod

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 NAME = "_logic_by_element"
-"""What the rewritten code calls; the interpreter gives names of its module to each kernel's."""
+"""The function that rewritten code calls; the interpreter gives the names of its module to every kernel."""
 
 
 class Rewriter:

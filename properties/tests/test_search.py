@@ -21,7 +21,7 @@ from cumae.properties.pace import Pace
 from cumae.properties.reports.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search import search
-from cumae.properties.searching import Searching
+from cumae.properties.searching import Searching, Stop
 from cumae.properties.targets import load_function
 from cumae.properties.tests import wrong_on_purpose as wrong
 from cumae.properties.verdict import Finding, Verdict
@@ -62,6 +62,14 @@ def test_a_kernel_that_raises_is_a_failure_with_its_case() -> None:
     told = r"the kernel raised RuntimeError: no such launch \(test_search\.py:\d+ in raises\)"
     assert re.fullmatch(told, verdict.failure.finding.message)
     assert verdict.failure.case.num_requests_padded == 2
+
+
+def test_a_function_that_would_end_the_search_is_a_failure() -> None:
+    def ends(position_ids: torch.Tensor) -> None:
+        raise Stop
+
+    verdict = search(binding_of(ends, "position_ids"), DEVICE, Budget(examples=5), checks=["agrees"])
+    assert verdict.status == "disagrees"
 
 
 def test_no_check_of_a_drawn_case_begins_when_the_time_is_up() -> None:
