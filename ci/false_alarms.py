@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from cumae.properties.false_alarms import added_up, try_all
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
+from cumae.properties.selfcheck.false_positives import added_up, try_all
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--cases", type=int, default=1000, help="for each implementation")

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from cumae.properties.reports.figures import tables
+from cumae.properties.selfcheck.figures import tables
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- figures: made by ci/figures.py -->", "<!-- end of figures -->"

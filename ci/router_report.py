@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cumae.properties.router_rounding import DISTRIBUTIONS, compare
+from cumae.properties.selfcheck.router_rounding import DISTRIBUTIONS, compare
 
 file = Path(sys.argv[1])
 rows = int(sys.argv[2]) if len(sys.argv) > 2 else 100_000

@@ -5,11 +5,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from cumae.properties.conformance import binding_of
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
-from cumae.properties.state.soak import soak
-from cumae.properties.targets import load_function
+from cumae.properties.selfcheck.soak import soak
 
 operation, target, steps, out = sys.argv[1:]
 if prepare("auto") != "cuda":

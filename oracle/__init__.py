@@ -1,17 +1,7 @@
 """What serving engines must tell their attention kernels, as plain Python that reads like the definition."""
 
 from cumae.oracle.attention import attention_row, dense_attention
-from cumae.oracle.batch import Batch, Phase, Request
 from cumae.oracle.cache_write import CacheWrite, cache_write
-from cumae.oracle.case import Case
-from cumae.oracle.case_json import (
-    from_json,
-    to_json,
-    trace_from_json,
-    trace_to_json,
-    tried_from_json,
-    tried_to_json,
-)
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
@@ -19,12 +9,23 @@ from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
-from cumae.oracle.inputs import INPUTS, Inputs
 from cumae.oracle.latent_layout import LatentLayout, latent_layout
-from cumae.oracle.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
-from cumae.oracle.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
-from cumae.oracle.options import ROW_FORMATS, KeyScope, Options, RowFormat
+from cumae.oracle.model.batch import Batch, Phase, Request
+from cumae.oracle.model.case import Case
+from cumae.oracle.model.case_json import (
+    from_json,
+    to_json,
+    trace_from_json,
+    trace_to_json,
+    tried_from_json,
+    tried_to_json,
+)
+from cumae.oracle.model.inputs import INPUTS, Inputs
+from cumae.oracle.model.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
+from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
+from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
+from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
@@ -41,7 +42,6 @@ from cumae.oracle.sparse_schedule import (
     sparse_schedule,
 )
 from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
-from cumae.oracle.trace import Trace, leveled
 
 __all__ = [
     "ANY",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import cos, exp, fsum, sin, sqrt
 
-from cumae.oracle.rules import require_int
+from cumae.oracle.model.rules import require_int
 
 LATENT_DIM, ROPE_DIM = 4, 4
 QUERY_SCALE = 2.0

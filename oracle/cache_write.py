@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cumae.oracle.marks import UNTOUCHED
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.marks import UNTOUCHED
+from cumae.oracle.model.rules import require, require_int
 
 
 class CacheWrite(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.options import KeyScope
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.options import KeyScope
+from cumae.oracle.model.rules import require, require_int
 
 
 class ChunkedContext(NamedTuple):

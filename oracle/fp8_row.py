@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 
 NUM_QUANTISED, NUM_KEPT, TILE = 512, 64, 128
 LARGEST = 448.0

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import copysign, exp, fsum, inf, isfinite, isnan
 from typing import Any, NamedTuple
 
-from cumae.oracle.marks import ANY, GARBAGE, Mark
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.marks import ANY, GARBAGE, Mark
+from cumae.oracle.model.rules import require, require_int
 
 LARGEST_BIAS = 2.0**126
 

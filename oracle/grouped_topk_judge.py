@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import Any
 
 from cumae.oracle.grouped_topk import Routed, best_groups, check_router_shape, routed, selection, weights_of
-from cumae.oracle.marks import GARBAGE
+from cumae.oracle.model.marks import GARBAGE
 from cumae.oracle.router_margins import (
     Margins,
     Rounding,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.rules import require, require_int
 
 
 class LatentLayout(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.marks import ANY, UNTOUCHED, Mark
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.marks import ANY, UNTOUCHED, Mark
+from cumae.oracle.model.rules import require, require_int
 from cumae.oracle.slot_mapping import slot_of
 
 Entries = list[int | Mark]

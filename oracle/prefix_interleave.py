@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.marks import UNTOUCHED, Mark
-from cumae.oracle.options import KeyScope
+from cumae.oracle.model.marks import UNTOUCHED, Mark
+from cumae.oracle.model.options import KeyScope
 
 Source = tuple[str, int, int] | tuple[str, int] | Mark
 

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 from cumae.oracle.grouped_topk import Routed, best_groups, routed, selection
-from cumae.oracle.marks import GARBAGE
+from cumae.oracle.model.marks import GARBAGE
 
 Ties = Literal["lower", "any"]
 Rounding = Literal["fp32", "bf16"]

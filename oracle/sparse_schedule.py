@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.marks import ANY, Mark
-from cumae.oracle.rules import require, require_int
+from cumae.oracle.model.marks import ANY, Mark
+from cumae.oracle.model.rules import require, require_int
 
 
 class SparseSchedule(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cumae.oracle.context_parallel import local_len, owns
-from cumae.oracle.rules import INT32_MAX, require
+from cumae.oracle.model.rules import INT32_MAX, require
 from cumae.oracle.slot_mapping import slot_of
 
 

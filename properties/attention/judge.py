@@ -13,7 +13,7 @@ from cumae.oracle.attention import (
     attention_row,
     dense_attention,
 )
-from cumae.oracle.rules import require_choice
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.attention.answers import ROW_DIM, Answer, right_answers
 from cumae.properties.attention.parts import Memory, OutOfReach, Part
 from cumae.properties.attention.routes import ROUTES, WRITES, Route, prefill_rows

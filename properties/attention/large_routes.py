@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cumae.oracle import Case
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 from cumae.properties.attention.answers import Answer
 from cumae.properties.attention.judge import error_bound
 from cumae.properties.attention.large import Dims, LargeStep, merged

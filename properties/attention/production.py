@@ -11,8 +11,8 @@ from cumae.properties.attention.large import Dims
 from cumae.properties.attention.large_routes import ROUTES, WRITES, Compared, compared
 from cumae.properties.attention.reasons import reasons
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import Device
-from cumae.properties.targets import load_function
 
 REACHED = sorted({*WRITES, *(name for operations, _, _ in ROUTES.values() for name in operations)})
 

@@ -15,13 +15,13 @@ from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import is_strided, survives_large_ids
-from cumae.properties.checks.trial import Trial
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.dialects import Ints
-from cumae.properties.running.binding import Binding
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 Check = Callable[[Trial], Finding | None]
 CHECKS: dict[str, Check] = {

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from cumae.properties.checks.repeated import changed_since
-from cumae.properties.checks.trial import Trial
-from cumae.properties.verdict import Finding
+from cumae.properties.comparing.repeated import changed_since
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 
 def accepts_index_types(trial: Trial) -> Finding | None:

@@ -1,10 +1,10 @@
 """Non-contiguous views give the same answer."""
 
-from cumae.properties.checks.repeated import changed_since
-from cumae.properties.checks.trial import Trial
+from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.dialects import TENSORS
-from cumae.properties.running.observe import POISON
-from cumae.properties.verdict import Finding
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.observed_call import POISON
+from cumae.properties.running.trial import Trial
 
 
 def accepts_strides(trial: Trial) -> Finding | None:

@@ -1,9 +1,9 @@
 """Every element written equals the oracle's."""
 
-from cumae.properties.checks.compare import wrong_values
-from cumae.properties.checks.second_look import with_cause
-from cumae.properties.checks.trial import Trial
-from cumae.properties.verdict import Finding
+from cumae.properties.comparing.compare import wrong_values
+from cumae.properties.comparing.second_look import with_cause
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 
 def agrees(trial: Trial) -> Finding | None:

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from cumae.oracle import Case
-from cumae.properties.batches.cases import edited, permuted, renamed
-from cumae.properties.checks.compare import Mask, changed, unwritten, with_strays
-from cumae.properties.checks.judged import wrong_besides
-from cumae.properties.checks.trial import Trial
+from cumae.properties.cases.draws import edited, permuted, renamed
+from cumae.properties.comparing.compare import Mask, changed, unwritten, with_strays
+from cumae.properties.comparing.judged import wrong_besides
+from cumae.properties.interpreter.hooks import watching
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import interpreting
-from cumae.properties.running.interpreter import watching
-from cumae.properties.running.observe import POISON
-from cumae.properties.verdict import Finding
+from cumae.properties.running.observed_call import POISON
+from cumae.properties.running.trial import Trial
 
 
 def forgets_history(trial: Trial) -> Finding | None:

@@ -1,9 +1,9 @@
 """Tails, padded rows and unused rows may hold anything; results do not change."""
 
 from cumae.oracle import GARBAGE_KINDS
-from cumae.properties.checks.repeated import changed_since
-from cumae.properties.checks.trial import Trial
-from cumae.properties.verdict import Finding
+from cumae.properties.comparing.repeated import changed_since
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 
 def ignores_garbage(trial: Trial) -> Finding | None:

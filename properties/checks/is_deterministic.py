@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from cumae.properties.checks.repeated import changed_since
-from cumae.properties.checks.trial import Trial
+from cumae.properties.comparing.repeated import changed_since
+from cumae.properties.interpreter.races import Race
 from cumae.properties.operations import FREE
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.races import Race
-from cumae.properties.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 ORDER_SEED = 1
 

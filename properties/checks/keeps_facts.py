@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.batches.domain import Domain
-from cumae.properties.checks.facts import FACTS, Fact, broken_at
-from cumae.properties.checks.parts import Part, parts_of
-from cumae.properties.checks.trial import Trial, quiet_case
+from cumae.properties.cases.domain import Domain
+from cumae.properties.comparing.parts import Part, parts_of
+from cumae.properties.comparing.relations import FACTS, Fact, broken_at
 from cumae.properties.operations import JUDGED, KEEP, UNORDERED, VALUE, Expected
-from cumae.properties.running.binding import Binding
-from cumae.properties.running.items import axis_of, elements_each
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.items import axis_of, elements_each
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
-from cumae.properties.verdict import Finding
+from cumae.properties.running.trial import Trial, quiet_case
 
 
 def keeps_facts(trial: Trial) -> Finding | None:

@@ -6,16 +6,16 @@ from functools import partial
 import torch
 
 from cumae.oracle import Case
-from cumae.properties.batches.cases import edited, permuted
-from cumae.properties.checks.compare import changed
-from cumae.properties.checks.judged import wrong_besides
+from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.checks.never_synchronises import never_synchronises
-from cumae.properties.checks.trial import Trial
+from cumae.properties.comparing.compare import changed
+from cumae.properties.comparing.judged import wrong_besides
+from cumae.properties.results.tracebacks import told_of, traceback_of
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observe import POISON
-from cumae.properties.tracebacks import told_of, traceback_of
-from cumae.properties.verdict import Finding
+from cumae.properties.running.observed_call import POISON
+from cumae.properties.running.trial import Trial
 
 
 def replays_in_graph(trial: Trial) -> Finding | None:

@@ -1,10 +1,10 @@
 """Guard words around outputs and inputs are intact, inputs unchanged, every access inside its tensor."""
 
-from cumae.properties.checks.compare import read_output
-from cumae.properties.checks.trial import Trial
+from cumae.properties.comparing.compare import read_output
+from cumae.properties.interpreter.watch import Garbage
 from cumae.properties.operations import KEEP
-from cumae.properties.running.watch import Garbage
-from cumae.properties.verdict import Finding
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 
 def stays_in_bounds(trial: Trial) -> Finding | None:

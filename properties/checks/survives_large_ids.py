@@ -8,11 +8,11 @@ import torch
 from cumae.oracle import Layout
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
-from cumae.properties.checks.compare import wrong_extent, wrong_values
-from cumae.properties.checks.trial import Trial
 from cumae.properties.checks.writes_everything import writes_everything
-from cumae.properties.running.observe import COMPLEMENT
-from cumae.properties.verdict import Finding
+from cumae.properties.comparing.compare import wrong_extent, wrong_values
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.observed_call import COMPLEMENT
+from cumae.properties.running.trial import Trial
 
 
 def survives_large_ids(trial: Trial) -> Finding | None:

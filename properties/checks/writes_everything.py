@@ -1,8 +1,8 @@
 """The set of elements written is right: all the values, none of the untouched."""
 
-from cumae.properties.checks.compare import wrong_extent
-from cumae.properties.checks.trial import Trial
-from cumae.properties.verdict import Finding
+from cumae.properties.comparing.compare import wrong_extent
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.trial import Trial
 
 
 def writes_everything(trial: Trial) -> Finding | None:

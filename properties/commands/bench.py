@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cumae.properties.bench import timings
+from cumae.properties.bench.device_times import timings
 from cumae.properties.commands.json_file import json_file, write_json
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine

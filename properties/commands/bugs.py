@@ -11,12 +11,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH
-from cumae.properties.collection import Hunt, chosen, hunt, status_of
 from cumae.properties.commands.json_file import json_file, write_json
-from cumae.properties.reports.counting import counted
+from cumae.properties.faults.known_bugs import Hunt, chosen, hunt, status_of
+from cumae.properties.results.counting import counted
+from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
-from cumae.properties.verdict import Verdict
 
 
 @click.command()

@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 
 from cumae.oracle import Case
-from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.bench.comparison import CHECK, first_difference, speed_ratio
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.commands.fuzz import check_names
-from cumae.properties.comparison import CHECK, first_difference, speed_ratio
-from cumae.properties.conformance import binding_of, fixture_cases
-from cumae.properties.failure_file import load_case, save_failure
-from cumae.properties.profiles import FAILURES
-from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain
-from cumae.properties.running.binding import Binding
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.counting import counted
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import load_case, save_failure
+from cumae.properties.results.verdict import Failure, Verdict
+from cumae.properties.results.writable import require_folder, writing
 from cumae.properties.running.device import DEVICES, Device, prepare
-from cumae.properties.targets import load_function
-from cumae.properties.verdict import Failure, Verdict
-from cumae.properties.writable import require_folder, writing
+from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.profiles import FAILURES
 
 
 @click.command()

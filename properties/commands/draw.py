@@ -5,15 +5,15 @@ from pathlib import Path
 import click
 
 from cumae.oracle import Case, Trace, tried_from_json
-from cumae.oracle.case_json import read_file
-from cumae.properties.failure_file import load_failure
-from cumae.properties.reports.drawing import draw as drawing
-from cumae.properties.reports.explain import held_lines, told
-from cumae.properties.reports.html import page
-from cumae.properties.reports.steps import draw_steps, svg_steps
-from cumae.properties.reports.svg import svg
-from cumae.properties.verdict import Finding
-from cumae.properties.writable import require_file, writing
+from cumae.oracle.model.case_json import read_file
+from cumae.properties.results.drawing import draw as drawing
+from cumae.properties.results.explain import held_lines, told
+from cumae.properties.results.failure_file import load_failure
+from cumae.properties.results.html import page
+from cumae.properties.results.steps import draw_steps, svg_steps
+from cumae.properties.results.svg import svg
+from cumae.properties.results.verdict import Finding
+from cumae.properties.results.writable import require_file, writing
 
 
 @click.command()

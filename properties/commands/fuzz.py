@@ -9,20 +9,20 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from cumae.oracle.rules import require, require_choice
-from cumae.properties.apart import Job, search_apart
-from cumae.properties.budget import Budget
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands.json_file import json_file
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.profiles import FAILURES
-from cumae.properties.reports.counting import counted
+from cumae.properties.results.counting import counted
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import DEVICES, Device, prepare
-from cumae.properties.running.isolation import LIMIT_SECONDS
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
-from cumae.properties.verdict import Verdict
-from cumae.properties.writable import require_folder
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.isolation import LIMIT_SECONDS
+from cumae.properties.search.profiles import FAILURES
+from cumae.properties.search.worker import Job, search_apart
 
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
@@ -126,8 +126,8 @@ def fuzz(
     ]
     run, is_lost = search_apart, _never_lost
     if not apart:  # what imports torch, which takes a second
-        from cumae.properties.examine import device_lost as is_lost
-        from cumae.properties.here import search_here as run
+        from cumae.properties.search.in_process import search_here as run
+        from cumae.properties.search.one_check import device_lost as is_lost
     verdicts: list[Verdict] = []
     console = Console()
     try:

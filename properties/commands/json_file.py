@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from cumae.properties.writable import require_file, writing
+from cumae.properties.results.writable import require_file, writing
 
 STDOUT = Path("-")
 _ASIDE: ContextVar[int] = ContextVar("cumae_aside", default=1)

@@ -8,15 +8,16 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
-from cumae.oracle.rules import require
-from cumae.properties.batches.seeded import seeded_cases
+from cumae.oracle.model.rules import require
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.commands.fuzz import check_names
 from cumae.properties.commands.json_file import json_file, write_json
-from cumae.properties.conformance import binding_of, fixture_cases
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.reports.counting import counted
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.counting import counted
 from cumae.properties.running.device import current, imported_as
-from cumae.properties.targets import load_function
+from cumae.properties.search.first_cases import fixture_cases
 
 CASES = 40
 
@@ -45,9 +46,9 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
 
     triton.knobs.runtime.interpret = False
 
-    from cumae.properties.faults.compiling import TARGETS
-    from cumae.properties.faults.flaw import RULES
-    from cumae.properties.faults.lint import lint as look
+    from cumae.properties.lint.compiling import TARGETS
+    from cumae.properties.lint.flaw import RULES
+    from cumae.properties.lint.linter import lint as look
 
     torch.set_num_threads(1)  # many small copies
     names = [operation] if operation else list(OPERATIONS)

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cumae.oracle.rules import require, require_choice
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.checks import CHECKS
 from cumae.properties.commands.fuzz import check_names, parse_limit
 from cumae.properties.commands.json_file import STDOUT, json_file, write_json
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.reports.counting import counted
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.counting import counted
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
-from cumae.properties.targets import load_function
 
 KEPT_EVERY = 50
 """Mutants after which what became of them is written down."""

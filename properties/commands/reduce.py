@@ -6,16 +6,16 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cumae.properties.apart import Job, ended, reduce_apart, search_apart
-from cumae.properties.budget import Budget
 from cumae.properties.commands.fuzz import check_checks, check_names, parse_limit
-from cumae.properties.failure_file import load_case, write_failure
-from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain
+from cumae.properties.results.counting import counted
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import load_case, write_failure
+from cumae.properties.results.verdict import failure_of
+from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import DEVICES, prepare
-from cumae.properties.running.isolation import LIMIT_SECONDS
-from cumae.properties.verdict import failure_of
-from cumae.properties.writable import require_file, writing
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.isolation import LIMIT_SECONDS
+from cumae.properties.search.worker import Job, ended, reduce_apart, search_apart
 
 
 @click.command()

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import click
 
-from cumae.oracle.rules import require
-from cumae.properties.apart import Job, ended, search_apart
-from cumae.properties.budget import Budget
+from cumae.oracle.model.rules import require
 from cumae.properties.commands.fuzz import check_names, parse_limit
-from cumae.properties.dump import case_of, is_dump, read_dump
-from cumae.properties.failure_file import UNKNOWN, Saved, load_case
-from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain
+from cumae.properties.dialects.dump import case_of, is_dump, read_dump
+from cumae.properties.results.counting import counted
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import UNKNOWN, Saved, load_case
+from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import DEVICES, Device, prepare
-from cumae.properties.running.isolation import LIMIT_SECONDS
-from cumae.properties.verdict import Verdict
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.isolation import LIMIT_SECONDS
+from cumae.properties.search.worker import Job, ended, search_apart
 
 
 @click.command()
@@ -79,7 +79,10 @@ def replay(
 
 def _judge(file: Path, dialect: str, operation: str | None) -> int:
     """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
-    from cumae.properties.dump_judge import judge_dump, not_judged  # imports torch, which takes a second
+    from cumae.properties.comparing.dumped import (  # imports torch, which takes a second
+        judge_dump,
+        not_judged,
+    )
 
     status = 0
     for verdict in judge_dump(file, dialect, operation):
@@ -113,6 +116,6 @@ def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
 
 
 def _replayed(file: Path, saved: Saved, device: Device) -> Verdict:
-    from cumae.properties.here import replayed_here  # imports torch, which takes a second
+    from cumae.properties.search.in_process import replayed_here  # imports torch, which takes a second
 
     return replayed_here(file, saved, device)

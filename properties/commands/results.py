@@ -11,13 +11,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cumae.oracle import to_json, trace_to_json
-from cumae.properties.batches.shapes import SHAPES
+from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
-from cumae.properties.reports.counting import counted
-from cumae.properties.reports.explain import explain, slow_line, time_line, time_was_short
-from cumae.properties.reports.places import owner_of
+from cumae.properties.results.counting import counted
+from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
+from cumae.properties.results.places import owner_of
+from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.machine import machine
-from cumae.properties.verdict import Failure, Verdict
 
 
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:

@@ -2,11 +2,11 @@
 
 from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
-from cumae.properties.dialects.fastdeploy import FASTDEPLOY
-from cumae.properties.dialects.flashinfer import FLASHINFER
+from cumae.properties.dialects.fastdeploy.names import FASTDEPLOY
+from cumae.properties.dialects.flashinfer.names import FLASHINFER
 from cumae.properties.dialects.held import TENSORS, Floats, Held, Ints, Rows
-from cumae.properties.dialects.sglang import SGLANG
-from cumae.properties.dialects.vllm import VLLM
+from cumae.properties.dialects.sglang.names import SGLANG
+from cumae.properties.dialects.vllm.names import VLLM
 
 DIALECTS = {dialect.name: dialect for dialect in (CUMAE, FASTDEPLOY, FLASHINFER, SGLANG, VLLM)}
 

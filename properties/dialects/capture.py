@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 from cumae.properties.dialects import DIALECTS
 
 

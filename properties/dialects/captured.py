@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cumae.oracle.rules import INT32_MAX, require, require_int
+from cumae.oracle.model.rules import INT32_MAX, require, require_int
 
 
 def read_ints(name: str, tensor: Any, length: int | None = None) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 from cumae.properties.dialects.held import ByteArray, Held, Ints
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle.rules import require
-from cumae.properties.batches.domain import Domain
+from cumae.oracle.model.rules import require
+from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Dialect
 from cumae.properties.engines.take import take
 from cumae.properties.operations import Operation

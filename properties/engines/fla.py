@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
 

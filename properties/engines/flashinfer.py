@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.domain import Domain
 from cumae.properties.engines.adapter import Engine
 
 Tensor = torch.Tensor

@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from cumae.oracle.rules import require_choice
-from cumae.properties.conformance import check
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Engine
-from cumae.properties.reports.explain import explain
+from cumae.properties.results.explain import explain
+from cumae.properties.search.python_api import check
 
 ENGINES = ("fla", "flashinfer", "sglang", "vllm")
 

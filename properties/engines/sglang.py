@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from cumae.oracle import LOGITS_KINDS, Case
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import SGLANG, VLLM
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.operations.router import router

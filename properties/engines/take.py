@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 from cumae.properties.engines.module import Loader, Module
 from cumae.properties.engines.unpack import file_of
 

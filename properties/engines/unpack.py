@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 
 
 def file_of(source: str | Path) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from cumae.oracle import LOGITS_KINDS, Case, Inputs
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import VLLM
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints

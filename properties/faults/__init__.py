@@ -1,1 +1,1 @@
-"""Faults: looked for in compiled kernels, and put into correct ones."""
+"""Faults: known bugs that are hunted, and mutants of correct kernels and oracles."""

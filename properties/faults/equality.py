@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from cumae.properties.checks import Trial
-from cumae.properties.checks.judged import wrong_answer
-from cumae.properties.examine import finding_of
+from cumae.properties.comparing.judged import wrong_answer
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import Part, scope_of
 from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, small_traces
 from cumae.properties.faults.suite import QUICK, Suite
 from cumae.properties.operations import FREE, UNORDERED
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observe import Bench
-from cumae.properties.state.runs import Run
-from cumae.properties.verdict import Finding
+from cumae.properties.running.observed_call import Bench
+from cumae.properties.search.one_check import finding_of
+from cumae.properties.search.trace_run import Run
 
 CUT_TO = 2
 NUM_SOME = 40

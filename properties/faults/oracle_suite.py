@@ -12,13 +12,13 @@ from typing import Any
 from cumae.fixtures import OPERATIONS as WITH_FIXTURES
 from cumae.fixtures import load
 from cumae.oracle import ANY, UNTOUCHED, Case
-from cumae.properties.batches.seeded import seeded_cases
-from cumae.properties.conformance import binding_of
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, small_traces
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.targets import load_function
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 
 Step = tuple[Case | None, Case]
 Question = tuple[str, Step, Any]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from cumae.properties.targets import Interruption
+from cumae.properties.operations.targets import Interruption
 
 Status = Literal["killed", "equivalent", "equal on the small domain", "survived"]
 STATUSES: tuple[Status, ...] = ("killed", "equivalent", "equal on the small domain", "survived")

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Phase, Request, Trace, leveled
-from cumae.properties.running.binding import Binding
+from cumae.properties.operations.binding import Binding
 
 MOST_LEN, BLOCK_SIZE = 2, 2
 CASES = (

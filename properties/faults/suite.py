@@ -7,24 +7,24 @@ from dataclasses import replace
 from itertools import islice
 
 from cumae.oracle import Case
-from cumae.properties.batches.cases import edited
-from cumae.properties.batches.seeded import seeded_cases
-from cumae.properties.budget import Budget
+from cumae.properties.cases.draws import edited
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import Trial, checks_for
-from cumae.properties.conformance import binding_of, fixture_cases
-from cumae.properties.examine import device_lost, finding_of
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import plain
+from cumae.properties.interpreter.hooks import watching
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.allocations import warm_up
-from cumae.properties.running.binding import Binding
 from cumae.properties.running.device import Device, interpreting
-from cumae.properties.running.interpreter import watching
-from cumae.properties.search import search
-from cumae.properties.state.runs import Run, traced_checks
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.loop import search
+from cumae.properties.search.one_check import device_lost, finding_of
+from cumae.properties.search.trace_run import Run, traced_checks
 from cumae.properties.state.walks import walk
-from cumae.properties.targets import load_function
-from cumae.properties.verdict import Finding
 
 QUICK = ("agrees", "writes_everything", "stays_in_bounds")
 NUM_SMALL, NUM_THOROUGH = 12, 8

@@ -5,22 +5,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cumae.oracle import Batch, Case, Layout, Options, Request
-    from cumae.properties.batches.domain import Domain
-    from cumae.properties.conformance import check, conforms_to
+    from cumae.properties.cases.domain import Domain
     from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
     from cumae.properties.dialects.capture import case_from_tensors
     from cumae.properties.engines.take import take
     from cumae.properties.operations import OPERATIONS, Operation, Output
-    from cumae.properties.reports.explain import explain
+    from cumae.properties.pytest_plugin.conforms_to import conforms_to
+    from cumae.properties.results.explain import explain
+    from cumae.properties.results.verdict import Verdict
     from cumae.properties.running.tensors import tensors
-    from cumae.properties.verdict import Verdict
+    from cumae.properties.search.python_api import check
 
 _HOMES = {
     "Batch": "cumae.oracle",
     "Case": "cumae.oracle",
     "DIALECTS": "cumae.properties.dialects",
     "Dialect": "cumae.properties.dialects",
-    "Domain": "cumae.properties.batches.domain",
+    "Domain": "cumae.properties.cases.domain",
     "Input": "cumae.properties.dialects",
     "Layout": "cumae.oracle",
     "NamedOutput": "cumae.properties.dialects",
@@ -29,11 +30,11 @@ _HOMES = {
     "Options": "cumae.oracle",
     "Output": "cumae.properties.operations",
     "Request": "cumae.oracle",
-    "Verdict": "cumae.properties.verdict",
+    "Verdict": "cumae.properties.results.verdict",
     "case_from_tensors": "cumae.properties.dialects.capture",
-    "check": "cumae.properties.conformance",
-    "conforms_to": "cumae.properties.conformance",
-    "explain": "cumae.properties.reports.explain",
+    "check": "cumae.properties.search.python_api",
+    "conforms_to": "cumae.properties.pytest_plugin.conforms_to",
+    "explain": "cumae.properties.results.explain",
     "take": "cumae.properties.engines.take",
     "tensors": "cumae.properties.running.tensors",
 }

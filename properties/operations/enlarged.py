@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cumae.oracle import Case, Inputs, Request
-from cumae.oracle.rules import INT32_MAX
-from cumae.properties.batches.cases import renamed
+from cumae.oracle.model.rules import INT32_MAX
+from cumae.properties.cases.draws import renamed
 from cumae.properties.dialects.cumae import row_dtype
 from cumae.properties.dialects.held import ITEM_BYTES
 

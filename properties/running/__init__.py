@@ -1,1 +1,1 @@
-"""Running a kernel on a case: device, memory, the interpreter's hooks, one observed call."""
+"""Running a kernel on a case: device, memory, one observed call."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cumae.properties.running.region import Region
+from cumae.properties.interpreter.region import Region
 
 GUARD_BYTES = 1024
 _EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}

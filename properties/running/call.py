@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import torch
 
+from cumae.properties.interpreter.region import Region, spans_of
+from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.region import Region, spans_of
 from cumae.properties.running.stopwatch import timed
-from cumae.properties.targets import Interruption
 
 
 class Buffers(NamedTuple):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from cumae.oracle.rules import require, require_choice
+from cumae.oracle.model.rules import require, require_choice
 
 Device = Literal["cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from cumae.properties.interpreter.watch import Watch
+from cumae.properties.results.tracebacks import told_of, traceback_of
 from cumae.properties.running.memory import Words
-from cumae.properties.running.watch import Watch
-from cumae.properties.tracebacks import told_of, traceback_of
 
 
 class KernelRaised(Exception):

@@ -51,8 +51,8 @@ def hooks() -> None:
     """
     import torch
 
-    from cumae.properties.running.interpreter import watching
-    from cumae.properties.running.region import Region
+    from cumae.properties.interpreter.hooks import watching
+    from cumae.properties.interpreter.region import Region
 
     # What lies behind the five values is ours, too: a hook that misses a stray access does no harm.
     values, answer = torch.arange(9, dtype=torch.int32)[:5], torch.zeros(2, dtype=torch.int32)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.properties.running.binding import Binding
+from cumae.properties.operations.binding import Binding
 from cumae.properties.running.memory import Words, words_of
 from cumae.properties.running.observation import KernelRaised
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cumae.oracle.rules import require, require_choice
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.running.device import Device
 
 SANITIZERS = ("debug", "memcheck")

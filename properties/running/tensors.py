@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cumae.oracle import Case, Inputs
-from cumae.oracle.rules import require
+from cumae.oracle.model.rules import require
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.device import Device

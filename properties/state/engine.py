@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from cumae.oracle import GARBAGE_KINDS, Batch, Case, Layout, Options, Phase, Request
-from cumae.properties.batches.cases import draw_options
-from cumae.properties.batches.choices import Choices
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.choices import Choices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import draw_options
 
 MOST_DRAFTS = 3
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)

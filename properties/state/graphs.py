@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observation import KernelRaised, Observation
-from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
 from cumae.properties.state.system import System
-from cumae.properties.verdict import Finding
 
 CAPTURED_RULE = "a call can be captured in a CUDA graph"
 

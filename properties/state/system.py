@@ -8,18 +8,18 @@ import numpy as np
 import torch
 
 from cumae.oracle import Case
-from cumae.properties.checks.compare import Mask, difference, wrong_values
+from cumae.properties.comparing.compare import Mask, difference, wrong_values
+from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations import FREE, KEEP, VALUE, Expected
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.verdict import Finding
 from cumae.properties.running.allocations import FencedAllocations
-from cumae.properties.running.binding import Binding
 from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device, interpreting
-from cumae.properties.running.interpreter import watching
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised, Observation
-from cumae.properties.running.observe import POISON, Bench
+from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
-from cumae.properties.verdict import Finding
 
 ROOM_BYTES = 2**16
 STALE = "not written in this step: it holds what was there before"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from cumae.oracle import Case
-from cumae.properties.batches.choices import Choices, HypothesisChoices, SeededChoices
-from cumae.properties.running.binding import Binding
+from cumae.properties.cases.choices import Choices, HypothesisChoices, SeededChoices
+from cumae.properties.operations.binding import Binding
 from cumae.properties.state.engine import Engine, Setting, Sizes, draw_setting
 
 STEPS = 12

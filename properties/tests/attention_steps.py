@@ -14,9 +14,9 @@ from cumae.properties.attention.answers import NO_PART, asked, cache_shape, righ
 from cumae.properties.attention.reasons import reasons
 from cumae.properties.attention.routes import ROUTES, WRITES
 from cumae.properties.attention.unread import BlindSpot
-from cumae.properties.batches.cases import FEATURES
-from cumae.properties.batches.domain import Domain
-from cumae.properties.batches.seeded import seeded_cases
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, OutOfTime
 from cumae.properties.operations import OPERATIONS

@@ -12,11 +12,11 @@ import torch
 
 from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Case
-from cumae.properties.batches.seeded import seeded_cases
-from cumae.properties.conformance import binding_of
-from cumae.properties.faults.compiling import TARGETS
-from cumae.properties.faults.lint import lint
-from cumae.properties.targets import load_function
+from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.lint.compiling import TARGETS
+from cumae.properties.lint.linter import lint
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.tests import lint_kernels
 
 USES = ("sum", "address", "wider store", "mask", "branch", "other axis", "next round")

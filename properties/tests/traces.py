@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from cumae.oracle import Batch, Case, Request
-from cumae.properties.batches.cases import draw_case, edited
-from cumae.properties.batches.choices import Choices, HypothesisChoices, SeededChoices
-from cumae.properties.batches.domain import Domain
+from cumae.properties.cases.choices import Choices, HypothesisChoices, SeededChoices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import draw_case, edited
 
 Trace = tuple[Case | None, Case]
 FEATURES = frozenset({"topk", "split_size", "num_workers", "host_lens", "num_spare_tokens", "missing_blocks"})

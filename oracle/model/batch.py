@@ -1,0 +1,140 @@
+"""What one step computes: requests, their cached context, and the blocks that hold their keys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cumae.oracle.model.rules import INT32_MAX, require, require_choice, require_int
+
+Phase = Literal["prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a step.
+
+    ``context_len``: tokens whose KV is already cached (earlier chunks, a prefix hit, decoded
+    history). ``query_len``: tokens computed in this step; 0 is legal. ``block_ids``: physical
+    blocks in logical order; -1 means "no block here" (freed by a sliding window, or not granted).
+    ``phase`` is stored, never guessed: a prefill chunk may be one token long and a decode several.
+
+    Raises ``ValueError`` that names the field, the value and the rule.
+    """
+
+    context_len: int
+    query_len: int
+    block_ids: tuple[int, ...] = ()
+    phase: Phase = "prefill"
+
+    def __post_init__(self) -> None:
+        require_int("context_len", self.context_len, 0)
+        require_int("query_len", self.query_len, 0)
+        require_choice("phase", self.phase, ("prefill", "decode"))
+        if self.phase == "decode":
+            require(self.context_len >= 1, "context_len", self.context_len, "be >= 1 for a decode")
+        is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
+        require(is_list, "block_ids", self.block_ids, "be a list of integers")
+        object.__setattr__(self, "block_ids", tuple(self.block_ids))
+        for i, block_id in enumerate(self.block_ids):
+            if type(block_id) is not int or not -1 <= block_id <= INT32_MAX:
+                require_int(f"block_ids[{i}]", block_id, -1)
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of the request once this step is done."""
+        return self.context_len + self.query_len
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The requests of one step, in order, and how their KV is cut into blocks.
+
+    ``block_size``: tokens a block holds on one rank. ``world``: context-parallel ranks over which
+    each block id is spread, so an id stands for ``block_size * world`` tokens of its request.
+
+    Raises ``ValueError`` when a request has too few blocks, when live blocks repeat or are shared
+    other than as a common prefix, or when a slot written in this step lies in another request.
+    """
+
+    requests: tuple[Request, ...]
+    block_size: int
+    world: int = 1
+
+    def __post_init__(self) -> None:
+        is_list = isinstance(self.requests, Sequence) and not isinstance(self.requests, str)
+        require(is_list, "requests", self.requests, "be a list of requests")
+        object.__setattr__(self, "requests", tuple(self.requests))
+        for b, request in enumerate(self.requests):
+            require(isinstance(request, Request), f"requests[{b}]", request, "be a Request")
+        require_int("block_size", self.block_size, 1, 2**20)
+        require_int("world", self.world, 1, 2**16)
+        total = sum(request.seq_len for request in self.requests)
+        require(total <= INT32_MAX, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
+        for b, request in enumerate(self.requests):
+            needed = self.num_live_blocks(request)
+            have = len(request.block_ids)
+            require(
+                have >= needed,
+                f"requests[{b}].block_ids: number",
+                have,
+                f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block",
+            )
+        _check_sharing(self)
+
+    @property
+    def tokens_per_block(self) -> int:
+        """Tokens of a request that one block id stands for, over all ranks."""
+        return self.block_size * self.world
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens computed in this step, without padding."""
+        return sum(request.query_len for request in self.requests)
+
+    def num_live_blocks(self, request: Request) -> int:
+        """Leading entries of ``block_ids`` that hold or will hold a token once the step is done."""
+        return -(-request.seq_len // self.tokens_per_block)
+
+
+def _check_sharing(batch: Batch) -> None:
+    """Live blocks are distinct within a request, shared as common prefixes only, written by one.
+
+    A missing block (-1) before a shared one may stand for any.
+    """
+    places: dict[int, tuple[int, int]] = {}
+    holders: dict[int, list[int]] = {}
+    for b, request in enumerate(batch.requests):
+        previous = -1
+        for j, block_id in enumerate(request.block_ids[: batch.num_live_blocks(request)]):
+            if block_id >= 0:
+                name = f"requests[{b}].block_ids[{j}]"
+                column, before = places.setdefault(block_id, (j, previous))
+                shared = holders.setdefault(block_id, [])
+                require(b not in shared, name, block_id, "be distinct within its request")
+                same = column == j and (before == previous or before < 0 or previous < 0)
+                rule = "be shared with request {} only as part of a common prefix"
+                require(same, name, block_id, rule.format(shared[0] if shared else b))
+                places[block_id] = (j, max(before, previous))
+                shared.append(b)
+            previous = block_id
+    for block_id, sharers in holders.items():
+        if len(sharers) > 1:
+            _check_one_writer(batch, block_id, places[block_id][0], sharers)
+
+
+def _check_one_writer(batch: Batch, block_id: int, column: int, sharers: list[int]) -> None:
+    start = column * batch.tokens_per_block
+    by_length = sorted(sharers, key=lambda b: batch.requests[b].seq_len)
+    longest, second = by_length[-1], by_length[-2]
+    for b in sharers:
+        request = batch.requests[b]
+        first_write = max(request.context_len, start)
+        if first_write >= min(request.seq_len, start + batch.tokens_per_block):
+            continue
+        other = second if b == longest else longest
+        require(
+            batch.requests[other].seq_len <= first_write,
+            f"requests[{b}].block_ids[{column}]",
+            block_id,
+            f"not be written at position {first_write}: request {other} holds it there too",
+        )

@@ -1,0 +1,137 @@
+"""One case: a batch, how it is held, and the options; what is drawn, replayed, reduced and saved."""
+
+from dataclasses import dataclass, field
+
+from cumae.oracle.model.batch import Batch
+from cumae.oracle.model.layout import Layout
+from cumae.oracle.model.options import Options
+from cumae.oracle.model.rules import INT32_MAX, require
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An immutable input of every operation, written to JSON by ``cumae.oracle.model.case_json``.
+
+    Raises ``ValueError`` where batch, layout and options contradict each other.
+    """
+
+    batch: Batch
+    layout: Layout = field(default_factory=Layout)
+    options: Options = field(default_factory=Options)
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.batch, Batch), "batch", self.batch, "be a Batch")
+        require(isinstance(self.layout, Layout), "layout", self.layout, "be a Layout")
+        require(isinstance(self.options, Options), "options", self.options, "be Options")
+        padded = self.num_tokens_padded
+        require(padded <= INT32_MAX, "num_tokens_padded", padded, f"be <= {INT32_MAX}: token maps are int32")
+        self._check_rows()
+        self._check_parallel()
+        layout, options = self.layout, self.options
+        if options.dummy_request and layout.num_padding_tokens:
+            padded = layout.num_padding_requests
+            require(padded >= 1, "layout.num_padding_requests", padded, "be >= 1 for a dummy request")
+
+    def _check_rows(self) -> None:
+        rows = self.layout.row_index
+        if rows is not None:
+            have, need = len(rows), len(self.batch.requests)
+            require(have == need, "layout.row_index: number", have, f"be {need}, one for each request")
+
+    def _check_parallel(self) -> None:
+        options, size, world = self.options, self.batch.block_size, self.batch.world
+        require(options.rank < world, "options.rank", options.rank, f"be < world = {world}")
+        require(
+            size % self.kernel_block_size == 0,
+            "options.kernel_block_size",
+            self.kernel_block_size,
+            f"divide block_size = {size}",
+        )
+        require(
+            world == 1 or size % options.interleave == 0,
+            "options.interleave",
+            options.interleave,
+            f"divide block_size = {size} when world > 1",
+        )
+        plain = world == 1 or (options.compress_ratio == 1 and options.window == 0)
+        require(plain, "batch.world", world, "be 1 when compress_ratio > 1 or window > 0")
+
+    @property
+    def kernel_block_size(self) -> int:
+        """Tokens a block of the kernel's table holds."""
+        size = self.options.kernel_block_size
+        return self.batch.block_size if size is None else size
+
+    @property
+    def num_tokens_padded(self) -> int:
+        """Rows of the flattened step, padding included (T)."""
+        return self.batch.num_tokens + self.layout.num_padding_tokens
+
+    @property
+    def num_requests_padded(self) -> int:
+        """Requests, padding included (R)."""
+        return len(self.batch.requests) + self.layout.num_padding_requests
+
+    @property
+    def num_slots(self) -> int:
+        """Entries of the slot buffer."""
+        return self.num_tokens_padded + self.layout.num_padding_slots
+
+    @property
+    def num_cache_blocks(self) -> int:
+        """Blocks of the cache: up to the largest id, and the spare ones."""
+        largest = max((max(r.block_ids, default=-1) for r in self.batch.requests), default=-1)
+        return largest + 1 + self.layout.num_spare_blocks
+
+    @property
+    def max_num_tokens(self) -> int:
+        """Rows of buffers that outlive the step."""
+        return self.num_tokens_padded + self.layout.num_spare_tokens
+
+    @property
+    def max_work_items(self) -> int:
+        """Entries of the lists of work items: as many as a step of so many rows can need."""
+        return self.num_tokens_padded * -(-self.options.topk // self.options.split_size)
+
+    @property
+    def num_keys(self) -> int:
+        """Rows of the key buffer that the step needs, uncompressed."""
+        requests = self.batch.requests
+        if self.options.key_scope == "prefill":
+            return sum(request.seq_len for request in requests if request.phase == "prefill")
+        return sum(request.seq_len for request in requests)
+
+    @property
+    def capacity(self) -> int:
+        """Rows of the key buffer that is given."""
+        return max(0, self.num_keys + self.layout.key_slack)
+
+    @property
+    def num_with_context(self) -> int:
+        """Requests in the scope of keys that have cached context."""
+        everybody = self.options.key_scope == "all"
+        return sum(r.context_len > 0 and (everybody or r.phase == "prefill") for r in self.batch.requests)
+
+    @property
+    def workspace_tokens(self) -> int:
+        """Rows of the workspace that cached context is gathered into, chunk by chunk."""
+        each = self.options.chunk_blocks * self.batch.block_size
+        return max(self.num_with_context, 1) * each + self.options.workspace_slack
+
+    @property
+    def num_context_chunks(self) -> int:
+        """Chunks of cached context, by the host's bound."""
+        if not self.num_with_context:
+            return 0
+        size = self.batch.block_size
+        return -(-self.max_context_len // (self.workspace_tokens // self.num_with_context // size * size))
+
+    @property
+    def max_context_len(self) -> int:
+        """The host's bound on the cached contexts of the step: 0 where the table has no column, or no row."""
+        requests = self.batch.requests
+        if not requests and not self.layout.num_padding_requests and not self.layout.num_spare_rows:
+            return 0
+        if not self.layout.num_spare_columns and not any(request.block_ids for request in requests):
+            return 0
+        return max((request.context_len for request in requests), default=0) + self.layout.context_slack

@@ -1,0 +1,232 @@
+"""The inputs of a case by name, as integers and lists; what oracles are called with.
+
+A name means the same everywhere: an oracle's parameter, a key of the JSON vectors, and the
+argument of a kernel in the dialect ``cumae``. Entries nobody may read are ``GARBAGE``.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cumae.oracle.model.case import Case
+from cumae.oracle.model.marks import GARBAGE
+from cumae.oracle.model.rules import require
+from cumae.oracle.model.selections import selected_positions, topk_indices, workspace_ids, workspace_starts
+from cumae.oracle.position_ids import position_ids
+from cumae.oracle.router_logits import router_bias, router_logits
+from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
+from cumae.oracle.slot_mapping import slot_mapping
+from cumae.oracle.sparse_schedule import kv_lens_of
+
+
+class Inputs:
+    """The named inputs of one case, each computed once, when it is asked for.
+
+    ``previous``: the step before, of the same engine; what is named ``previous_…`` is 0 or None without.
+    ``known``: inputs by name that stand for what the case says of them.
+    Raises ``ValueError`` where ``previous`` has another ``topk``, ``split_size`` or ``num_workers``.
+
+    >>> from cumae.oracle import Batch, Request
+    >>> case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 0), Request(0, 2, (3,))), 4))
+    >>> Inputs(case)["cu_seqlens_q"], Inputs(case)["block_table"]
+    ([0, 1, 1, 3], [[5], [GARBAGE], [3]])
+    """
+
+    def __init__(
+        self, case: Case, previous: Case | None = None, known: Mapping[str, Any] | None = None
+    ) -> None:
+        self.case = case
+        self.previous = previous
+        if previous is not None:
+            for name in ("topk", "split_size", "num_workers"):
+                have, need = getattr(previous.options, name), getattr(case.options, name)
+                require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
+        self._known: dict[str, Any] = dict(known or {})
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            if name not in INPUTS:
+                raise ValueError(f"input = {name!r}, must be one of {', '.join(sorted(INPUTS))}")
+            self._known[name] = INPUTS[name](self)
+        return self._known[name]
+
+    def call(self, oracle: Callable[..., Any]) -> Any:
+        """Return what ``oracle`` answers when its parameters are filled by name."""
+        return oracle(**{name: self[name] for name in inspect.signature(oracle).parameters})
+
+
+def _per_request(inputs: Inputs, values: list[Any], padding: Any) -> list[Any]:
+    return values + [padding] * inputs.case.layout.num_padding_requests
+
+
+def _context_lens(inputs: Inputs) -> list[int]:
+    return _per_request(inputs, [request.context_len for request in inputs.case.batch.requests], 0)
+
+
+def _query_lens(inputs: Inputs) -> list[int]:
+    return _per_request(inputs, [request.query_len for request in inputs.case.batch.requests], 0)
+
+
+def _seq_lens(inputs: Inputs) -> list[int]:
+    return _per_request(inputs, [request.seq_len for request in inputs.case.batch.requests], 0)
+
+
+def _is_prefill(inputs: Inputs) -> list[Any]:
+    requests = inputs.case.batch.requests
+    return _per_request(inputs, [request.phase == "prefill" for request in requests], GARBAGE)
+
+
+def _layout(inputs: Inputs) -> SequenceLayout:
+    layout: SequenceLayout = inputs.call(sequence_layout)
+    return layout
+
+
+def _rows(inputs: Inputs) -> list[int]:
+    rows = inputs.case.layout.row_index
+    return list(range(len(inputs.case.batch.requests))) if rows is None else list(rows)
+
+
+def _row_index(inputs: Inputs) -> list[Any]:
+    return _per_request(inputs, _rows(inputs), GARBAGE)
+
+
+def _block_table(inputs: Inputs) -> list[list[Any]]:
+    """Rows of kernel blocks, as wide as the furthest block there is plus the spare columns.
+
+    Where a layout gives a table more columns, missing blocks at the end of a request stand in it as -1.
+    """
+    case = inputs.case
+    rows, requests = _rows(inputs), case.batch.requests
+    granted = [request.block_ids for request in requests]
+    if not case.layout.min_table_columns:
+        granted = [_without_tail(block_ids) for block_ids in granted]
+    width = max(map(len, granted), default=0) + case.layout.num_spare_columns
+    num_rows = max([len(requests), *(row + 1 for row in rows)]) + case.layout.num_spare_rows
+    num_rows += case.layout.num_padding_requests
+    table: list[list[Any]] = [[GARBAGE] * width for _ in range(num_rows)]
+    parts = case.batch.block_size // case.kernel_block_size
+    for row, request in zip(rows, requests, strict=True):
+        if row >= 0:
+            table[row][: len(request.block_ids)] = list(request.block_ids[:width])
+    return [[part for entry in row for part in _kernel_blocks(entry, parts)] for row in table]
+
+
+def _without_tail(block_ids: tuple[int, ...]) -> tuple[int, ...]:
+    end = len(block_ids)
+    while end and block_ids[end - 1] < 0:
+        end -= 1
+    return block_ids[:end]
+
+
+def _kernel_blocks(entry: Any, parts: int) -> list[Any]:
+    if entry is GARBAGE or entry < 0:
+        return [entry] * parts
+    return [entry * parts + part for part in range(parts)]
+
+
+def _topk_indices(inputs: Inputs) -> list[list[Any]]:
+    case, topk = inputs.case, inputs.case.options.topk
+    kv_lens = kv_lens_of(inputs["context_lens"], inputs["query_lens"], case.num_tokens_padded, topk)
+    return topk_indices(kv_lens, inputs["position_ids"], topk)
+
+
+def _selected_positions(inputs: Inputs) -> list[list[Any]]:
+    table = inputs["block_table"]
+    beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
+    owners = inputs["token_to_request"]
+    live = [row < inputs["num_tokens"] for row in range(len(owners))]
+    return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond)
+
+
+def _logits(inputs: Inputs) -> list[list[Any]]:
+    """Return the router's logits of each token: they go with the slot it is written to, and so with it."""
+    options, size = inputs.case.options, inputs.case.batch.tokens_per_block
+    shape = (options.num_experts, options.logits_dtype)
+    rows: list[list[Any]] = []
+    for request in inputs.case.batch.requests:
+        for position in range(request.context_len, request.seq_len):
+            place = request.block_ids[position // size] * size + position % size
+            rows.append(router_logits(options.logits_kind, options.logits_seed, place, *shape))
+    return rows + [[GARBAGE] * options.num_experts] * inputs.case.layout.num_padding_tokens
+
+
+def _bias(inputs: Inputs) -> list[float]:
+    options = inputs.case.options
+    return router_bias(options.logits_kind, options.logits_seed, options.num_experts, options.bias_dtype)
+
+
+def _previous(inputs: Inputs) -> Case | None:
+    """Return the step before, if the host knew its lengths."""
+    previous = inputs.previous
+    return previous if previous is not None and previous.layout.host_lens else None
+
+
+def _previous_lens(name: str) -> Callable[[Inputs], list[int] | None]:
+    def lens(inputs: Inputs) -> list[int] | None:
+        previous = _previous(inputs)
+        return None if previous is None else Inputs(previous)[name]
+
+    return lens
+
+
+def _on_host(name: str) -> Callable[[Inputs], list[int] | None]:
+    return lambda inputs: inputs[name] if inputs.case.layout.host_lens else None
+
+
+def _live_count(phase: str) -> Callable[[Inputs], int]:
+    return lambda inputs: sum(r.query_len for r in inputs.case.batch.requests if r.phase == phase)
+
+
+def _option(name: str) -> Callable[[Inputs], Any]:
+    return lambda inputs: getattr(inputs.case.options, name)
+
+
+_OPTIONS = (
+    "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
+    "num_experts num_groups topk_group top_k renormalize power_of_two_scales"
+).split()
+INPUTS: dict[str, Callable[[Inputs], Any]] = {
+    **{name: _option(name) for name in _OPTIONS},
+    "context_lens": _context_lens,
+    "query_lens": _query_lens,
+    "seq_lens": _seq_lens,
+    "is_prefill": _is_prefill,
+    "row_index": _row_index,
+    "block_table": _block_table,
+    "cu_seqlens_q": lambda inputs: _layout(inputs).cu_seqlens_q,
+    "cu_seqlens_k": lambda inputs: _layout(inputs).cu_seqlens_k,
+    "token_to_request": lambda inputs: _layout(inputs).token_to_request,
+    "position_ids": lambda inputs: inputs.call(position_ids).position_ids,
+    "num_requests": lambda inputs: len(inputs.case.batch.requests),
+    "num_requests_padded": lambda inputs: inputs.case.num_requests_padded,
+    "num_tokens": lambda inputs: inputs.case.batch.num_tokens,
+    "num_tokens_padded": lambda inputs: inputs.case.num_tokens_padded,
+    "num_prefill_tokens": _live_count("prefill"),
+    "num_decode_tokens": _live_count("decode"),
+    "num_slots": lambda inputs: inputs.case.num_slots,
+    "slot_mapping": lambda inputs: inputs.call(slot_mapping).slot_mapping,
+    "num_new_rows": lambda inputs: inputs.case.max_num_tokens,
+    "num_cache_slots": lambda inputs: inputs.case.num_cache_blocks * inputs.case.batch.block_size,
+    "num_keys": lambda inputs: inputs.case.num_keys,
+    "capacity": lambda inputs: inputs.case.capacity,
+    "max_context_len": lambda inputs: inputs.case.max_context_len,
+    "block_size": lambda inputs: inputs.case.batch.block_size,
+    "kernel_block_size": lambda inputs: inputs.case.kernel_block_size,
+    "world": lambda inputs: inputs.case.batch.world,
+    "topk_indices": _topk_indices,
+    "selected_positions": _selected_positions,
+    "workspace_ids": lambda inputs: workspace_ids(inputs.case),
+    "workspace_starts": lambda inputs: workspace_starts(inputs.case),
+    "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
+    "num_with_context": lambda inputs: inputs.case.num_with_context,
+    "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
+    "logits": _logits,
+    "bias": _bias,
+    "scaling_factor": lambda inputs: inputs.case.options.scaling_thousandths / 1000,
+    "host_lens": lambda inputs: inputs.case.layout.host_lens,
+    "context_lens_cpu": _on_host("context_lens"),
+    "query_lens_cpu": _on_host("query_lens"),
+    "previous_context_lens": _previous_lens("context_lens"),
+    "previous_query_lens": _previous_lens("query_lens"),
+    "previous_num_tokens_padded": lambda inputs: inputs.previous.num_tokens_padded if inputs.previous else 0,
+}

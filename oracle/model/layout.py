@@ -1,0 +1,86 @@
+"""How an engine holds a batch: padding, table rows and tails, strides, widths."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
+
+GarbageKind = Literal["minus_one", "zero", "plausible", "huge"]
+GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "huge")
+MOST_ROWS = 2**22
+IndexDtype = Literal["int32", "int64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Everything about a step that must not change its answer, only where the answer stands.
+
+    Lengths are given as slack over what the batch needs, so that a smaller batch keeps a valid
+    layout. ``num_padding_tokens``, ``num_padding_requests``: rows added behind the live ones.
+    ``num_padding_slots``: entries of the slot buffer beyond the padded tokens. ``key_slack``:
+    rows of the key buffer beyond those needed; negative drops the last rows.
+
+    ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.
+    ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to nobody.
+    ``min_table_columns``: columns of a table of tokens or blocks at the least; what this adds holds no value.
+    ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of buffers
+    that outlive the step beyond the padded tokens. ``context_slack``: how far the host's bound on the
+    contexts lies beyond the longest.
+
+    ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table,
+    of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one
+    table column to the next. ``garbage``: what stands where nobody may look. ``index_dtype``: width
+    of lengths, rows and ids. ``host_lens``: whether the host knows the lengths of the step.
+    """
+
+    num_padding_tokens: int = 0
+    num_padding_requests: int = 0
+    num_padding_slots: int = 0
+    key_slack: int = 0
+    row_index: tuple[int, ...] | None = None
+    num_spare_rows: int = 0
+    num_spare_columns: int = 0
+    num_spare_blocks: int = 0
+    table_row_gap: int = 0
+    table_column_step: int = 1
+    cache_row_gap: int = 0
+    key_row_gap: int = 0
+    garbage: GarbageKind = "minus_one"
+    index_dtype: IndexDtype = "int32"
+    num_spare_tokens: int = 0
+    context_slack: int = 0
+    host_lens: bool = True
+    min_table_columns: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "num_padding_tokens",
+            "num_padding_requests",
+            "num_padding_slots",
+            "num_spare_rows",
+            "num_spare_columns",
+            "num_spare_blocks",
+            "num_spare_tokens",
+            "context_slack",
+            "min_table_columns",
+        ):
+            require_int(name, getattr(self, name), 0, MOST_ROWS)
+        for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):
+            require_int(name, getattr(self, name), 0, 2**40)
+        require_int("key_slack", self.key_slack, -(2**31))
+        require_int("table_column_step", self.table_column_step, 1, 1024)
+        require_choice("garbage", self.garbage, GARBAGE_KINDS)
+        require_choice("index_dtype", self.index_dtype, ("int32", "int64"))
+        require_bool("host_lens", self.host_lens)
+        if self.row_index is None:
+            return
+        is_list = isinstance(self.row_index, Sequence) and not isinstance(self.row_index, str)
+        require(is_list, "row_index", self.row_index, "be a list of integers or null")
+        object.__setattr__(self, "row_index", tuple(self.row_index))
+        for b, row in enumerate(self.row_index):
+            require_int(f"row_index[{b}]", row, -1, MOST_ROWS)
+        rows = [row for row in self.row_index if row >= 0]
+        require(
+            len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"
+        )

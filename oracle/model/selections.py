@@ -1,0 +1,86 @@
+"""Which positions tokens select, and the workspace that some read them from: inputs of a case."""
+
+from collections.abc import Sequence
+from math import gcd
+from typing import Any
+
+from cumae.oracle.model.case import Case
+from cumae.oracle.model.marks import GARBAGE
+
+
+def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) -> list[list[Any]]:
+    """Return the ``kv_lens`` selected positions of each token, its own among them, GARBAGE behind them.
+
+    >>> topk_indices([1, 3, 0], [0, 4, 0], topk=3)
+    [[0, GARBAGE, GARBAGE], [2, 4, 3], [GARBAGE, GARBAGE, GARBAGE]]
+    """
+    return [
+        _selection(row, position, kv_len) + [GARBAGE] * (topk - kv_len) if kv_len else [GARBAGE] * topk
+        for row, (position, kv_len) in enumerate(zip(positions, kv_lens, strict=True))
+    ]
+
+
+def _selection(row: int, position: int, count: int) -> list[int]:
+    """Return ``count`` of the positions up to ``position``, itself among them, scattered and out of order."""
+    size = position + 1
+    step = 1 + (size * 5 // 8 + row) % size
+    while gcd(step, size) > 1:
+        step += 1
+    selected = [(position - j * step) % size for j in range(count)]
+    newest = row % count
+    selected = selected[count - newest :] + selected[: count - newest]
+    return selected[::-1] if selected == sorted(selected) else selected
+
+
+def selected_positions(
+    indices: Sequence[Sequence[Any]],
+    token_to_request: Sequence[int],
+    is_live: Sequence[bool],
+    workspaces: Sequence[int] | None,
+    beyond: int,
+) -> list[list[Any]]:
+    """Return selected positions, -1 behind or between them, and now and then one ``beyond`` the table.
+
+    What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
+    that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
+    """
+    rows: list[list[Any]] = []
+    for row, positions in enumerate(indices):
+        if not is_live[row]:
+            rows.append([GARBAGE if token_to_request[row] < 0 else -1] * len(positions))
+            continue
+        found = [-1 if position is GARBAGE else position for position in positions]
+        unused = [j for j, position in enumerate(found) if position < 0]
+        if unused and row % 2 and (workspaces is None or workspaces[row] < 0):
+            found[unused[row // 2 % len(unused)]] = beyond + row
+        if unused and row % 3 == 2:
+            found = found[-1:] + found[:-1]
+        rows.append(found)
+    return rows
+
+
+def _gathered(case: Case) -> list[int]:
+    """Return the requests whose keys are gathered into the workspace: prefills that compute something."""
+    requests = enumerate(case.batch.requests)
+    return [b for b, request in requests if request.phase == "prefill" and request.query_len > 0]
+
+
+def workspace_ids(case: Case) -> list[int] | None:
+    """Return for each token the number of its request among those gathered, -1 for none."""
+    if not case.options.prefill_workspace:
+        return None
+    number = {b: i for i, b in enumerate(_gathered(case))}
+    requests = enumerate(case.batch.requests)
+    ids = [number.get(b, -1) for b, request in requests for _ in range(request.query_len)]
+    return ids + [-1] * case.layout.num_padding_tokens
+
+
+def workspace_starts(case: Case) -> list[int] | None:
+    """Return where the keys of each gathered request begin, one request behind the other."""
+    if not case.options.prefill_workspace:
+        return None
+    starts, end = [], 0
+    for b in _gathered(case):
+        starts.append(end)
+        end += case.batch.requests[b].seq_len
+    return starts

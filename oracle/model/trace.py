@@ -1,0 +1,47 @@
+"""A trace: the steps of one engine, one after the other, each a case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cumae.oracle.model.case import Case
+from cumae.oracle.model.rules import require
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Steps of one engine: block size, ranks, options and buffers are the same in all of them.
+
+    Raises ``ValueError`` for no step at all, and where two steps cannot be of one engine.
+    """
+
+    steps: tuple[Case, ...]
+
+    def __post_init__(self) -> None:
+        is_list = isinstance(self.steps, Sequence) and not isinstance(self.steps, str)
+        require(is_list and len(self.steps) > 0, "steps", self.steps, "be a list of at least one case")
+        object.__setattr__(self, "steps", tuple(self.steps))
+        for k, step in enumerate(self.steps):
+            require(isinstance(step, Case), f"steps[{k}]", step, "be a Case")
+            for name, have, need in zip(_NAMES, _engine_of(step), _engine_of(self.steps[0]), strict=True):
+                require(have == need, f"steps[{k}].{name}", have, f"be {need}, as in the first step")
+
+
+_NAMES = ("batch.block_size", "batch.world", "options", "max_num_tokens")
+
+
+def _engine_of(case: Case) -> tuple[object, ...]:
+    return case.batch.block_size, case.batch.world, case.options, case.max_num_tokens
+
+
+def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:
+    """Return the trace of steps whose persistent buffers have ``spare`` rows more than the longest needs.
+
+    Raises ``ValueError`` as ``Trace`` does.
+    """
+    longest = spare + max((step.num_tokens_padded for step in steps), default=0)
+    return Trace(
+        tuple(
+            replace(s, layout=replace(s.layout, num_spare_tokens=longest - s.num_tokens_padded))
+            for s in steps
+        )
+    )

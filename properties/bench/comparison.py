@@ -1,0 +1,156 @@
+"""Two functions that should do the same: bit-equal on generated cases, and the ratio of their speeds."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.cases.reducer import reduce_case
+from cumae.properties.cases.seeded import large_case
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.device import Device
+from cumae.properties.running.memory import Words
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observed_call import Bench
+from cumae.properties.search.one_check import device_lost, lost
+
+ROUNDS = {"cpu": 15, "cuda": 100}
+CHECK = "compare"
+RULE = "both functions leave the same bits in every output"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Time of the candidate over time of the base: median, 10th and 90th percentile of the rounds.
+
+    ``base`` and ``candidate``: median microseconds of a call from Python.
+    """
+
+    median: float
+    low: float
+    high: float
+    base: float
+    candidate: float
+
+
+def difference_between(base: Binding, candidate: Binding, case: Case, device: Device) -> Finding | None:
+    """Return the first element in which the two differ on a case, whole buffers compared."""
+    try:
+        before = Bench(base, case, device).observe()
+    except KernelRaised as error:
+        return Finding(CHECK, f"{base.name} {error}{lost(device)}", RULE, traceback=error.traceback)
+    try:
+        after = Bench(candidate, case, device).observe()
+    except KernelRaised as error:
+        return Finding(CHECK, f"{candidate.name} {error}{lost(device)}", RULE, traceback=error.traceback)
+    for name in before.outputs:
+        was, has = before.dtypes.get(name), after.dtypes.get(name)
+        if was is not None and has is not None and was != has:
+            return Finding(CHECK, f"`{name}` has dtype {has}, had {was}", RULE, output=name)
+        found = _first_difference(name, before.outputs[name], after.outputs[name])
+        if found is not None:
+            return found
+    if after.damage and not before.damage:
+        return Finding(CHECK, f"{after.damage[0]}, by the candidate only", RULE)
+    return None
+
+
+def first_difference(
+    base: Binding, candidate: Binding, cases: Iterable[Case], device: Device
+) -> tuple[Finding | None, Case | None, int]:
+    """Return the first difference, reduced, its case, and how many cases were compared."""
+    compared = 0
+    for case in cases:
+        if base.why_not(case) is not None or candidate.why_not(case) is not None:
+            continue
+        compared += 1
+        found = difference_between(base, candidate, case, device)
+        if found is not None:
+            return *_reduced(base, candidate, case, found, device), compared
+    return None, None, compared
+
+
+def _reduced(
+    base: Binding, candidate: Binding, case: Case, found: Finding, device: Device
+) -> tuple[Finding, Case]:
+    """Return the difference on the smallest case that shows one; a lost CUDA context shows no other."""
+
+    def still_differs(smaller: Case) -> bool:
+        nonlocal found
+        if base.why_not(smaller) is not None or candidate.why_not(smaller) is not None:
+            return False
+        if device_lost(device):
+            return False
+        differs = difference_between(base, candidate, smaller, device)
+        found = differs or found
+        return differs is not None
+
+    case = reduce_case(case, still_differs)
+    return found, case
+
+
+def speed_ratio(base: Binding, candidate: Binding, device: Device) -> Ratio:
+    """Return the ratio of times on one case of 64 requests and 4,096 tokens, calls alternating."""
+    features = base.features & candidate.features
+    case = large_case(0, base.domain, features, num_requests=64, num_tokens=4096)
+    calls = [_call(binding, case, device) for binding in (base, candidate)]
+    for call in calls:
+        call()
+    times = np.array([_round(calls, turn) for turn in range(ROUNDS[device])])
+    ratios = times[:, 1] / times[:, 0]
+    low, median, high = (float(np.percentile(ratios, p)) for p in (10, 50, 90))
+    medians = np.median(times, axis=0) * 1e6
+    return Ratio(median, low, high, float(medians[0]), float(medians[1]))
+
+
+def _round(calls: list[Callable[[], None]], turn: int) -> tuple[float, float]:
+    """Time each once, in turns the one and the other first."""
+    found = [0.0, 0.0]
+    for i in (0, 1) if turn % 2 == 0 else (1, 0):
+        started = time.perf_counter()
+        calls[i]()
+        found[i] = time.perf_counter() - started
+    return found[0], found[1]
+
+
+def _call(binding: Binding, case: Case, device: Device) -> Callable[[], None]:
+    """Return a call of the function on buffers that are there already, finished when it returns."""
+    arguments = Bench(binding, case, device).call(poison=0).arguments
+
+    def call() -> None:
+        binding.function(**arguments)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return call
+
+
+def _first_difference(name: str, before: Words, after: Words) -> Finding | None:
+    if before.shape != after.shape or before.dtype != after.dtype:
+        message = f"`{name}` is {after.dtype} {list(after.shape)}, was {before.dtype} {list(before.shape)}"
+        return Finding(CHECK, message, RULE, output=name)
+    unequal = before != after
+    differs = unequal.any(axis=tuple(range(1, unequal.ndim)))
+    if not differs.any():
+        return None
+    index = int(np.flatnonzero(differs)[0])
+    return Finding(
+        CHECK,
+        f"`{name}[{index}]` differs between the two",
+        RULE,
+        output=name,
+        index=index,
+        expected=_text(before[index]),
+        actual=_text(after[index]),
+        count=int(differs.sum()),
+        total=len(differs),
+    )
+
+
+def _text(words: Any) -> str:
+    return str(words) if np.ndim(words) == 0 else bytes(words).hex(" ", 2)

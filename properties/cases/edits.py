@@ -1,0 +1,175 @@
+"""Edits that make a case smaller, one kind after the other; each gives a case or raises ``ValueError``."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.properties.cases.draws import edited
+
+
+def edits(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield all edits of a case."""
+    yield from fewer_requests(case)
+    yield from single_requests(case)
+    yield from shorter_lengths(case)
+    yield from neutral_fields(case)
+    yield from smaller_blocks(case)
+
+
+def fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that drop all requests, each half, each quarter and so on, to sixteenths."""
+    count = len(case.batch.requests)
+    width = count
+    while width > max(1, count // 32):
+        yield from _without_each(case, width)
+        width //= 2
+
+
+def single_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that drop smaller groups, down to one request."""
+    width = max(1, len(case.batch.requests) // 32)
+    while width >= 1:
+        yield from _without_each(case, width)
+        width //= 2
+
+
+def _without_each(case: Case, width: int) -> Iterator[Callable[[], Case]]:
+    requests, count = case.batch.requests, len(case.batch.requests)
+    for start in range(0, count, width):
+        if (
+            case.layout.row_index is None
+            and requests[start : start + width] == requests[start - width : start]
+        ):
+            continue  # without these the case is the one without those before them
+        yield lambda start=start: keep(case, [*range(start), *range(start + width, count)])  # type: ignore[misc]
+
+
+def shorter_throughout(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that empty all requests, halves of them and so on, or cut the lengths of all at once."""
+    requests = case.batch.requests
+    width = len(requests)
+    while width > max(1, len(requests) // 64):
+        for start in range(0, len(requests), width):
+            if any(request.seq_len for request in requests[start : start + width]):
+                yield lambda start=start, width=width: _emptied(case, start, width)  # type: ignore[misc]
+        width //= 2
+    for name in ("context_len", "query_len"):
+        for most in (0, 1, 2):
+            yield lambda name=name, most=most: all_capped(case, name, most)  # type: ignore[misc]
+
+
+def _emptied(case: Case, start: int, width: int) -> Case:
+    requests = list(case.batch.requests)
+    requests[start : start + width] = [Request(0, 0)] * len(requests[start : start + width])
+    return edited(case, requests, case.layout.row_index)
+
+
+def all_capped(case: Case, name: str, most: int) -> Case:
+    """Return the case with one length of every request at most so long."""
+    requests = [_cut(case, r, name, min(getattr(r, name), most)) for r in case.batch.requests]
+    return edited(case, requests, case.layout.row_index)
+
+
+def _cut(case: Case, request: Request, name: str, length: int) -> Request:
+    """Return a request with one length changed; without a context it is a prefill."""
+    lengths: dict[str, Any] = {name: length}
+    if name == "context_len" and length == 0:
+        lengths["phase"] = "prefill"
+    shorter = replace(request, **lengths)
+    return replace(shorter, block_ids=request.block_ids[: case.batch.num_live_blocks(shorter)])
+
+
+def keep(case: Case, kept: list[int]) -> Case:
+    """Return the case with these of its requests only."""
+    rows = case.layout.row_index
+    requests = [case.batch.requests[b] for b in kept]
+    return edited(case, requests, None if rows is None else tuple(rows[b] for b in kept))
+
+
+def shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that cut one length of one request: to 0, 1, 2, a half, around an edge of a block."""
+    size = case.batch.tokens_per_block
+    for b, request in enumerate(case.batch.requests):
+        for name in ("query_len", "context_len"):
+            length = getattr(request, name)
+            edge = length // size * size
+            for shorter in dict.fromkeys((0, 1, 2, length // 2, edge, edge + 1, length - size, length - 1)):
+                if 0 <= shorter < length:
+                    yield lambda b=b, name=name, shorter=shorter: shorten(case, b, name, shorter)  # type: ignore[misc]
+
+
+def shorten(case: Case, b: int, name: str, length: int) -> Case:
+    """Return the case with one length of one request changed."""
+    return _replaced(case, b, _cut(case, case.batch.requests[b], name, length))
+
+
+def _replaced(case: Case, b: int, request: Request) -> Case:
+    requests = list(case.batch.requests)
+    requests[b] = request
+    return edited(case, requests, case.layout.row_index)
+
+
+def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that make layout and options neutral, or their numbers smaller."""
+    yield lambda: replace(case, layout=Layout(), options=Options())
+    for name in (f.name for f in fields(Layout)):
+        value = getattr(case.layout, name)
+        default = getattr(Layout(), name)
+        for simpler in (default, 1, value // 2 if type(value) is int else default):
+            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
+                case, layout=replace(case.layout, **{name: simpler})
+            )
+    for name in (f.name for f in fields(Options)):
+        value, default = getattr(case.options, name), getattr(Options(), name)
+        smaller = (value // 2, value - 1) if type(value) is int else ()
+        for simpler in (default, 1, 2, *smaller):
+            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
+                case, options=replace(case.options, **{name: simpler})
+            )
+    for shape in (
+        (2, 1, 1, 1),
+        (3, 1, 1, 2),
+        (4, 2, 1, 1),
+        (4, 2, 1, 2),
+        (6, 3, 2, 2),
+        (8, 2, 1, 2),
+        (8, 4, 2, 2),
+    ):
+        sizes = dict(zip(("num_experts", "num_groups", "topk_group", "top_k"), shape, strict=True))
+        yield lambda sizes=sizes: replace(case, options=replace(case.options, **sizes))  # type: ignore[misc]
+    yield lambda: replace(case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0))
+
+
+def smaller_blocks(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that renumber blocks, drop those that nobody needs, or make them smaller."""
+    yield lambda: _with_ids(case, lambda ids, live: ids[:live])
+    order: dict[int, int] = {-1: -1}
+    for request in case.batch.requests:
+        for block_id in request.block_ids:
+            order.setdefault(block_id, len(order) - 1)
+    for reserved in (0, 1):
+        yield lambda reserved=reserved: _with_ids(  # type: ignore[misc]
+            case, lambda ids, live: tuple(order[i] + reserved if i >= 0 else i for i in ids)
+        )
+    for size in (1, 2, 3, 4, case.batch.block_size // 2):
+        if 0 < size < case.batch.block_size:
+            yield lambda size=size: with_block_size(case, size)  # type: ignore[misc]
+
+
+def _with_ids(case: Case, change: Callable[[tuple[int, ...], int], tuple[int, ...]]) -> Case:
+    requests = [
+        replace(r, block_ids=change(r.block_ids, case.batch.num_live_blocks(r))) for r in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
+def with_block_size(case: Case, size: int) -> Case:
+    """Return the case over smaller blocks with fresh ids, prefix sharing given up."""
+    taken = min((i for r in case.batch.requests for i in r.block_ids if i >= 0), default=0)
+    requests = []
+    for request in case.batch.requests:
+        needed = -(-request.seq_len // (size * case.batch.world))
+        requests.append(replace(request, block_ids=tuple(range(taken, taken + needed))))
+        taken += needed
+    return replace(case, batch=Batch(tuple(requests), size, case.batch.world))

@@ -1,0 +1,219 @@
+"""Any failing case down to one that could be drawn on paper."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+
+from cumae.oracle import Case, Layout, Options, Trace, leveled
+from cumae.properties.cases.edits import (
+    all_capped,
+    edits,
+    fewer_requests,
+    keep,
+    neutral_fields,
+    shorten,
+    shorter_lengths,
+    shorter_throughout,
+    single_requests,
+    smaller_blocks,
+    with_block_size,
+)
+
+MOST_TRIES = 2000
+
+
+def size_of(case: Case) -> tuple[int, ...]:
+    """Return what makes a case large: requests, then tokens, then everything that is not neutral."""
+    requests = case.batch.requests
+    odd = sum(getattr(case.layout, f.name) != f.default for f in fields(Layout))
+    odd += sum(getattr(case.options, f.name) != f.default for f in fields(Options))
+    ids = [i for r in requests for i in r.block_ids]
+    tokens = sum(r.seq_len for r in requests)
+    padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
+    options = case.options
+    selected = options.topk + options.split_size + options.num_workers + case.layout.num_spare_tokens
+    selected += options.num_experts + options.num_groups + options.topk_group + options.top_k
+    selected += options.logits_seed
+    return (
+        len(requests),
+        tokens + padding,
+        odd,
+        len(ids),
+        case.batch.block_size,
+        sum(r.query_len for r in requests),
+        sum(ids),
+        selected,
+    )
+
+
+def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
+    """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
+
+    Drops requests (halves of them first), pulls lengths to 0, 1 and block edges, of many requests at once
+    and then of each, makes layout and options neutral, renumbers blocks. Every candidate is a valid case;
+    nothing smaller of these kinds fails when it returns before ``most_tries``.
+    """
+    tries = 0
+    improved = True
+    while improved:
+        improved = False
+        for edits_of in (
+            fewer_requests,
+            shorter_throughout,
+            neutral_fields,
+            smaller_blocks,
+            single_requests,
+            shorter_lengths,
+        ):
+            builds, next_one = list(edits_of(case)), 0
+            while next_one < len(builds):
+                candidate = _valid(builds[next_one])
+                if candidate is None or size_of(candidate) >= size_of(case):
+                    next_one += 1
+                    continue
+                tries += 1
+                if tries > most_tries:
+                    return case
+                if still_fails(candidate):
+                    # What failed to shrink before this edit is tried again in the next round.
+                    case, improved = candidate, True
+                    builds = list(edits_of(case))
+                else:
+                    next_one += 1
+    return case
+
+
+def size_of_trace(trace: Trace) -> tuple[int, ...]:
+    """Return what makes a trace large: its steps, then what makes these large."""
+    sizes = [size_of(step) for step in trace.steps]
+    return (len(trace.steps), *(sum(column) for column in zip(*sizes, strict=True)))
+
+
+def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
+    """Whether a case is smaller than a case, or a trace than a trace."""
+    if isinstance(tried, Trace) and isinstance(known, Trace):
+        return size_of_trace(tried) < size_of_trace(known)
+    return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
+
+
+def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = MOST_TRIES) -> Trace:
+    """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
+
+    Drops steps, halves of them first, then makes all steps smaller in the same way, then single ones.
+    """
+    tries = 0
+    improved = True
+    while improved:
+        improved = False
+        for candidate in _smaller_traces(trace):
+            tries += 1
+            if tries > most_tries:
+                return trace
+            if still_fails(candidate):
+                trace, improved = candidate, True
+                break
+    return trace
+
+
+def _smaller_traces(trace: Trace) -> Iterator[Trace]:
+    """Yield valid traces, each smaller than this one; spare rows of the buffers are kept, or few."""
+    steps = trace.steps
+    spare = steps[0].max_num_tokens - max(step.num_tokens_padded for step in steps)
+    fewer: list[tuple[Callable[[], list[Case]], int]]
+    fewer = [(lambda: list(steps), rows) for rows in (0, 1) if rows < spare]
+    for build, rows in (*fewer, *((edit, spare) for edit in _trace_edits(trace))):
+        try:
+            candidate = leveled(build(), rows)
+        except ValueError:
+            continue
+        if size_of_trace(candidate) < size_of_trace(trace):
+            yield candidate
+
+
+def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
+    """Yield edits of a trace: fewer steps, then the same edit in all steps, then one step by itself."""
+    steps = list(trace.steps)
+    width = len(steps)
+    while width >= 1:
+        for start in range(0, len(steps), width):
+            yield lambda start=start, width=width: steps[:start] + steps[start + width :]  # type: ignore[misc]
+        width //= 2
+    for edit in _edits_of_all():
+        yield lambda edit=edit: [edit(step) for step in steps]  # type: ignore[misc]
+    for size in (0, 1, 2, 4):
+        yield lambda size=size: [_as_padded(step, size, step.num_requests_padded) for step in steps]  # type: ignore[misc]
+        yield lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]  # type: ignore[misc]
+    for row in range(max(len(step.batch.requests) for step in steps)):
+        yield lambda row=row: [_without(step, row) for step in steps]  # type: ignore[misc]
+        for most in (1, 2):
+            # What compares steps by their longest query or their size sees no difference.
+            yield lambda row=row, most=most: _of_one_size(  # type: ignore[misc]
+                [all_capped(_without(step, row), "query_len", most) for step in steps]
+            )
+        for name in ("query_len", "context_len"):
+            for most in (0, 1, 2):
+                yield lambda row=row, name=name, most=most: [  # type: ignore[misc]
+                    _capped(step, row, name, most) for step in steps
+                ]
+    for k, step in enumerate(steps):
+        for build in edits(step):
+            yield lambda k=k, build=build: [*steps[:k], build(), *steps[k + 1 :]]  # type: ignore[misc]
+            padded = (step.num_tokens_padded, step.num_requests_padded)
+            yield (
+                lambda k=k, build=build, padded=padded: [  # type: ignore[misc]
+                    *steps[:k],
+                    _as_padded(build(), *padded),
+                    *steps[k + 1 :],
+                ]
+            )
+
+
+def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
+    """Yield edits that every step of a trace gets: one field neutral, smaller blocks, fresh ids."""
+    for name in (f.name for f in fields(Layout)):
+        neutral = {name: getattr(Layout(), name)}
+        yield lambda case, neutral=neutral: replace(case, layout=replace(case.layout, **neutral))  # type: ignore[misc]
+    for name in (f.name for f in fields(Options)):
+        for value in dict.fromkeys((getattr(Options(), name), 1, 2)):
+            yield lambda case, name=name, value=value: replace(  # type: ignore[misc]
+                case, options=replace(case.options, **{name: value})
+            )
+    yield lambda case: replace(
+        case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0)
+    )
+    for size in (1, 2, 3, 4):
+        yield lambda case, size=size: with_block_size(case, size)  # type: ignore[misc]
+    yield lambda case: with_block_size(case, case.batch.block_size)
+
+
+def _without(case: Case, row: int) -> Case:
+    """Return the case without the request of a row, as it is where there is none."""
+    return keep(case, [b for b in range(len(case.batch.requests)) if b != row])
+
+
+def _capped(case: Case, row: int, name: str, most: int) -> Case:
+    """Return the case with one length of a row at most so long, as it is where there is no such row."""
+    if row >= len(case.batch.requests) or getattr(case.batch.requests[row], name) <= most:
+        return case
+    return shorten(case, row, name, most)
+
+
+def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
+    """Return a step padded to so many tokens and requests, as captured graphs have them."""
+    tokens, requests = num_tokens - case.batch.num_tokens, num_requests - len(case.batch.requests)
+    return replace(
+        case, layout=replace(case.layout, num_padding_tokens=tokens, num_padding_requests=requests)
+    )
+
+
+def _of_one_size(steps: list[Case]) -> list[Case]:
+    """Return the steps padded to the tokens and requests of the largest."""
+    tokens = max(step.batch.num_tokens for step in steps)
+    requests = max(len(step.batch.requests) for step in steps)
+    return [_as_padded(step, tokens, requests) for step in steps]
+
+
+def _valid(build: Callable[[], Case]) -> Case | None:
+    try:
+        return build()
+    except ValueError:
+        return None

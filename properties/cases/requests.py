@@ -1,0 +1,143 @@
+"""The rules by which requests are drawn: kinds of work, lengths at edges, blocks, shared prefixes."""
+
+from dataclasses import dataclass, replace
+from math import gcd
+
+from cumae.oracle import Phase, Request
+from cumae.properties.cases.choices import Choices
+from cumae.properties.cases.domain import Domain
+
+TILE_EDGES = tuple(edge + d for edge in (32, 64, 128, 256, 512, 1024) for d in (0, -1, 1))
+REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
+KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "speculative", "empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one request does, before it has blocks."""
+
+    phase: Phase
+    context_len: int
+    query_len: int
+
+
+def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *, large: bool) -> int:
+    """Return a length in ``[low, high]``: mostly small, often at a block's edge, rarely at a tile's."""
+    kind = choices.integer(0, 9)
+    if kind <= 4:
+        length = low + choices.integer(0, 5)
+    elif kind <= 8 or not large:
+        length = choices.integer(0, 3) * tokens_per_block + choices.pick((0, 1, -1))
+    else:
+        length = choices.pick(TILE_EDGES)
+    return min(max(length, low), high)
+
+
+def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large: bool) -> Work:
+    """Return one request's work; the simplest is a first chunk of one token."""
+    kind = choices.pick(KINDS)
+    phase: Phase = "decode" if kind in ("decode", "speculative") else "prefill"
+    if kind == "idle":
+        phase = choices.pick(("prefill", "decode"))
+    if phase not in domain.phases:
+        phase = domain.phases[0]
+    least_context = 1 if phase == "decode" else 0
+    least_query = 0 if domain.empty_requests else 1
+
+    def context(low: int) -> int:
+        low = min(max(low, least_context), domain.max_context_len)
+        return draw_length(choices, low, domain.max_context_len, tokens_per_block, large=large)
+
+    def query(low: int) -> int:
+        low = min(max(low, least_query), domain.max_query_len)
+        return draw_length(choices, low, domain.max_query_len, tokens_per_block, large=large)
+
+    def exactly(length: int) -> int:
+        return min(max(length, least_query), domain.max_query_len)
+
+    if kind == "first_chunk":
+        return Work(phase, least_context, query(1))
+    if kind == "later_chunk":
+        return Work(phase, context(1), query(1))
+    if kind in ("decode", "one_token_chunk"):
+        return Work(phase, context(least_context), exactly(1))
+    if kind == "speculative":
+        return Work(phase, context(1), exactly(choices.integer(2, 8)))
+    if kind == "idle":
+        return Work(phase, context(1), exactly(0))
+    return Work(phase, least_context, exactly(0))
+
+
+def give_blocks(
+    choices: Choices, works: list[Work], tokens_per_block: int, *, missing: bool, reserved: int = 0
+) -> tuple[Request, ...]:
+    """Return the requests with blocks: scattered ids, shared prefixes, spares, gaps if ``missing``."""
+    shared = _draw_sharing(choices, works, tokens_per_block)
+    counts = []
+    for work, (_, num_shared) in zip(works, shared, strict=True):
+        counts.append(-(-(work.context_len + work.query_len) // tokens_per_block) - num_shared)
+    extras = [choices.pick((0, 0, 0, 1, 2)) if len(works) < 16 else 0 for _ in works]
+    total = sum(counts) + sum(extras)
+    pool = max(1, total + choices.pick((0, 1, 7, 100)))
+    step, first = draw_permutation(choices, pool)
+    requests: list[Request] = []
+    taken = 0
+    for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
+        ids = list(requests[owner].block_ids[:num_shared]) if num_shared else []
+        ids += [reserved + (first + (taken + i) * step) % pool for i in range(own + extra)]
+        taken += own + extra
+        requests.append(Request(work.context_len, work.query_len, tuple(ids), work.phase))
+    if missing and choices.chance(25):
+        drop = _withhold_last if choices.chance(50) else _free_first
+        requests = [drop(choices, request, tokens_per_block) for request in requests]
+    return tuple(requests)
+
+
+def draw_permutation(choices: Choices, size: int) -> tuple[int, int]:
+    """Return (step, first) so that ``(first + i * step) % size`` visits ``size`` values once each."""
+    step = choices.pick((1, 3, 5, 7, 11, 17))
+    while gcd(step, size) > 1:
+        step += 1
+    return step, choices.integer(0, max(0, min(size - 1, 9)))
+
+
+def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:
+    """Return for each request an earlier one and how many of its first blocks are shared with it.
+
+    Full cached blocks are shared freely. A partly filled last block is shared where its first
+    holder is idle and the second goes on behind it, once a block: it has at most one writer.
+    """
+    shared = [(0, 0)]
+    partly: set[int] = set()
+    for b, work in enumerate(works[1:16], start=1):
+        if work.context_len == 0 or not choices.chance(50):
+            shared.append((0, 0))
+            continue
+        owner = choices.integer(0, b - 1)
+        first = works[owner]
+        full = min(first.context_len, work.context_len) // tokens_per_block
+        goes_on = first.query_len == 0 and first.context_len <= work.context_len
+        if (
+            goes_on
+            and first.context_len % tokens_per_block
+            and not {owner, b} & partly
+            and choices.chance(80)
+        ):
+            partly |= {owner, b}
+            shared.append((owner, full + 1))
+        else:
+            shared.append((owner, choices.integer(min(1, full), full)))
+    return (shared + [(0, 0)] * len(works))[: len(works)]
+
+
+def _free_first(choices: Choices, request: Request, tokens_per_block: int) -> Request:
+    """Free the first blocks, as a sliding window does."""
+    count = min(choices.integer(1, 2), len(request.block_ids))
+    return replace(request, block_ids=(-1,) * count + request.block_ids[count:])
+
+
+def _withhold_last(choices: Choices, request: Request, tokens_per_block: int) -> Request:
+    """Withhold the last blocks that the request needs, and those behind them."""
+    ids = request.block_ids
+    granted = max(0, -(-request.seq_len // tokens_per_block) - choices.integer(0, 2))
+    return replace(request, block_ids=ids[:granted] + (-1,) * (len(ids) - granted))

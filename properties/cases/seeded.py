@@ -1,0 +1,42 @@
+"""Cases by the thousand, and large ones, from a seed."""
+
+from collections.abc import Collection, Iterator
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import SeededChoices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import FEATURES, draw_case, draw_large_case
+
+
+def seeded_case(seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES) -> Case:
+    """Return the case of a seed: the same rules as the strategy, the same case every time."""
+    return draw_case(SeededChoices(seed), domain or Domain(), features)
+
+
+def seeded_cases(
+    seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES
+) -> Iterator[Case]:
+    """Yield cases without end, one for each seed from ``seed * 2**32`` on."""
+    number = seed << 32
+    while True:
+        yield seeded_case(number, domain, features)
+        number += 1
+
+
+def large_case(
+    seed: int,
+    domain: Domain | None = None,
+    features: Collection[str] = FEATURES,
+    *,
+    num_requests: int | None = None,
+    num_tokens: int | None = None,
+) -> Case:
+    """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill.
+
+    By default of 65,536 requests and a million tokens; of a router, whose rows are judged one by one, of a
+    sixteenth.
+    """
+    share = 16 if "router" in features else 1
+    num_requests = 65_536 // share if num_requests is None else num_requests
+    num_tokens = 1_000_000 // share if num_tokens is None else num_tokens
+    return draw_large_case(SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens)

@@ -1,0 +1,33 @@
+"""Hypothesis strategies for cases and batches."""
+
+from collections.abc import Collection
+
+from hypothesis import strategies as st
+
+from cumae.oracle import Batch, Case
+from cumae.properties.cases.choices import HypothesisChoices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import FEATURES, draw_case
+
+
+def cases(*, domain: Domain | None = None, features: Collection[str] = FEATURES) -> st.SearchStrategy[Case]:
+    """Return a strategy for valid cases of a domain; they shrink towards few requests and short lengths.
+
+    ``features``: the options and layout facts that may differ from their neutral value. Raises
+    ``ValueError`` for a feature that does not exist.
+    """
+    unknown = set(features) - FEATURES
+    if unknown:
+        raise ValueError(f"features = {sorted(unknown)}, must be among {', '.join(sorted(FEATURES))}")
+    chosen = domain or Domain()
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Case:
+        return draw_case(HypothesisChoices(draw), chosen, features)
+
+    return drawn()
+
+
+def batches(*, domain: Domain | None = None) -> st.SearchStrategy[Batch]:
+    """Return a strategy for valid batches without context parallelism or missing blocks."""
+    return cases(domain=domain, features=()).map(lambda case: case.batch)

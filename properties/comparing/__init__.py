@@ -1,0 +1,1 @@
+"""Actual outputs against expected ones: values, validators, likely causes."""

@@ -1,0 +1,77 @@
+"""What an operation's judge says of outputs for which there are many right answers."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import Case, Inputs
+from cumae.properties.operations import UNORDERED, Expected
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.items import is_padding, without_padding
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.memory import Words
+from cumae.properties.running.observation import Observation
+
+
+def wrong_answer(
+    check: str, binding: Binding, seen: Observation, expected: dict[str, Expected], case: Case
+) -> Finding | None:
+    """Return the first fault that the judge finds, placed at its token where it names a row.
+
+    What was never written is not judged: that is another check's.
+    """
+    judge = binding.operation.judge
+    if judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
+        return None
+    theirs = binding.dialect.outputs_of(binding.operation.name)
+    own = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
+    outputs = seen.outputs
+    if binding.domain.padding == "untouched":
+        live = {name: ~is_padding(binding, name, case, len(words)) for name, words in outputs.items()}
+        outputs = {name: words[live[name]] for name, words in outputs.items()}
+        case = without_padding(case)
+    found = {own[name]: _values(binding, name, words) for name, words in outputs.items()}
+    faults = judge(Inputs(case), found)
+    if not faults:
+        return None
+    row = re.match(r"row (\d+): ", faults[0])
+    place: dict[str, Any] = {"index": int(row[1]), "axis": "token"} if row else {}
+    return Finding(check, faults[0], binding.operation.rule, count=len(faults), **place)
+
+
+def wrong_besides(
+    check: str,
+    binding: Binding,
+    base: Observation,
+    other: Observation,
+    expected: dict[str, Expected],
+    case: Case,
+    because: str,
+) -> Finding | None:
+    """Return what the judge finds wrong in another observation of a case and not in the first.
+
+    It is asked where elements may stand in any order, and so cannot be compared one by one.
+    """
+    if not any(bool((want.state == UNORDERED).any()) for want in expected.values()):
+        return None
+    if base.is_misshapen or other.is_misshapen:
+        return None
+    found = wrong_answer(check, binding, other, expected, case)
+    if found is None or wrong_answer(check, binding, base, expected, case) is not None:
+        return None
+    return replace(found, message=f"{found.message}, {because}")
+
+
+def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
+    """Whether an element that must be written still holds what it held before the call."""
+    if name in seen.opaque or name not in seen.outputs:
+        return False
+    return bool(((seen.outputs[name] == seen.before[name]) & want.is_specified).any())
+
+
+def _values(binding: Binding, name: str, words: Words) -> list[Any]:
+    """Return the elements of an output as numbers."""
+    values: list[Any] = (words.view(np.float32) if binding.is_fp32(name) else words).tolist()
+    return values

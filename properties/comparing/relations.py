@@ -1,0 +1,260 @@
+"""Metamorphic relations: which elements of a function's answers on related cases must go together.
+
+What a relation says of an output follows from the axis that its index counts. It is a fact of an operation
+only where the oracle's own answers keep it, so that a function is held to nothing that its operation does
+not say: an output that counts requests, or reads block ids, is related as far as it is related.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cumae.oracle import Case, Request
+from cumae.properties.cases.draws import edited, permuted, renamed
+from cumae.properties.comparing.parts import Part
+from cumae.properties.running.memory import Words
+
+Indices = npt.NDArray[np.int64]
+Move = Callable[[Words], Words]
+
+
+class Pairs(NamedTuple):
+    """Elements of a part, and those of the same part on the related case ``k`` that go together with them.
+
+    ``owners``: the request of each, -1 for nobody's. ``moves``: what may become of the values where they do
+    not stay.
+    """
+
+    k: int
+    here: Indices
+    there: Indices
+    owners: Indices
+    moves: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """``relate`` gives the other cases a fact speaks of; ``pairs`` what goes together in them.
+
+    ``told``: how a break of it is told, of ``what`` and request ``b``.
+    """
+
+    rule: str
+    told: str
+    relate: Callable[[Case], list[Case]]
+    pairs: Callable[[Case, Part, Sequence[Part]], Iterator[Pairs]]
+
+
+def broken_at(pairs: Pairs, here: Part, there: Part) -> int | None:
+    """Return the request of the first pair that the oracle's answers keep and the function's do not.
+
+    -1 for a pair that is nobody's, None where all is kept.
+    """
+    inside = (pairs.here < len(here.words)) & (pairs.there < len(there.words))
+    first, second, owners = (a[inside] for a in (pairs.here, pairs.there, pairs.owners))
+    both = here.held[first] & there.held[second]
+    # A value that moves is told by most of its part: a single one can stay, and seem to move, by chance.
+    moves = (_stays, *(pairs.moves if here.words.ndim == 1 else ()))
+    facts = [both & _same(move(here.wanted[first]), there.wanted[second]) for move in moves]
+    is_fact, move = max(zip(facts, moves, strict=True), key=lambda one: int(one[0].sum()))
+    broken = np.flatnonzero(is_fact & ~_same(move(here.words[first]), there.words[second]))
+    return int(owners[broken[0]]) if len(broken) else None
+
+
+def _stays(words: Words) -> Words:
+    return words
+
+
+def _same(some: Words, others: Words) -> npt.NDArray[np.bool_]:
+    return np.asarray((some == others).all(axis=-1) if some.ndim > 1 else some == others)
+
+
+def _indices(counts: Sequence[int], b: int, first: int = 0) -> Indices:
+    start = first + sum(counts[:b])
+    return np.arange(start, start + counts[b])
+
+
+def _middle(case: Case) -> int:
+    return (len(case.batch.requests) + 1) // 2
+
+
+def _in_place(here: Part, there: Part, first: tuple[int, int] = (0, 0), k: int = 0) -> Pairs:
+    """Return the pairs of elements as they stand, from the given ones on."""
+    count = max(0, min(len(here.words) - first[0], len(there.words) - first[1]))
+    each = np.arange(count)
+    return Pairs(k, each + first[0], each + first[1], np.full(count, -1))
+
+
+def _of_requests(
+    k: int, here: Sequence[int], there: Sequence[int], to: Sequence[tuple[int, int]], *moves: Move
+) -> Pairs:
+    """Return the pairs of the elements of requests, of which ``to`` says which are the same."""
+    starts, others = (np.concatenate([[0], np.cumsum(counts)]).astype(np.int64) for counts in (here, there))
+    alike = [(b, other) for b, other in to if here[b] == there[other]]
+    lens = np.array([here[b] for b, _ in alike], dtype=np.int64)
+    within = np.arange(lens.sum()) - np.repeat(np.cumsum(lens) - lens, lens)
+    found = (
+        np.repeat(np.array([first[i] for i in which], dtype=np.int64), lens)
+        for first, which in ((starts, [b for b, _ in alike]), (others, [b for _, b in alike]))
+    )
+    first, second = (start + within for start in found)
+    return Pairs(k, first, second, np.repeat(np.array([b for b, _ in alike], dtype=np.int64), lens), moves)
+
+
+def _with_empty(case: Case) -> list[Case]:
+    requests, rows, at = list(case.batch.requests), case.layout.row_index, _middle(case)
+    requests.insert(at, Request(0, 0))
+    if rows is not None:
+        rows = (*rows[:at], max(rows, default=-1) + 1, *rows[at:])
+    return [edited(case, requests, rows)]
+
+
+def _beside_an_empty_one(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    at, count, (other,) = _middle(case), len(case.batch.requests), others
+
+    def counts_requests(words: Words) -> Words:
+        return np.where(words >= at, words + 1, words)
+
+    if base.counts is not None and other.counts is not None:
+        to = [(b, b + (b >= at)) for b in range(count)]
+        yield _of_requests(0, base.counts, other.counts, to, counts_requests)
+        yield _in_place(base, other, (sum(base.counts), sum(other.counts)))
+    elif base.per:
+        each = np.arange(len(base.words))
+        there = np.where(each < at * base.per, each, each + base.per)
+        yield Pairs(0, each, there, np.full(len(each), -1))
+    else:
+        yield _in_place(base, other)
+
+
+def _reversed(case: Case) -> list[Case]:
+    return [permuted(case, list(range(len(case.batch.requests)))[::-1])]
+
+
+def _with_their_requests(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    count, (other,) = len(case.batch.requests), others
+
+    def counts_requests(words: Words) -> Words:
+        return np.where((words >= 0) & (words < count), count - 1 - words, words)
+
+    if base.counts is not None and other.counts is not None:
+        to = [(b, count - 1 - b) for b in range(count)]
+        yield _of_requests(0, base.counts, other.counts, to, counts_requests)
+    elif not base.per:
+        yield _in_place(base, other)
+
+
+def _halves(case: Case) -> list[Case]:
+    at, rows = _middle(case), case.layout.row_index
+    requests = list(case.batch.requests)
+    first = edited(case, requests[:at], None if rows is None else rows[:at])
+    return [first, edited(case, requests[at:], None if rows is None else rows[at:])]
+
+
+def _one_after_the_other(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    at, count, first = _middle(case), len(case.batch.requests), _halves(case)[0]
+    head, tail = others
+
+    def less(shift: int) -> Move:
+        return lambda words: words - shift
+
+    if base.counts is not None and head.counts is not None and tail.counts is not None:
+        shifts = dict.fromkeys((at, first.batch.num_tokens, _num_key_rows(first)))
+        yield _of_requests(0, base.counts, head.counts, [(b, b) for b in range(at)])
+        to = [(b, b - at) for b in range(at, count)]
+        yield _of_requests(1, base.counts, tail.counts, to, *(less(shift) for shift in shifts if shift))
+    elif base.per:
+        each = np.arange((at + 1) * base.per)
+        yield Pairs(0, each, each, np.full(len(each), -1))
+
+
+def _num_key_rows(case: Case) -> int:
+    scope, ratio = case.options.key_scope, case.options.compress_ratio
+    kept = [r for r in case.batch.requests if scope == "all" or r.phase == "prefill"]
+    return sum(request.seq_len // ratio for request in kept)
+
+
+def _longest(case: Case) -> int:
+    lens = [request.query_len for request in case.batch.requests]
+    return max(range(len(lens)), key=lens.__getitem__, default=-1)
+
+
+def _chunks(case: Case) -> list[Case]:
+    b = _longest(case)
+    if b < 0 or case.batch.requests[b].query_len < 2:
+        return []
+    requests, request = list(case.batch.requests), case.batch.requests[b]
+    cut = (request.query_len + 1) // 2
+    steps = []
+    for context_len, query_len in (
+        (request.context_len, cut),
+        (request.context_len + cut, request.query_len - cut),
+    ):
+        requests[b] = replace(request, context_len=context_len, query_len=query_len)
+        steps.append(edited(case, requests, case.layout.row_index))
+    return steps
+
+
+def _in_several_chunks(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    b = _longest(case)
+    if base.counts is None:
+        return
+    done = 0
+    for k, other in enumerate(others):
+        assert other.counts is not None
+        there = _indices(other.counts, b)
+        here = _indices(base.counts, b)[done : done + len(there)]
+        if other.counts[b] == base.counts[b]:
+            return  # what does not count tokens or keys of the step is not cut with it
+        yield Pairs(k, here, there[: len(here)], np.full(len(here), b))
+        done += len(there)
+
+
+def _renamed(case: Case) -> list[Case]:
+    return [renamed(case, 1)]
+
+
+def _with_their_blocks(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
+    size, (other,) = case.batch.block_size, others
+
+    def moves(words: Words) -> Words:
+        return np.where(words >= 0, words + size, words)
+
+    yield _in_place(base, other)._replace(moves=(moves,))
+
+
+FACTS = {
+    "empty_request": Fact(
+        "inserting a request with context 0 and query 0 changes only indices",
+        "{what} changed when an empty request was inserted in the middle",
+        _with_empty,
+        _beside_an_empty_one,
+    ),
+    "order": Fact(
+        "permuting requests permutes what is theirs: positions, slots, experts, lengths of windows",
+        "{what}{whose} changed when the requests were reversed",
+        _reversed,
+        _with_their_requests,
+    ),
+    "halves": Fact(
+        "batch A followed by B is A's answer, then B's shifted",
+        "{what} of two batches in one step is not that of the first, then of the second",
+        _halves,
+        _one_after_the_other,
+    ),
+    "chunks": Fact(
+        "one chunk of n tokens says the same as several",
+        "{what}{whose} in two chunks is not that of one",
+        _chunks,
+        _in_several_chunks,
+    ),
+    "renaming": Fact(
+        "renaming physical blocks renames slots, and nothing else",
+        "{what}{whose} is not what it was, or a block further, when every block id was one higher",
+        _renamed,
+        _with_their_blocks,
+    ),
+}

@@ -1,0 +1,68 @@
+"""Tensors dumped from an engine, and the case they are."""
+
+import inspect
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import Case
+from cumae.oracle.model.case_json import parse
+from cumae.oracle.model.rules import require
+from cumae.properties.dialects import DIALECTS
+from cumae.properties.dialects.capture import case_from_tensors
+
+SUFFIXES = (".json", ".npz", ".pt")
+Dump = Mapping[str, Any]
+
+
+def read_dump(file: Path) -> Dump:
+    """Return the tensors and numbers of a file by name: JSON lists, NumPy's npz, or what torch saved.
+
+    Raises ``ValueError`` for another suffix and for a file that is none of these.
+    """
+    require(file.suffix in SUFFIXES, f"{file}: suffix", file.suffix, f"be one of {', '.join(SUFFIXES)}")
+    try:
+        if file.suffix == ".json":
+            content: Any = parse(file.read_bytes(), str(file))
+        elif file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as arrays:
+                content = dict(arrays)
+        else:
+            import torch
+
+            content = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{file}: content, must be tensors by name: {why}") from error
+    require(isinstance(content, dict), f"{file}: content", type(content).__name__, "be tensors by name")
+    dump: Dump = content
+    return dump
+
+
+def is_dump(file: Path) -> bool:
+    """Whether a file is named like a dump and is not a case or failure of our own."""
+    if file.suffix in (".npz", ".pt"):
+        return True
+    try:
+        content = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and not {"batch", "case", "trace"} & content.keys()
+
+
+def case_of(dump: Dump, dialect: str) -> Case:
+    """Return the case that a dump describes.
+
+    Raises ``ValueError`` where the tensors are no step of that engine.
+    """
+    require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
+    capture = DIALECTS[dialect].capture
+    parameters = inspect.signature(capture).parameters if capture else {}
+    named = {name for _, name in DIALECTS[dialect].outputs} | DIALECTS[dialect].inputs.keys()
+    for name in dump:
+        known = ", ".join(sorted({*parameters, *named}))
+        require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")
+    return case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})

@@ -1,0 +1,1 @@
+"""The dialect of FastDeploy: names, tensors dumped from it, and its page."""

@@ -1,0 +1,170 @@
+"""The dialect of FastDeploy: lengths by stage, tables that end in -1, padding that is never written.
+
+``README.md`` beside this file lists the names and where FastDeploy says so.
+"""
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
+from cumae.properties.dialects.cumae import cached_places
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
+from cumae.properties.dialects.fastdeploy.capture import capture
+from cumae.properties.dialects.held import Ints, Rows, ints, rows
+
+NO_BLOCK = -1
+
+
+def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
+    return Input(lambda inputs: ints(values(inputs), "int32", inputs.case.layout.garbage))
+
+
+def _column(values: Callable[[Inputs], list[Any]]) -> Input:
+    """Return an int32 input of shape [B, 1]."""
+
+    def hold(inputs: Inputs) -> Ints:
+        rows = [[value] for value in values(inputs)]
+        return ints(rows, "int32", inputs.case.layout.garbage, width=1)
+
+    return Input(hold)
+
+
+def _host(value: Callable[[Case], int]) -> Input:
+    return Input(lambda inputs: value(inputs.case))
+
+
+def _encoder_lens(inputs: Inputs) -> list[int]:
+    """Return prefill tokens of this step: 0 for a decode and for padding."""
+    requests = inputs.case.batch.requests
+    lens = [request.query_len if request.phase == "prefill" else 0 for request in requests]
+    return lens + [0] * inputs.case.layout.num_padding_requests
+
+
+def _positions(inputs: Inputs) -> list[Any]:
+    """Return the positions as a former kernel left them: padding holds what was there."""
+    live: list[Any] = inputs["position_ids"][: inputs.case.batch.num_tokens]
+    return live + [GARBAGE] * inputs.case.layout.num_padding_tokens
+
+
+def _block_tables(inputs: Inputs) -> Ints:
+    """Rows in request order, dense; -1 behind each request's blocks and on rows without a request."""
+    table = [[NO_BLOCK if entry is GARBAGE else entry for entry in row] for row in inputs["block_table"]]
+    return ints(table, "int32", inputs.case.layout.garbage, width=len(table[0]) if table else 0)
+
+
+def _num_tokens_padded(inputs: Inputs) -> int:
+    return inputs.case.num_tokens_padded
+
+
+def _num_starts(inputs: Inputs) -> int:
+    return inputs.case.num_requests_padded + 1
+
+
+def _live(values: list[Any], inputs: Inputs) -> list[Any]:
+    """Return the values of tokens; every element behind them keeps what it held."""
+    num_live = inputs.case.batch.num_tokens
+    return values[:num_live] + [UNTOUCHED] * (len(values) - num_live)
+
+
+def _latent_dim(case: Case) -> int:
+    return case.options.kv_lora_rank + case.options.qk_rope_head_dim
+
+
+def _kv_lora_rank(case: Case) -> int:
+    return case.options.kv_lora_rank
+
+
+def _qk_rope_head_dim(case: Case) -> int:
+    return case.options.qk_rope_head_dim
+
+
+def _latent_cache(inputs: Inputs) -> Rows:
+    """Blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the cached rows of the step are live."""
+    case = inputs.case
+    size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.row_format
+    live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
+    shape = (case.num_cache_blocks, 1, size, width)
+    return rows(shape, dtype, (size * width, size * width, width, 1), live, case.layout.garbage, seed=1)
+
+
+def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
+    """Return the new tokens' part of a latent row, [tokens, width], without padding."""
+
+    def hold(inputs: Inputs) -> Rows:
+        case = inputs.case
+        shape = (case.batch.num_tokens, width(case))
+        live = np.arange(shape[0], dtype=np.int64).reshape(-1, 1)
+        return rows(shape, case.options.row_format, (shape[1], 1), live, case.layout.garbage, seed)
+
+    return Input(hold, ("row_format",))
+
+
+def _key_sources(answer: Any, _: Inputs) -> list[Any]:
+    """Return the source of each row, as an index into the cache with its dimension of one."""
+    return [("cache", s[1], 0, s[2]) if s[0] == "cache" else s for s in answer.keys]
+
+
+def _full(new_rows: str, start: Callable[[Case], int], width: Callable[[Case], int]) -> NamedOutput:
+    pieces = {"cache": Piece("latent_cache", start), "new": Piece(new_rows)}
+    length = lambda inputs: inputs.case.num_keys  # noqa: E731
+    return NamedOutput("bf16", length, _key_sources, "key_row", pieces=pieces, width=width)
+
+
+_INPUTS = {
+    "seq_lens_encoder": _column(_encoder_lens),
+    "seq_lens_decoder": _column(lambda inputs: inputs["context_lens"]),
+    "seq_lens_this_time": _int32(lambda inputs: inputs["query_lens"]),
+    "cu_seqlens_q": _int32(lambda inputs: inputs["cu_seqlens_q"]),
+    "cu_seqlens_k": _int32(lambda inputs: inputs["cu_seqlens_k"]),
+    "cu_seqlens_cached_kv": _int32(lambda inputs: [0, *accumulate(inputs["context_lens"])]),
+    "batch_id_per_token": _int32(lambda inputs: inputs["token_to_request"]),
+    "positions": _int32(_positions),
+    "position_ids": _int32(_positions),
+    "block_tables": Input(_block_tables),
+    "latent_cache": Input(_latent_cache, ("row_format",)),
+    "compressed_kv": _new_rows(_kv_lora_rank, seed=2),
+    "key_pe": _new_rows(_qk_rope_head_dim, seed=3),
+    "kv_lora_rank": _host(_kv_lora_rank),
+    "qk_rope_head_dim": _host(_qk_rope_head_dim),
+    "total_cached_tokens": _host(lambda case: sum(r.context_len for r in case.batch.requests)),
+    "block_size": _host(lambda case: case.batch.block_size),
+    "token_num": _host(lambda case: case.batch.num_tokens),
+    "real_bsz": _host(lambda case: len(case.batch.requests)),
+}
+_OUTPUTS = {
+    ("sequence_layout", "cu_seqlens_q"): NamedOutput(
+        "int32", _num_starts, lambda answer, _: answer.cu_seqlens_q, "request_start"
+    ),
+    ("sequence_layout", "cu_seqlens_k"): NamedOutput(
+        "int32", _num_starts, lambda answer, _: answer.cu_seqlens_k, "request_start"
+    ),
+    ("sequence_layout", "batch_id_per_token"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, _: answer.token_to_request, "token"
+    ),
+    ("position_ids", "position_ids"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, inputs: _live(answer.position_ids, inputs), "token"
+    ),
+    ("slot_mapping", "slot_mapping"): NamedOutput(
+        "int64",
+        lambda inputs: inputs.case.num_slots,
+        lambda answer, inputs: _live(answer.slot_mapping, inputs),
+        "slot",
+    ),
+    ("slot_mapping", "position_ids"): NamedOutput(
+        "int64", _num_tokens_padded, lambda _, inputs: _live(inputs["position_ids"], inputs), "token"
+    ),
+    ("causal_windows", "ks"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, _: answer.ks, "token", says="ks"
+    ),
+    ("causal_windows", "ke"): NamedOutput(
+        "int32", _num_tokens_padded, lambda answer, _: answer.ke, "token", says="ke"
+    ),
+    ("prefix_interleave", "full_compressed_kv"): _full("compressed_kv", lambda case: 0, _kv_lora_rank),
+    ("prefix_interleave", "full_k_pe"): _full("key_pe", _kv_lora_rank, _qk_rope_head_dim),
+}
+FASTDEPLOY = Dialect(
+    "fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, row_formats=("bf16",), capture=capture
+)

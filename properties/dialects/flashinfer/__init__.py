@@ -1,0 +1,1 @@
+"""The dialect of FlashInfer: names, tensors dumped from it, and its page."""

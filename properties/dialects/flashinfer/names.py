@@ -1,0 +1,94 @@
+"""The dialect of FlashInfer: offsets of appended tokens, and the pages of each request one after the other.
+
+``README.md`` beside this file lists the names and where FlashInfer says so.
+"""
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.flashinfer.capture import capture
+from cumae.properties.dialects.held import Ints, ints
+
+
+def _num_pages(case: Case) -> list[int]:
+    counts = [case.batch.num_live_blocks(request) for request in case.batch.requests]
+    return counts + [0] * case.layout.num_padding_requests
+
+
+def _paged_kv_indptr(inputs: Inputs) -> list[int]:
+    return [0, *accumulate(_num_pages(inputs.case))]
+
+
+def _paged_kv_indices(inputs: Inputs) -> list[Any]:
+    """Return the pages of each request in turn; behind them what an earlier, larger step left."""
+    case = inputs.case
+    pages: list[Any] = []
+    for request in case.batch.requests:
+        pages.extend(request.block_ids[: case.batch.num_live_blocks(request)])
+    return pages + [GARBAGE] * case.layout.num_spare_columns
+
+
+def _last_page_lens(inputs: Inputs) -> list[int]:
+    """Return the tokens in the last page of each request, 1 to the page size; 0 without a page."""
+    size = inputs.case.batch.block_size
+    return [(length - 1) % size + 1 if length else 0 for length in inputs["seq_lens"]]
+
+
+def _expect_positions(answer: Any, inputs: Inputs) -> list[Any]:
+    num_tokens = inputs.case.batch.num_tokens
+    return [*answer.position_ids[:num_tokens], *[UNTOUCHED] * inputs.case.layout.num_padding_tokens]
+
+
+def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
+    def hold(inputs: Inputs) -> Ints:
+        return ints(values(inputs), "int32", inputs.case.layout.garbage)
+
+    return Input(hold)
+
+
+def _named(name: str) -> Input:
+    return _int32(lambda inputs: list(inputs[name]))
+
+
+_INPUTS = {
+    "qo_indptr": _named("cu_seqlens_q"),
+    "append_indptr": _named("cu_seqlens_q"),
+    "seq_lens": _named("seq_lens"),
+    "paged_kv_indptr": _int32(_paged_kv_indptr),
+    "paged_kv_indices": _int32(_paged_kv_indices),
+    "paged_kv_last_page_len": _int32(_last_page_lens),
+    "kv_indptr": _int32(_paged_kv_indptr),
+    "kv_indices": _int32(_paged_kv_indices),
+    "kv_last_page_len": _int32(_last_page_lens),
+    "batch_indices": _named("token_to_request"),
+    "positions": _named("position_ids"),
+    "page_size": Input(lambda inputs: inputs.case.batch.block_size),
+    "nnz": Input(lambda inputs: inputs.case.num_tokens_padded),
+}
+_OUTPUTS = {
+    ("sequence_layout", "batch_indices"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_tokens_padded,
+        lambda answer, _: list(answer.token_to_request),
+        "token",
+        says="token_to_request",
+    ),
+    ("position_ids", "positions"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_tokens_padded,
+        _expect_positions,
+        "token",
+        says="position_ids",
+    ),
+    ("slot_mapping", "slot_mapping"): NamedOutput(
+        "int64",
+        lambda inputs: inputs.case.num_slots,
+        lambda answer, _: list(answer.slot_mapping),
+        "slot",
+        says="slot_mapping",
+    ),
+}
+FLASHINFER = Dialect("flashinfer", _INPUTS, _OUTPUTS, own_outputs=False, capture=capture)

@@ -1,0 +1,166 @@
+"""The dialect of SGLang: a slot for each token in a pool of requests, forward modes, slot 0 for dumping.
+
+``README.md`` beside this file lists the names and where SGLang says so.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from cumae.oracle import ANY, GARBAGE, Case, Inputs, Request, causal_windows
+from cumae.oracle.model.rules import INT32_MAX
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.held import ints
+from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
+from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.sglang.step import (
+    cache_seqlens,
+    draft_token_num,
+    extend_prefix_lens,
+    forward_mode,
+    num_rows,
+    page_table,
+    pool_rows,
+    req_to_token,
+)
+
+
+def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
+    """Return the values of live tokens, and the padding up to the rows of the step."""
+    live = values[: case.batch.num_tokens]
+    return [*live, *[padding] * (num_rows(case) - len(live))]
+
+
+def _padded(case: Case, of: Callable[[Request], int], padding: int) -> list[int]:
+    return [of(request) for request in case.batch.requests] + [padding] * case.layout.num_padding_requests
+
+
+def _seq_lens(case: Case) -> list[int]:
+    """Return lengths after the step; a verify step gives those before its drafts."""
+    if forward_mode(case.batch) == "verify":
+        return _padded(case, lambda request: request.context_len, PADDED_SEQ_LEN)
+    return _padded(case, lambda request: request.seq_len, PADDED_SEQ_LEN)
+
+
+def _kv_indptr(case: Case) -> list[int]:
+    """Return the running sum of tokens read from the cache: an extend hands over its new ones apart."""
+    extends = forward_mode(case.batch) == "extend"
+    return [0, *accumulate(extend_prefix_lens(case) if extends else _seq_lens(case))]
+
+
+def _starts(inputs: Inputs) -> list[int]:
+    starts: list[int] = inputs["cu_seqlens_q"]
+    return starts
+
+
+def _token_to_batch_idx(inputs: Inputs) -> list[Any]:
+    return _rows(inputs["token_to_request"], inputs.case, GARBAGE)
+
+
+def _free_behind(values: Sequence[Any], num_live: int) -> list[Any]:
+    """Return the values with ANY where SGLang leaves the padding to whoever runs the step."""
+    return [*values[:num_live], *[ANY] * (len(values) - num_live)]
+
+
+def _expect_qo_indptr(answer: Any, inputs: Inputs) -> list[Any]:
+    case = inputs.case
+    live = len(case.batch.requests) + 1
+    free = forward_mode(case.batch) != "extend"
+    return _free_behind(answer.cu_seqlens_q, live) if free else list(answer.cu_seqlens_q)
+
+
+def _req_pool_indices(case: Case) -> list[int]:
+    return pool_rows(case) + [DUMP_ROW] * case.layout.num_padding_requests
+
+
+def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
+    """Return slots with the dump slot for -1; anything for one that no pool of 32-bit slots has."""
+    slots = [ANY if slot > INT32_MAX else max(slot, 0) for slot in answer.slot_mapping]
+    return _rows(slots, inputs.case, 0)
+
+
+def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
+    """The indexer of an extend batch sees each request as a prefill, and its tensors have no padding."""
+
+    def expect(_: Any, inputs: Inputs) -> list[Any]:
+        case = inputs.case
+        every = [True] * case.num_requests_padded
+        windows = causal_windows(inputs["context_lens"], inputs["query_lens"], every, case.num_tokens_padded)
+        return _rows(getattr(windows, bound), case, ANY)
+
+    return expect
+
+
+def _held(dtype: str, values: Callable[[Inputs], Sequence[Any]], *carries: str) -> Input:
+    return Input(lambda inputs: ints(values(inputs), dtype, inputs.case.layout.garbage), carries)
+
+
+def _of_case(dtype: str, values: Callable[[Case], Sequence[Any]], *carries: str) -> Input:
+    return _held(dtype, lambda inputs: values(inputs.case), *carries)
+
+
+def _per_request(expect: Callable[[Any, Inputs], list[Any]]) -> NamedOutput:
+    return NamedOutput("int32", lambda inputs: inputs.case.num_requests_padded + 1, expect, "request_start")
+
+
+def _per_token(dtype: str, expect: Callable[[Any, Inputs], list[Any]], says: str = "") -> NamedOutput:
+    return NamedOutput(dtype, lambda inputs: num_rows(inputs.case), expect, "token", says=says)
+
+
+_INPUTS = {
+    "forward_mode": Input(lambda inputs: forward_mode(inputs.case.batch)),
+    "page_size": Input(lambda inputs: inputs.case.batch.block_size),
+    "num_token_non_padded": Input(lambda inputs: inputs.case.batch.num_tokens),
+    "draft_token_num": Input(lambda inputs: draft_token_num(inputs.case)),
+    "seq_lens": _of_case("int64", _seq_lens),
+    "cache_seqlens_int32": _of_case("int32", cache_seqlens),
+    "extend_prefix_lens": _of_case("int32", extend_prefix_lens),
+    "extend_seq_lens": _held("int32", lambda inputs: inputs["query_lens"]),
+    "extend_start_loc": _held("int32", lambda inputs: _starts(inputs)[:-1]),
+    "qo_indptr": _held("int32", _starts),
+    "cu_seqlens_q": _held("int32", _starts),
+    "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(cache_seqlens(case))]),
+    "kv_indptr": _of_case("int32", _kv_indptr),
+    "token_to_batch_idx": _held("int32", _token_to_batch_idx),
+    "positions": _held("int64", lambda inputs: _rows(inputs["position_ids"], inputs.case, 0)),
+    "req_pool_indices": _of_case("int64", _req_pool_indices, "row_index"),
+    "req_to_token": Input(req_to_token),
+    "page_table": Input(page_table),
+}
+_OUTPUTS = {
+    ("sequence_layout", "extend_start_loc"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_requests_padded,
+        lambda answer, inputs: _free_behind(answer.cu_seqlens_q[:-1], len(inputs.case.batch.requests)),
+        "request",
+    ),
+    ("sequence_layout", "qo_indptr"): _per_request(_expect_qo_indptr),
+    ("sequence_layout", "cu_seqlens_q"): _per_request(
+        lambda answer, inputs: _free_behind(answer.cu_seqlens_q, len(inputs.case.batch.requests) + 1)
+    ),
+    ("sequence_layout", "cu_seqlens_k"): _per_request(
+        lambda _, inputs: [0, *accumulate(cache_seqlens(inputs.case))]
+    ),
+    ("sequence_layout", "kv_indptr"): _per_request(lambda _, inputs: _kv_indptr(inputs.case)),
+    ("sequence_layout", "token_to_batch_idx"): _per_token(
+        "int32",
+        lambda answer, inputs: _rows(answer.token_to_request, inputs.case, ANY),
+    ),
+    ("position_ids", "positions"): _per_token(
+        "int64", lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0), "position_ids"
+    ),
+    ("slot_mapping", "out_cache_loc"): _per_token("int64", _expect_slots),
+    ("causal_windows", "ks"): _per_token("int32", _expect_window("ks")),
+    ("causal_windows", "ke"): _per_token("int32", _expect_window("ke")),
+}
+SGLANG = Dialect(
+    "sglang",
+    {**_INPUTS, **INPUTS},
+    {**_OUTPUTS, **OUTPUTS},
+    own_outputs=False,
+    quiet_garbage="zero",
+    reserved_blocks=DUMP_PAGE + 1,
+    capture=capture,
+    row_name="req_pool_indices",
+    rowless_requests=False,
+)

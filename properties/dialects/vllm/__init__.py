@@ -1,0 +1,1 @@
+"""The dialect of vLLM: names, tensors dumped from it, and its page."""

@@ -1,0 +1,169 @@
+"""The dialect of vLLM's V1 engine: its block table, its common metadata, the chunk of its sparse indexer.
+
+``README.md`` beside this file lists the names and where vLLM says so. Phases are the case's own; vLLM
+derives them from query lengths once decodes stand first.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
+from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.held import Ints, in_table, ints
+from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
+from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
+from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
+
+
+def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
+    return Input(lambda inputs: ints(values(inputs), "int32", inputs.case.layout.garbage))
+
+
+def _host(value: Callable[[Case], int], *carries: str) -> Input:
+    return Input(lambda inputs: value(inputs.case), carries)
+
+
+def _positions(inputs: Inputs) -> Ints:
+    return ints(inputs["position_ids"], "int64", inputs.case.layout.garbage)
+
+
+def _block_table(inputs: Inputs) -> Ints:
+    """Rows of live requests, then padded ones that hold the null block; columns are next to each other."""
+    layout, num_live = inputs.case.layout, len(inputs.case.batch.requests)
+    table = [list(row) for row in inputs["block_table"]]
+    width = len(table[0]) if table else 0
+    for row in range(num_live, num_live + layout.num_padding_requests):
+        table[row] = [NULL_BLOCK] * width
+    held = ints(table, "int32", layout.garbage, width=width)
+    return in_table(held, layout)
+
+
+def _req_id_per_token(inputs: Inputs) -> list[int]:
+    return [max(b, 0) for b in inputs["token_to_request"]]
+
+
+def _prefills(case: Case) -> list[Request]:
+    """Return the requests of the prefill chunk, in their order."""
+    return [request for request in case.batch.requests if request.phase == "prefill"]
+
+
+def _num_prefill_tokens(case: Case) -> int:
+    return sum(request.query_len for request in _prefills(case))
+
+
+def _num_rows(request: Request, case: Case) -> int:
+    return request.seq_len // case.options.compress_ratio
+
+
+def _num_local_rows(request: Request, case: Case) -> int:
+    options = case.options
+    return local_len(_num_rows(request, case), case.batch.world, options.rank, options.interleave)
+
+
+def _starts(count: Callable[[Request, Case], int]) -> Callable[[Inputs], list[int]]:
+    """Return the running sum over the prefill chunk of what ``count`` says of a request."""
+    return lambda inputs: [0, *accumulate(count(r, inputs.case) for r in _prefills(inputs.case))]
+
+
+def _windows(bound: str) -> Callable[[Any, Inputs], list[int]]:
+    """Return the bounds of prefill tokens, over the rows that this rank holds of the chunk's keys."""
+
+    def expect(_: Any, inputs: Inputs) -> list[int]:
+        case = inputs.case
+        scoped = replace(case, options=replace(case.options, key_scope="prefill"))
+        answer = Inputs(scoped).call(causal_windows)
+        first_local = iter(_starts(_num_local_rows)(inputs))
+        bounds: list[int] = []
+        row = 0
+        for request in case.batch.requests:
+            if request.phase == "prefill":
+                start = next(first_local)
+                for t in range(row, row + request.query_len):
+                    length = answer.ke[t] - answer.ks[t]
+                    bounds.append(start + (length if bound == "ke" else 0))
+            row += request.query_len
+        return bounds
+
+    return expect
+
+
+def _longest(name: str) -> Callable[[Case], int]:
+    return lambda case: max((getattr(request, name) for request in case.batch.requests), default=0)
+
+
+def _per_request(name: str) -> Input:
+    return _int32(lambda inputs: inputs[name])
+
+
+_INPUTS = {
+    "query_start_loc": _per_request("cu_seqlens_q"),
+    "query_start_loc_cpu": _per_request("cu_seqlens_q"),
+    "seq_lens": _per_request("seq_lens"),
+    "seq_lens_cpu": _per_request("seq_lens"),
+    "num_computed_tokens": _per_request("context_lens"),
+    "num_computed_tokens_cpu": _per_request("context_lens"),
+    "req_id_per_token": _int32(_req_id_per_token),
+    "req_id": _int32(_req_id_per_token),
+    "positions": Input(_positions),
+    "block_table": Input(_block_table),
+    "block_size": _host(lambda case: case.batch.block_size),
+    "kernel_block_size": _host(lambda case: case.kernel_block_size),
+    "num_tokens": _host(lambda case: case.batch.num_tokens),
+    "num_tokens_padded": _host(lambda case: case.num_tokens_padded),
+    "num_actual_tokens": _host(lambda case: case.num_tokens_padded),
+    "num_reqs": _host(lambda case: len(case.batch.requests)),
+    "num_reqs_padded": _host(lambda case: case.num_requests_padded),
+    "max_query_len": _host(_longest("query_len")),
+    "max_seq_len": _host(_longest("seq_len")),
+    "dcp_world_size": _host(lambda case: case.batch.world, "world"),
+    "dcp_rank": _host(lambda case: case.options.rank, "rank"),
+    "cp_kv_cache_interleave_size": _host(lambda case: case.options.interleave, "interleave"),
+    "compress_ratio": _host(lambda case: case.options.compress_ratio),
+    "num_prefills": _host(lambda case: len(_prefills(case))),
+    "num_prefill_tokens": _host(_num_prefill_tokens),
+    "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),
+    "uncompressed_seq_lens": _int32(lambda inputs: [r.seq_len for r in _prefills(inputs.case)]),
+    "cu_seq_lens": _int32(_starts(_num_rows)),
+    "local_cu_seq_lens": _int32(_starts(_num_local_rows)),
+}
+_OUTPUTS = {
+    ("sequence_layout", "query_start_loc"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_requests_padded + 1,
+        lambda answer, _: answer.cu_seqlens_q,
+        "request_start",
+    ),
+    ("sequence_layout", "req_id_per_token"): NamedOutput(
+        "int32",
+        lambda inputs: inputs.case.num_tokens_padded,
+        lambda _, inputs: _req_id_per_token(inputs),
+        "token",
+    ),
+    ("position_ids", "positions"): NamedOutput(
+        "int64",
+        lambda inputs: inputs.case.num_tokens_padded,
+        lambda answer, _: answer.position_ids,
+        "token",
+    ),
+    ("slot_mapping", "slot_mapping"): NamedOutput(
+        "int64", lambda inputs: inputs.case.num_slots, lambda answer, _: answer.slot_mapping, "slot"
+    ),
+    ("causal_windows", "cu_seqlen_ks"): NamedOutput(
+        "int32", lambda inputs: _num_prefill_tokens(inputs.case), _windows("ks"), "prefill_token"
+    ),
+    ("causal_windows", "cu_seqlen_ke"): NamedOutput(
+        "int32", lambda inputs: _num_prefill_tokens(inputs.case), _windows("ke"), "prefill_token"
+    ),
+}
+VLLM = Dialect(
+    "vllm",
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS},
+    own_outputs=False,
+    quiet_garbage="zero",
+    reserved_blocks=NULL_BLOCK + 1,
+    capture=capture,
+)

@@ -1,0 +1,259 @@
+"""Hooks in Triton's interpreter: every access and assertion of a call, and programs in another order."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle.model.rules import require
+from cumae.properties.interpreter import logic
+from cumae.properties.interpreter.region import spans_of
+from cumae.properties.interpreter.watch import Watch, source_line
+from cumae.properties.interpreter.widths import with_widths
+
+_ACCESSES = {
+    "create_masked_load": ("load", 0, None, 1),
+    "create_masked_store": ("store", 0, 1, 2),
+    "create_atomic_rmw": ("atomic", 1, 2, 3),
+    "create_atomic_cas": ("exchange", 0, 2, None),
+}
+"""Of each method that accesses memory: its kind, and which arguments are pointers, values and mask."""
+_ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
+"""Methods of newer releases that go through the masked load and store."""
+_CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
+"""Of the three the interpreter has one method: each name is hooked."""
+_SPLATS = ("create_splat", "create_unsplat")
+_OTHERS = (*_CASTS, *_SPLATS, "create_assert", "set_grid_idx", "set_grid_dim")
+_REWRITTEN: dict[Any, Any] = {}
+"""Kernels as they run here: those that ran before have Python's operators."""
+
+
+@contextmanager
+def watching(
+    order_seed: int | None = None, *, races: bool = False, overflow: bool = False
+) -> Iterator[Watch]:
+    """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
+
+    Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
+    and not a crash; an assertion that fails is recorded as well. Arguments have the widths that the
+    compiler gives them, scalar conditions stay boolean in masks, operators in words work by element as they
+    do compiled, and an autotuned kernel takes the first of its configurations: the interpreter has no clock
+    to choose by. ``races``: whether accesses are kept and
+    searched for races. ``overflow``: whether arithmetic of less than 64 bits asserts that it does not
+    wrap, at a third to two thirds of the time more. Raises ``ValueError`` where this Triton's interpreter
+    lacks a method.
+    """
+    from triton.runtime import autotuner, interpreter
+
+    require_hooks()
+    builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
+    watch = Watch(seeks_races=races)
+    patches: dict[tuple[Any, str], Any] = {
+        (builder, name): _guarded(getattr(builder, name), *place, watch) for name, place in _ACCESSES.items()
+    }
+    for name in _ATOMIC:
+        if hasattr(builder, name):
+            patches[builder, name] = _atomic(getattr(builder, name), watch)
+    patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
+    patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
+    options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
+    patch_lang = _PatchOnce(interpreter._patch_lang)
+    rewriter = interpreter.FunctionRewriter
+    setattr(interpreter, logic.NAME, logic.by_element)
+    patches |= {
+        (builder, "create_assert"): _asserted(watch),
+        (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
+        (builder, "set_grid_dim"): _counted(builder.set_grid_dim, watch),
+        (interpreter.interpreter_builder, "options"): options,
+        (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
+        (interpreter, "_patch_lang"): patch_lang,
+        (autotuner.Autotuner, "_bench"): _first_is_best,
+        (rewriter, "ast_transformer"): logic.Rewriter(rewriter.ast_transformer),
+        (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
+    }
+    originals = {place: getattr(*place) for place in patches}
+    for (owner, name), patch in patches.items():
+        setattr(owner, name, patch)
+    try:
+        yield watch
+        watch.close()
+    finally:
+        patch_lang.restore_all()
+        for (owner, name), original in originals.items():
+            setattr(owner, name, original)
+
+
+def _first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+    return [0.0, 0.0, 0.0]
+
+
+def require_hooks() -> None:
+    """Raise ``ValueError`` naming what this release of Triton lacks of what is hooked into."""
+    from triton.runtime import interpreter
+
+    needed = [("InterpreterBuilder", name) for name in (*_ACCESSES, *_OTHERS)]
+    needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
+    needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
+    missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
+    missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
+    rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"
+    require(not missing, "triton", version("triton"), rule)
+
+
+def _part(interpreter: Any, name: str) -> Any:
+    return getattr(interpreter, name, None)
+
+
+class _PatchOnce:
+    """The interpreter patches ``triton.language`` at each launch and device-function call: once will do."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+        self._scopes: list[Any] = []
+        self._patched: set[str] = set()
+
+    def __call__(self, fn: Any) -> "_PatchOnce":
+        if fn.__module__ not in self._patched:
+            self._patched.add(fn.__module__)
+            self._scopes.append(self._original(fn))
+        return self
+
+    def restore(self) -> None:
+        """Called by the interpreter at the end of a launch: the patches stay for the next one."""
+
+    def restore_all(self) -> None:
+        """Take the patches back, last first."""
+        while self._scopes:
+            self._scopes.pop().restore()
+
+
+def _guarded(
+    original: Callable[..., Any],
+    kind: str,
+    pointer_at: int,
+    value_at: int | None,
+    mask_at: int | None,
+    watch: Watch,
+) -> Any:
+    def guarded(self: Any, *args: Any) -> Any:
+        arguments = list(args)
+        pointers = np.asarray(arguments[pointer_at].data)
+        addresses = watch.pointers.unmade(pointers)
+        live = np.ones(addresses.shape, dtype=bool)
+        if mask_at is not None:
+            live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
+        watch.counts[kind] += 1
+        inside = watch.inside(pointers)
+        if not np.all(inside | ~live):
+            watch.stray(kind, pointers[live & ~inside])
+            if mask_at is None:
+                return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
+            live = live & inside
+            arguments[mask_at] = _with(arguments[mask_at], live)
+        arguments[pointer_at] = _with(arguments[pointer_at], addresses)
+        if value_at is not None and arguments[value_at].dtype.is_ptr():
+            arguments[value_at] = _with(arguments[value_at], watch.pointers.unmade(arguments[value_at].data))
+        value = None if value_at is None else np.asarray(arguments[value_at].data)
+        if not watch.seeks_races:
+            answer = original(self, *arguments)
+        elif value is None:
+            answer = original(self, *arguments)
+            found = np.broadcast_to(answer.data, live.shape)
+            watch.loaded(addresses[live], found[live])
+        else:
+            before = watch.peek(addresses[live], value.itemsize)
+            answer = original(self, *arguments)
+            stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
+            synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
+            watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
+        if kind != "store":
+            watch.read(addresses, live, answer.data)
+            watch.pointers.loaded(answer.data)
+        return answer
+
+    return guarded
+
+
+def _with(handle: Any, data: Any) -> Any:
+    """Return a handle of the same type over other data."""
+    return type(handle)(data, handle.dtype)
+
+
+def _cast(original: Callable[..., Any], watch: Watch) -> Any:
+    """Mark the pointers that are made from integers, and take the mark from what becomes one."""
+
+    def cast(self: Any, value: Any, wanted: Any) -> Any:
+        answer = original(self, value, wanted)
+        was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
+        if becomes and not was:
+            return _with(answer, watch.pointers.made(answer.data))
+        if was and not becomes:
+            return _with(answer, watch.pointers.unmade(answer.data).view(answer.data.dtype))
+        return answer
+
+    return cast
+
+
+def _splat(original: Callable[..., Any]) -> Any:
+    """Keep a condition boolean: its handle has the type of what it compared, and would take that width."""
+
+    def splat(self: Any, *args: Any) -> Any:
+        answer = original(self, *args)
+        is_bool = np.asarray(args[-1].data).dtype == np.bool_
+        return _with(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
+
+    return splat
+
+
+def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
+    def atomic(self: Any, *args: Any) -> Any:
+        watch.semantic = str(args[-2])
+        try:
+            return original(self, *args)
+        finally:
+            watch.semantic = ""
+
+    return atomic
+
+
+def _asserted(watch: Watch) -> Any:
+    def asserted(self: Any, condition: Any, message: str) -> None:
+        watch.counts["assert"] += 1
+        if not np.all(condition.data):
+            watch.asserted.append(f"{message} at {source_line()}")
+
+    return asserted
+
+
+def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> Any:
+    def reordered(self: Any, x: int, y: int, z: int) -> Any:
+        sizes = self.grid_dim
+        if seed is not None:
+            count = sizes[0] * sizes[1] * sizes[2]
+            order = np.random.default_rng(seed).permutation(count)[::-1]
+            flat = int(order[(x * sizes[1] + y) * sizes[2] + z])
+            x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
+        watch.program = (x * sizes[1] + y) * sizes[2] + z
+        return original(self, x, y, z)
+
+    return reordered
+
+
+def _counted(original: Callable[..., Any], watch: Watch) -> Any:
+    def counted(self: Any, x: int, y: int, z: int) -> Any:
+        watch.most_programs = max(watch.most_programs, x * y * z)
+        return original(self, x, y, z)
+
+    return counted
+
+
+def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
+    def collecting(self: Any, args: Any, kwargs: Any) -> Any:
+        args_host, kwargs_host = original(self, args, kwargs)
+        named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
+        watch.launch([span for name, value in named for span in spans_of(name, value)])
+        return with_widths(self.fn, args_host, kwargs_host)
+
+    return collecting

@@ -1,0 +1,229 @@
+"""What the interpreter's hooks saw of one call: addresses outside, garbage read, assertions, races."""
+
+import ctypes
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from cumae.properties.interpreter.pointers import Pointers
+from cumae.properties.interpreter.races import Event, Race, races_of
+from cumae.properties.interpreter.region import Region
+
+FAR = 2**40
+"""Elements: what is farther from every tensor was reckoned from none of them, an empty one for instance."""
+_HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "hooks.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access outside every tensor of the launch: the nearest tensor and the element beyond it.
+
+    ``address``: where, of a pointer that was not reckoned from that tensor; else 0.
+    """
+
+    kind: str
+    tensor: str
+    element: int
+    num_elements: int
+    line: str
+    address: int = 0
+
+    def __str__(self) -> str:
+        if self.address:
+            where = f"address {self.address:#x}, which lies in no tensor of the call"
+            return f"{self.kind} at {where}, at {self.line}"
+        if not -FAR < self.element < FAR:
+            return f"{self.kind} far from every tensor, as of an empty one, at {self.line}"
+        return (
+            f"{self.kind} of element {self.element} of `{self.tensor}`, "
+            f"which has {self.num_elements}, at {self.line}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """An element of an output, or of a tensor allocated without a value, read before it was written."""
+
+    tensor: str
+    index: int
+    line: str
+
+    def __str__(self) -> str:
+        return f"`{self.tensor}[{self.index}]` is read before anything was written there, at {self.line}"
+
+
+@dataclass(slots=True)
+class Watch:
+    """What was seen of the launches of one call; ``counts``: how often each hook was called.
+
+    ``asserted``: device assertions that failed, with their line, and overflows where those are looked for.
+    ``given``: the tensors of the call; a launch may reach all of one of which it gets a view.
+    ``outside``: the first eight of ``num_outside`` accesses outside. ``pointers``: what the launch made of
+    integers.
+    """
+
+    outside: list[Access] = field(default_factory=list)
+    num_outside: int = 0
+    garbage: dict[tuple[str, int], Garbage] = field(default_factory=dict)
+    asserted: list[str] = field(default_factory=list)
+    races: list[Race] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    most_programs: int = 0
+    seeks_races: bool = False
+    program: int = 0
+    semantic: str = ""
+    given: Callable[[], Iterable[Region]] = tuple
+    pointers: Pointers = field(default_factory=Pointers)
+    _spans: list[Region] = field(default_factory=list)
+    _reached: list[Region] = field(default_factory=list)
+    _events: list[Event] = field(default_factory=list)
+    _poison: int | None = None
+    _poisoned: Callable[[], Iterable[Region]] = tuple
+    _ended: list[Event] = field(default_factory=list)
+
+    @property
+    def num_accesses(self) -> int:
+        """How many loads, stores and atomics were looked at."""
+        return sum(self.counts[kind] for kind in ("load", "store", "atomic", "exchange"))
+
+    def follow(self, poison: int, poisoned: Callable[[], Iterable[Region]]) -> None:
+        """Take a read of ``poison`` in these regions for a read of what nobody wrote."""
+        self._poison, self._poisoned = poison, poisoned
+
+    def launch(self, spans: list[Region]) -> None:
+        """A launch with these tensors begins."""
+        self.close()
+        self._spans = spans
+        whole = [r for r in self.given() if any(s.start in r and s.stop <= r.stop for s in spans)]
+        self._reached = [*spans, *whole]
+        self.pointers = Pointers(self.given)
+
+    def close(self) -> None:
+        """The last launch has ended: tell its races."""
+        self.races += races_of(self._events, self.place)
+        self._ended += self._events
+        self._events.clear()
+
+    def inside(self, pointers: Any) -> Any:
+        """Return which pointers lie in the tensor they were made for, or in one of the launch.
+
+        A launch reaches all of a tensor of which it gets a view.
+        """
+        addresses = self.pointers.unmade(pointers)
+        inside = np.zeros(addresses.shape, dtype=bool)
+        for span in self._reached:
+            inside |= (addresses >= span.start) & (addresses < span.stop)
+            if inside.all():
+                break
+        return self.pointers.reach(pointers, inside) if self.pointers.any_made else inside
+
+    def stray(self, kind: str, pointers: Any) -> None:
+        """Record an access outside: by the tensor that was reckoned from, or else whose memory is nearest."""
+        self.num_outside += 1
+        if not self._spans or len(self.outside) >= 8:
+            return
+        pointer = int(pointers.reshape(-1)[0])
+        address = int(self.pointers.unmade(pointers).reshape(-1)[0])
+        span = self.pointers.tensor_of(pointer)
+        nowhere = 0 if span is not None or pointer == address else address
+        span = span or min(self._spans, key=lambda s: max(s.start - address, address - (s.stop - 1)))
+        size = (span.stop - span.start) // span.item
+        element = (address - span.start) // span.item
+        self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere))
+
+    def read(self, addresses: Any, live: Any, found: Any) -> None:
+        """Look for poison in what a load or an atomic found."""
+        if self._poison is None:
+            return
+        words = np.ascontiguousarray(found)
+        words = words.view(f"u{words.itemsize}")
+        pattern = words.dtype.type(int.from_bytes(bytes([self._poison]) * words.itemsize, "little"))
+        hits = np.broadcast_to(words == pattern, live.shape) & live
+        if not hits.any():
+            return
+        suspects = addresses[hits]
+        for region in self._poisoned():
+            for address in suspects[(suspects >= region.start) & (suspects < region.stop)].tolist():
+                key = (region.name, region.index(address))
+                if key not in self.garbage:
+                    self.garbage[key] = Garbage(*key, source_line())
+
+    def loaded(self, addresses: Any, found: Any) -> None:
+        """Keep a load for the search for races."""
+        nothing = np.zeros(addresses.shape, dtype=bool)
+        kind = "atomic" if self.semantic else "load"
+        words = _words(found)
+        self._events.append(
+            Event(kind, self.program, source_line(), addresses, nothing, words, nothing, self._synchronises)
+        )
+
+    def written(
+        self, kind: str, addresses: Any, before: Any, item: int, stored: Any, synchronises: bool
+    ) -> None:
+        """Keep a store or an atomic for the search for races: its elements before, and what they hold now."""
+        after = self.peek(addresses, item)
+        torn = np.zeros(addresses.shape, dtype=bool) if stored is None else after != _words(stored)
+        if self.semantic:
+            kind, synchronises = "atomic", self._synchronises
+        changed = before != after
+        self._events.append(
+            Event(kind, self.program, source_line(), addresses, changed, after, torn, synchronises)
+        )
+
+    @property
+    def _synchronises(self) -> bool:
+        return bool(self.semantic) and "RELAXED" not in self.semantic
+
+    def peek(self, addresses: Any, item: int) -> Any:
+        """Return the words of ``item`` bytes at addresses that lie inside."""
+        words = np.zeros(addresses.shape, dtype=np.uint64)
+        for span in (*self._reached, *self.pointers.tensors):
+            here = (addresses >= span.start) & (addresses < span.stop)
+            if here.any():
+                size = span.stop - span.start
+                memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(span.start))
+                first = (addresses[here] - span.start).astype(np.int64)
+                content = memory[np.minimum(first[:, None] + np.arange(item), size - 1)]
+                words[here] = content.view(f"u{item}").reshape(-1)
+        return words
+
+    def place(self, address: int) -> tuple[str, int]:
+        """Return the tensor at an address, as the call names it or else as the kernel does, and the index."""
+        regions = (*self._poisoned(), *self._reached, *self.pointers.tensors)
+        region = next((r for r in regions if address in r), Region("memory", 0, 2**64, 1))
+        return region.name, region.index(address)
+
+    def writer_of(self, name: str, index: int) -> str:
+        """Return which program wrote an element last, and where; empty where none was seen to."""
+        for region in self._poisoned():
+            address = region.start + index * region.item * region.step
+            for event in reversed(self._ended) if region.name == name else ():
+                if event.kind != "load" and (event.addresses == address).any():
+                    return f"last written by program {event.program} at {event.line}"
+        return ""
+
+
+def _words(values: Any) -> Any:
+    values = np.ascontiguousarray(values)
+    return values.view(f"u{values.itemsize}").astype(np.uint64)
+
+
+def source_line() -> str:
+    """Return file and line of the kernel's statement: the innermost frame outside Triton and the hooks."""
+    import triton
+
+    theirs = os.path.dirname(triton.__file__)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((theirs, *_HOOKS)):
+            return f"{os.path.basename(file)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "unknown line"

@@ -1,0 +1,1 @@
+"""The static look at compiled kernels."""

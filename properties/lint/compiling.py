@@ -1,0 +1,83 @@
+"""Ahead-of-time compiles of recorded launches, for targets that need not be here."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import triton
+from triton._C.libtriton import ir
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
+
+from cumae.properties.lint.launches import Launch
+
+TARGETS = {
+    "sm_80": GPUTarget("cuda", 80, 32),
+    "sm_90": GPUTarget("cuda", 90, 32),
+    "sm_100": GPUTarget("cuda", 100, 32),
+    "sm_120": GPUTarget("cuda", 120, 32),
+    "gfx942": GPUTarget("hip", "gfx942", 64),
+    "gfx950": GPUTarget("hip", "gfx950", 64),
+}
+READ_FROM = "sm_90"
+_FP8 = {"fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2", "fp8e4b8": "f8E4M3FNUZ", "fp8e5b16": "f8E5M2FNUZ"}
+
+
+def compile_for(launch: Launch, target: str) -> None:
+    """Compile a launch for a target, to machine code. Raises what Triton raises where it cannot."""
+    triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
+
+
+class Texts(NamedTuple):
+    """A launch as Triton first writes it down, and simplified, before any target shapes it."""
+
+    written: str
+    simplified: str
+
+
+def texts_of(launch: Launch, target: str = READ_FROM) -> Texts:
+    """Return the TTIR of a launch, not compiled further. Raises what Triton raises where it cannot."""
+    source, backend = _source(launch), make_backend(TARGETS[target])
+    options = backend.parse_options(dict(launch.options))
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    made = backend.get_codegen_implementation(options), backend.get_module_map()
+    module = source.make_ir(TARGETS[target], options, *made, context)
+    written = str(module)
+    return Texts(written, str(stages["ttir"](module, {})))
+
+
+def missing_on(target: str, texts: Texts) -> list[str]:
+    """Return the fp8 types that a kernel has and a target has not."""
+    able = make_backend(TARGETS[target]).parse_options({}).supported_fp8_dtypes
+    used = set(re.findall(r"f8E\w+", texts.written))
+    return [name for name, word in _FP8.items() if word in used and name not in able]
+
+
+def spread(launches: Iterable[Launch]) -> Iterator[Launch]:
+    """Yield as few of a kernel's launches as show each constant: every value, of integers the extremes."""
+    same = list(launches)
+    numbers = {
+        name: sorted({v for launch in same if type(v := launch.constants.get(name)) is int})
+        for name in {name for launch in same for name in launch.constants}
+    }
+    seen: set[tuple[str, str]] = set()
+    for launch in same:
+        shown = {
+            (name, repr(value))
+            for name, value in (*launch.constants.items(), *launch.options.items())
+            if type(value) is not int
+            or value in (*numbers.get(name, [value])[:1], *numbers.get(name, [])[-1:])
+        }
+        if not seen or shown - seen:
+            seen |= shown or {("", "")}
+            yield launch
+
+
+def _source(launch: Launch) -> ASTSource:
+    names = list(launch.types)
+    constants = {(names.index(name),): value for name, value in launch.constants.items()}
+    return ASTSource(launch.kernel, dict(launch.types), constants)

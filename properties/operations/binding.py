@@ -1,0 +1,259 @@
+"""A kernel's arguments by name: what its function asks for, checked against dialect and operation."""
+
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import Any
+
+from cumae.oracle import Case, Inputs, Options
+from cumae.properties.cases.domain import Domain
+from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, NamedOutput
+from cumae.properties.operations import OPERATIONS, Operation, Output
+from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.extents import fp32
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A function under test: its inputs and outputs by name, and the features its cases may vary.
+
+    A class is made once for each run of steps and called at each step; ``constructor`` names the host
+    numbers it is made with, and ``device``.
+    """
+
+    function: Callable[..., Any]
+    operation: Operation
+    dialect: Dialect
+    domain: Domain
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    returned: tuple[str, ...]
+    features: frozenset[str]
+    constructor: tuple[str, ...] = ()
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the function is a class, whose instances keep something from step to step."""
+        return inspect.isclass(self.function)
+
+    @property
+    def name(self) -> str:
+        """Module, or file of a script, and name of the function."""
+        return f"{home_of(self.function)}:{self.function.__qualname__}"
+
+    def named_output(self, name: str) -> tuple[NamedOutput | None, Output | None]:
+        """Return an output as the dialect names it, or else as the operation does."""
+        theirs = self.dialect.outputs_of(self.operation.name).get(name)
+        own = next((output for output in self.operation.outputs if output.name == name), None)
+        return theirs, own if theirs is None else None
+
+    def is_rows(self, name: str) -> bool:
+        """Whether an output holds rows of bytes."""
+        theirs, own = self.named_output(name)
+        return (theirs.pieces if theirs else own.pieces if own else None) is not None
+
+    def is_fp32(self, name: str) -> bool:
+        """Whether the elements of an output are numbers of fp32, compared by their bits."""
+        theirs, own = self.named_output(name)
+        dtypes = (theirs.dtype if theirs else "", own.dtype if own else None)
+        return not self.is_rows(name) and ("fp32" in dtypes or fp32 in dtypes)
+
+    def is_optional(self, name: str) -> bool:
+        """Whether a function that returns its outputs may leave this one out."""
+        return any(output.name == name and output.optional for output in self.operation.outputs)
+
+    def is_in_place(self, name: str) -> bool:
+        """Whether an output is an input too: it holds something before the call."""
+        theirs, own = self.named_output(name)
+        return (theirs.before if theirs else own.before if own else None) is not None
+
+    def called_with(self, case: Case) -> str:
+        """Return the host numbers and texts that the function gets, as text."""
+        inputs = Inputs(case)
+        held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
+        return ", ".join(f"{n}={value!r}" for n, value in held.items() if not isinstance(value, TENSORS))
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Features of the operation that inputs of the dialect show, and none that the function names."""
+        shown = {*self.dialect.inputs, *(f for held in self.dialect.inputs.values() for f in held.carries)}
+        return (self.operation.features & shown) - self.features
+
+    def why_not(self, case: Case) -> str | None:
+        """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
+        hidden = _varied(case) - self.features
+        if hidden:
+            return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
+        return self.domain.why_not(case)
+
+
+def _nearest(name: str, dialect: Dialect) -> str:
+    near = get_close_matches(name, dialect.inputs, cutoff=0.5)
+    return f" (like {', '.join(near)})" if near else ""
+
+
+_FEATURES_OF_SEVERAL = {
+    "router": {
+        "num_experts",
+        "num_groups",
+        "topk_group",
+        "top_k",
+        "logits_dtype",
+        "bias_dtype",
+        "logits_kind",
+        "logits_seed",
+    },
+    "scaling_factor": {"scaling_thousandths"},
+    "row_format": {"kv_lora_rank", "qk_rope_head_dim"},
+    "workspace": {"chunk_blocks", "workspace_slack"},
+}
+_LAYOUT_FEATURES = ("row_index", "num_padding_slots", "key_slack")
+
+
+def _varied(case: Case) -> set[str]:
+    """Return the features in which a case differs from the neutral one."""
+    options, layout = case.options, case.layout
+    varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
+    varied |= {name for name in _LAYOUT_FEATURES if getattr(layout, name)}
+    varied |= set() if layout.host_lens else {"host_lens"}
+    varied |= {"world"} if case.batch.world > 1 else set()
+    live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
+    varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
+    for feature, names in _FEATURES_OF_SEVERAL.items():
+        if varied & names:
+            varied = varied - names | {feature}
+    return varied
+
+
+def bind(
+    function: Callable[..., Any], operation: Operation, dialect: Dialect, domain: Domain | None = None
+) -> Binding:
+    """Return the binding of a function; parameters with a default are its author's.
+
+    An operation's outputs that are not named, in the table's order, are what it returns; a function
+    that names some and returns None computes only those. Of a class the parameters of ``__call__`` are
+    bound, and those it is made with: ``device`` and host numbers. Raises ``ValueError`` for a name that
+    is neither an input nor an output, listing those that are, and for an operation of which the dialect
+    names no output.
+    """
+    theirs = dialect.outputs_of(operation.name)
+    known = list(theirs)
+    _refuse_a_taken_name(operation)
+    if dialect.own_outputs or (operation.name not in OPERATIONS and not theirs):
+        known = [output.name for output in operation.outputs if output.name not in theirs] + known
+    if not known:
+        those = ", ".join(sorted({owner for owner, _ in dialect.outputs}))
+        rule = f"be one that dialect {dialect.name} has, or one of your own: {those}"
+        raise ValueError(f"operation = {operation.name!r}, must {rule}")
+    function = by_name(function)
+    made_with = required_to_make(function) if inspect.isclass(function) else []
+    for name in made_with:
+        if name != "device" and name not in dialect.inputs:
+            raise ValueError(
+                f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
+                f"{dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
+            )
+    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
+    inputs: list[str] = []
+    outputs: list[str] = []
+    for name in called_with:
+        if name in known:
+            outputs.append(name)
+        elif name in dialect.inputs:
+            inputs.append(name)
+        else:
+            raise ValueError(
+                f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
+                f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
+            )
+    features = _features(operation, dialect, {*inputs, *made_with}, outputs)
+    merged = {name for name, output in theirs.items() if output.per_item > 1}
+    returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
+    return Binding(
+        function,
+        operation,
+        dialect,
+        _within(domain or Domain(), dialect, features),
+        tuple(inputs),
+        tuple(outputs),
+        returned,
+        features,
+        tuple(made_with),
+    )
+
+
+def promises_of(binding: Binding) -> str:
+    """Return in which fields the domain of a function differs from what it promises unasked, as text."""
+    unasked = bind(binding.function, binding.operation, binding.dialect).domain
+    given = binding.domain
+    values = ((f.name, getattr(given, f.name), getattr(unasked, f.name)) for f in fields(Domain))
+    return ", ".join(f"{name}={value!r}" for name, value, usual in values if value != usual)
+
+
+def _refuse_a_taken_name(operation: Operation) -> None:
+    """Raise ``ValueError`` for the name of a shipped operation that has other outputs."""
+    known = OPERATIONS.get(operation.name, operation)
+    outputs, shipped = (tuple(output.name for output in one.outputs) for one in (operation, known))
+    if outputs != shipped:
+        rule = f"have another name, or the outputs {', '.join(shipped)} of the operation called so"
+        raise ValueError(f"operation = {operation.name!r}, must {rule}")
+
+
+def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
+    """Return the part of a domain that the dialect has; what copies no rows has none of any width."""
+    formats = tuple(name for name in domain.row_formats if name in dialect.row_formats)
+    if not formats:
+        held = ", ".join(dialect.row_formats)
+        raise ValueError(
+            f"row_formats = {domain.row_formats}, must hold one of dialect {dialect.name}: {held}"
+        )
+    reserved = max(domain.reserved_blocks, dialect.reserved_blocks)
+    return replace(
+        domain,
+        reserved_blocks=reserved,
+        row_formats=formats,
+        rowless_requests=domain.rowless_requests and dialect.rowless_requests,
+        latent_dims=domain.latent_dims if "row_format" in features else None,
+    )
+
+
+def _features(
+    operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[str]
+) -> frozenset[str]:
+    """What varies is what the function names, or what an input or a buffer of its own length shows."""
+    inputs = inputs | {dialect.inputs[name].alias for name in inputs & set(dialect.inputs)}
+    shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
+    if "slot_mapping" in outputs or "num_slots" in inputs:
+        shown.add("num_padding_slots")
+    if "keys" in outputs or "capacity" in inputs:
+        shown.add("key_slack")
+    return operation.features & shown
+
+
+def binding_of(
+    function: Callable[..., Any],
+    operation: str | Operation,
+    dialect: str | Dialect = "cumae",
+    domain: Domain | None = None,
+) -> Binding:
+    """Return a function bound by name; of a test made by ``conforms_to``, the binding it has.
+
+    Raises ``ValueError`` for unknown names, listing the known ones, and for a test that only pytest
+    can fill.
+    """
+    made = getattr(function, "cumae_binding", None)
+    if isinstance(made, Binding):
+        given: tuple[str, ...] = getattr(function, "cumae_given", ())
+        if given:
+            raise ValueError(f"target = {made.name!r}, must be run by pytest, which fills {', '.join(given)}")
+        return made
+    if isinstance(operation, str):
+        if operation not in OPERATIONS:
+            raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+        operation = OPERATIONS[operation]
+    if isinstance(dialect, str):
+        if dialect not in DIALECTS:
+            raise ValueError(f"dialect = {dialect!r}, must be one of {', '.join(DIALECTS)}")
+        dialect = DIALECTS[dialect]
+    return bind(function, operation, dialect, domain)

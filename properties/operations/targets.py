@@ -1,0 +1,95 @@
+"""Functions named on a command line or in a file: ``package.module:name``, ``folder/file.py:name``."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cumae.properties.results.tracebacks import told_of
+
+
+class Interruption(BaseException):
+    """Ends a call or an import for a reason of the suite's own: nobody takes it for the function's error."""
+
+
+def load_function(target: str) -> Callable[..., Any]:
+    """Return the function of ``module:name``, the folder one stands in included.
+
+    Raises ``ValueError`` naming the target and what is wrong with it.
+    """
+    module_name, _, name = target.rpartition(":")
+    if not module_name or not name:
+        raise ValueError(f"target = {target!r}, must be package.module:function")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = _module(module_name)
+    except (KeyboardInterrupt, Interruption):
+        raise
+    except BaseException as error:  # a module may also skip itself, or leave
+        told = told_of(error).removeprefix("ModuleNotFoundError: ").removeprefix("ImportError: ")
+        raise ValueError(f"target = {target!r}, must be importable: {told}") from error
+    if not re.fullmatch(r"[\w.]+", name):
+        rule = "be named in its module and given as --target: it was made inside another function or call"
+        raise ValueError(f"target = {target!r}, must {rule}")
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ValueError(f"target = {target!r}, must exist: {module_name} has no {name}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"target = {target!r}, must be a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _module(name: str) -> Any:
+    """Import a module by its name, or by its file as pytest does: the folder of its package is on the path.
+
+    A file of no package that has relative imports is taken for one of a package below this folder.
+    """
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    file = Path(name).resolve()
+    if not file.is_file():
+        raise ImportError(f"no file {name}")
+    if (file.parent / "__init__.py").is_file():
+        return _in_package(file, _root_of(file))
+    try:
+        return _alone(file)
+    except ImportError as error:
+        here = Path.cwd()
+        if "relative import" not in str(error) or file.parent == here or not file.is_relative_to(here):
+            raise
+    return _in_package(file, here)
+
+
+def _root_of(file: Path) -> Path:
+    """Return the folder that holds the outermost package of a file."""
+    return next(folder for folder in file.parents if not (folder / "__init__.py").is_file())
+
+
+def _in_package(file: Path, root: Path) -> Any:
+    if sys.path[:1] != [str(root)]:
+        sys.path.insert(0, str(root))
+    name = ".".join(file.relative_to(root).with_suffix("").parts)
+    module = importlib.import_module(name)
+    found = getattr(module, "__file__", None)
+    if found is None or Path(found).resolve() != file:
+        raise ImportError(f"{name} is {found}, not {file}")
+    return module
+
+
+def _alone(file: Path) -> Any:
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module

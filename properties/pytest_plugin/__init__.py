@@ -1,0 +1,1 @@
+"""cumae inside pytest: ``conforms_to``, the plugin, its settings."""

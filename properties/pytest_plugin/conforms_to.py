@@ -1,0 +1,230 @@
+"""``conforms_to``: a function with arguments by name as a pytest test, one item for each check."""
+
+import inspect
+import shlex
+import sys
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from cumae.properties.cases.domain import Domain
+from cumae.properties.checks import CHECKS, checks_for
+from cumae.properties.dialects import Dialect
+from cumae.properties.operations import Operation
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.callee import by_name
+from cumae.properties.pytest_plugin.settings import HELP, settings_of
+from cumae.properties.results.explain import explain
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.first_cases import first_cases
+from cumae.properties.search.loop import search
+from cumae.properties.search.one_check import device_lost
+from cumae.properties.search.profiles import EXAMPLES
+from cumae.properties.search.python_api import require_examples
+from cumae.properties.search.worker import Job, search_apart
+
+LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
+NO_GPU = "device='cuda': no GPU to run on"
+UNASKED = (
+    "no device chosen, and what pytest fills cannot be taken into another process: "
+    "add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
+)
+FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
+Function = Callable[..., Any]
+
+
+def conforms_to(
+    operation: str | Operation,
+    *,
+    dialect: str | Dialect = "cumae",
+    domain: Domain | None = None,
+    fixtures: Sequence[str] = (),
+    device: Literal["any", "cuda"] = "any",
+    checks: Sequence[str] | None = None,
+    examples: int = EXAMPLES["quick"],
+) -> Callable[[Function], Function]:
+    """Turn a function with arguments by name into a pytest test: one item for each check.
+
+    ``fixtures``: parameters that pytest fills. ``device="cuda"``: needs a GPU and is skipped without
+    one. ``checks``: only these. ``examples``: cases an item under the quick profile; the others
+    take more in proportion. Raises ``ValueError`` at collection for a name that is neither an input
+    nor an output.
+    """
+    if device not in ("any", "cuda"):
+        raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    require_examples(examples)
+    for name in checks or ():
+        if name not in CHECKS:
+            raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
+
+    def decorate(function: Function) -> Function:
+        function = by_name(function)
+        given = (*_owner(function), *fixtures)
+        if inspect.isclass(function) and fixtures:
+            raise ValueError(f"fixtures = {tuple(fixtures)}, must be none for a class, {function.__name__}")
+        binding = binding_of(_filled(function, {}, given), operation, dialect, domain)
+
+        @wraps(function)
+        def test(*owner: Any, **arguments: Any) -> None:
+            request = arguments["request"]
+            values = dict(zip(given, owner, strict=False)) | {name: arguments[name] for name in fixtures}
+            item = replace(binding, function=_filled(function, values, given))
+            _run_item(item, arguments["cumae_check"], request, device, examples, by_pytest=bool(given))
+
+        if inspect.isclass(function) or not inspect.isfunction(getattr(function, "__wrapped__", function)):
+            del test.__dict__["__wrapped__"]  # pytest looks for the code of what is wrapped
+        names = dict.fromkeys((*_owner(function), *FILLED_BY_CUMAE, *fixtures))
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
+        for name, value in (
+            ("__signature__", signature),
+            ("cumae_binding", binding),
+            ("cumae_given", given),
+            ("cumae_needs", device),
+        ):
+            setattr(test, name, value)
+        marked: Function = pytest.mark.parametrize("cumae_check", checks or checks_for(binding, current()))(
+            test
+        )
+        return marked
+
+    return decorate
+
+
+def _owner(function: Function) -> tuple[str, ...]:
+    """Return the first parameter of a method of a test class."""
+    names = tuple(inspect.signature(function).parameters)
+    return names[:1] if names[:1] == ("self",) else ()
+
+
+def _filled(function: Function, values: Mapping[str, Any], given: Sequence[str]) -> Function:
+    """Return the function with the given parameters filled and gone from its signature."""
+    if inspect.isclass(function):
+        return function
+    signature = inspect.signature(function)
+    for name in given:
+        if name not in signature.parameters:
+            raise ValueError(f"fixtures = {name!r}, must be a parameter of {function.__qualname__}")
+
+    @wraps(function)
+    def filled(**arguments: Any) -> Any:
+        return function(**values, **arguments)
+
+    left = [parameter for name, parameter in signature.parameters.items() if name not in given]
+    filled.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    return filled
+
+
+def _run_item(
+    binding: Binding, name: str, request: pytest.FixtureRequest, needs: str, examples: int, *, by_pytest: bool
+) -> None:
+    """Run one check as one item: its cases depend on its node id and on the seed."""
+    settings = settings_of(request.config)
+    device = _device_of(settings.device, needs)
+    if device_lost(device):
+        pytest.fail(LOST, pytrace=False)
+    apart = not settings.device and device == "cpu" and not interpreting()
+    if apart and (by_pytest or request.node.get_closest_marker("usefixtures")):
+        pytest.fail(UNASKED, pytrace=False)
+    target = _target(request)
+    cases, seconds = settings.budget(examples)
+    seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20
+    budget = Budget(examples=cases, seconds=seconds, seed=seed)
+    try:
+        if apart:
+            verdict = _searched_apart(binding, name, target, budget, request, settings.failures)
+        else:
+            verdict = search(
+                binding,
+                device,
+                budget,
+                checks=[name],
+                first=first_cases(binding, target, settings.failures, [name]),
+                save_to=settings.failures,
+                target=target,
+            )
+    except ValueError as error:
+        pytest.fail(str(error), pytrace=False)
+    counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
+    request.node.user_properties.append(("cumae", counts))
+    if verdict.ok:
+        return
+    again = ""
+    if by_pytest and verdict.failure is not None:
+        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: {_again(request, device)}"
+        verdict.failure = replace(verdict.failure, file=None)
+    verbose = request.config.option.tbstyle == "long"
+    pytest.fail(explain(verdict, verbose=verbose) + again, pytrace=False)
+
+
+def _searched_apart(
+    binding: Binding,
+    check: str,
+    target: str,
+    budget: Budget,
+    request: pytest.FixtureRequest,
+    failures: Path,
+) -> Verdict:
+    """Return the verdict of an item on the CPU, in a process that interprets kernels as this one does not.
+
+    That process finds the test in its file, which it imports with the path that pytest has. A case may take
+    any time, as it may in this process.
+    """
+    job = Job(
+        target=target,
+        operation=binding.operation.name,
+        dialect=binding.dialect.name,
+        device="cpu",
+        limit=inf,
+        budget=budget,
+        failures=failures,
+        checks=(check,),
+        path=tuple(sys.path),
+    )
+    return search_apart(job)
+
+
+def _device_of(wanted: str, needs: str) -> Device:
+    """Return the device of an item. Unasked it is what there is, and this process stays as it is."""
+    if needs == "cuda" and not has_gpu():
+        pytest.skip(NO_GPU)
+    device = current()
+    if wanted or interpreting():
+        try:
+            device = prepare(wanted or device)
+        except ValueError as error:
+            pytest.fail(str(error), pytrace=False)
+    if needs == "cuda" and device != "cuda":
+        pytest.skip("device='cuda': this run is on the CPU")
+    return device
+
+
+def _target(request: pytest.FixtureRequest) -> str:
+    """Return what ``cumae replay`` finds the test by: its file, and the name that it has there."""
+    owner = f"{request.cls.__qualname__}." if request.cls is not None else ""
+    return f"{_file_of(request)}:{owner}{getattr(request.node, 'originalname', request.node.name)}"
+
+
+def _file_of(request: pytest.FixtureRequest) -> Path:
+    """Return the test file as seen from where pytest was called."""
+    here = request.config.invocation_params.dir
+    return request.path.relative_to(here) if request.path.is_relative_to(here) else request.path
+
+
+def _again(request: pytest.FixtureRequest, device: Device) -> str:
+    """Return the command that runs an item again: what the ini file does not give is in it."""
+    config = request.config
+    given = {name: config.getoption(f"cumae_{name}") for name in HELP}
+    if given["device"] or not config.getini("cumae_device"):
+        given["device"] = device
+    node = f"{_file_of(request)}::{request.node.nodeid.partition('::')[2]}"
+    options = [f"--cumae-{name}={value}" for name, value in given.items() if value]
+    return shlex.join(["pytest", node, *options])

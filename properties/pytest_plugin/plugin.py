@@ -1,0 +1,86 @@
+"""The pytest plugin: it chooses a device if asked, before triton is imported, and counts cumae's items."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cumae.properties.pytest_plugin.settings import HELP, settings_of
+from cumae.properties.results.counting import counted
+from cumae.properties.results.writable import require_folder
+
+Counts = tuple[int, int, int]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--cumae-device`` and its like, and ini values of the same names with underscores."""
+    group = parser.getgroup("cumae")
+    for name, text in HELP.items():
+        group.addoption(f"--cumae-{name}", default=None, help=text)
+        parser.addini(f"cumae_{name}", text, default="")
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Set the device when the option or the ini value names one; without either nothing is changed."""
+    wanted = early_config.known_args_namespace.cumae_device or early_config.getini("cumae_device")
+    if wanted:
+        from cumae.properties.running.device import prepare
+
+        try:
+            prepare(wanted)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse values that cannot be parsed, and a folder that is asked for and cannot be written."""
+    try:
+        folder = settings_of(config).failures
+        if config.getoption("cumae_failures") or config.getini("cumae_failures"):
+            require_folder("--cumae-failures", folder)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+@pytest.fixture
+def cumae_shard() -> str:
+    """Which of the items made of one check this is, as in ``2of4``."""
+    return "1of1"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make several items of each check where shards are asked for."""
+    if "cumae_shard" in metafunc.fixturenames:
+        shards = settings_of(metafunc.config).shards
+        if shards > 1:
+            metafunc.parametrize("cumae_shard", [f"{i}of{shards}" for i in range(1, shards + 1)])
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run whose cumae items compared nothing."""
+    counts = list(_counts(session.config))
+    if counts and not sum(comparisons for _, comparisons, _ in counts) and session.exitstatus == 0:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how many cases and comparisons there were, if any cumae item ran."""
+    counts = list(_counts(config))
+    if not counts:
+        return
+    cases, comparisons, not_promised = (sum(column) for column in zip(*counts, strict=True))
+    line = f"cumae: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}"
+    line += f", {not_promised} not promised"
+    if comparisons:
+        terminalreporter.write_line(line)
+    else:
+        terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
+
+
+def _counts(config: pytest.Config) -> Iterator[Counts]:
+    """Yield what each item counted: it travels in its report, from a worker too."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    for reports in reporter.stats.values() if reporter is not None else ():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                yield from (tuple(value) for name, value in report.user_properties if name == "cumae")

@@ -1,0 +1,52 @@
+"""What a pytest run asks for by option or ini value: device, profile, seed, shards, folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cumae.properties.search.profiles import EXAMPLES, FAILURES, PROFILES, SOAK_SECONDS
+
+HELP = {
+    "device": "where cumae's kernels run: auto, cpu (Triton's interpreter) or cuda",
+    "profile": "cases an item: quick (40, the default), ci (100), nightly (2,000) or soak (ten minutes)",
+    "seed": "other seeds try other cases (default 0)",
+    "shards": "items made of each check, each with a seed of its own (default 1)",
+    "failures": f"folder of saved failures (default {FAILURES})",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values of a run. ``device``: empty where nobody asked for one."""
+
+    device: str
+    profile: str
+    seed: int
+    shards: int
+    failures: Path
+
+    def budget(self, examples: int) -> tuple[int | None, float | None]:
+        """Return cases and seconds of an item that takes ``examples`` cases under the quick profile."""
+        if self.profile == "soak":
+            return None, SOAK_SECONDS
+        return -(-examples * EXAMPLES[self.profile] // EXAMPLES["quick"]), None
+
+
+def settings_of(config: Any) -> Settings:
+    """Return the settings of a pytest run: the option, else the ini value, else the default.
+
+    Raises ``ValueError`` naming the option, its value and the rule.
+    """
+    given = {name: str(config.getoption(f"cumae_{name}") or config.getini(f"cumae_{name}")) for name in HELP}
+    profile = given["profile"] or "quick"
+    if profile not in PROFILES:
+        raise ValueError(f"--cumae-profile = {profile!r}, must be one of {', '.join(PROFILES)}")
+    seed = _whole("--cumae-seed", given["seed"] or "0", 0)
+    shards = _whole("--cumae-shards", given["shards"] or "1", 1)
+    return Settings(given["device"], profile, seed, shards, Path(given["failures"] or FAILURES))
+
+
+def _whole(name: str, text: str, low: int) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) >= low):
+        raise ValueError(f"{name} = {text!r}, must be a whole number >= {low}")
+    return int(text)

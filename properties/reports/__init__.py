@@ -1,1 +1,0 @@
-"""Verdicts for people: in words and drawn. Reads verdicts only."""

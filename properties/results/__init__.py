@@ -1,0 +1,1 @@
+"""Verdicts as data, as text and as pictures, and the files of failing cases."""

@@ -1,0 +1,143 @@
+"""A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
+
+import re
+from textwrap import indent
+
+from cumae.oracle import Case
+from cumae.properties.results.counting import counted
+from cumae.properties.results.drawing import draw
+from cumae.properties.results.places import place_text
+from cumae.properties.results.steps import draw_steps
+from cumae.properties.results.verdict import Failure, Finding, Verdict
+
+
+def explain(verdict: Verdict, *, verbose: bool = False) -> str:
+    """Return the report of a verdict; one line where everything agreed.
+
+    ``verbose``: with the whole traceback of what the function raised.
+    """
+    if verdict.failure is None:
+        return summary(verdict)
+    failure, finding = verdict.failure, verdict.failure.finding
+    lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", ""]
+    lines += [*told(failure.case, finding), ""]
+    heading = "smallest case found" if failure.found_after else "the case"
+    if failure.trace is not None:
+        heading = heading.replace("case", "trace")
+        drawing = draw_steps(failure.trace, finding)
+    else:
+        drawing = draw(failure.case, finding)
+    lines += [f"  {heading} ({_count(failure)}):", drawing]
+    held = held_lines(failure.case, finding)
+    lines += ["", *held] if held else []
+    if verbose and finding.traceback:
+        lines += ["", indent(finding.traceback, "  ")]
+    if failure.file is not None:
+        # Another process finds a function by its name only.
+        again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
+        lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
+        if failure.stopped:
+            lines += [f"  reduce further: cumae reduce {failure.file}"]
+    if told_slow := slow_line(verdict):
+        lines += ["", f"  {told_slow}"]
+    if verdict.unsaved:
+        lines += ["", f"  not saved: {verdict.unsaved}"]
+    return "\n".join(lines)
+
+
+def told(case: Case, finding: Finding) -> list[str]:
+    """Return what differs and where, by which rule, and the likely cause."""
+    lines = [f"  {finding.message}"]
+    if finding.expected:
+        lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
+    place = place_text(case, finding)
+    if place:
+        lines.append(f"    at {place}")
+    if finding.total:
+        marked = len(finding.wrong)
+        rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
+        ending = "s" if finding.count == 1 else ""
+        lines.append(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}")
+    if finding.rule:
+        lines.append(f"  rule: {finding.rule}")
+    if finding.cause:
+        lines.append(f"  likely: {finding.cause}")
+    return lines
+
+
+def summary(verdict: Verdict) -> str:
+    """Return one line: status, comparisons and speed, and what took much of the time."""
+    rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
+    counts = f"{counted(verdict.cases, 'case')}, {counted(verdict.comparisons, 'comparison')}"
+    counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"
+    extra = f", {verdict.not_promised} not promised" if verdict.not_promised else ""
+    slow = slow_line(verdict)
+    return f"{verdict.status}: {verdict.target} ({counts}{extra})" + (f"; {slow}" if slow else "")
+
+
+def slow_line(verdict: Verdict) -> str:
+    """Return which case took much of the time, and what was left out for the time's sake; else ""."""
+    seconds, requests, tokens = verdict.slowest
+    parts = []
+    if seconds:
+        size = f"{requests:,} request{'s' * (requests != 1)}, {tokens:,} token{'s' * (tokens != 1)}"
+        parts.append(f"one case took {seconds:.{0 if seconds >= 10 else 1}f} s: {size}")
+    return "; ".join([*parts, *_left([verdict])])
+
+
+def time_was_short(verdicts: list[Verdict]) -> str:
+    """Return in a line for how many verdicts the time was short, and what was not tried; else ""."""
+    short = sum(bool(_left([verdict])) for verdict in verdicts)
+    if not short:
+        return ""
+    return f"{short} of {counted(len(verdicts), 'kernel')} had too little time: {'; '.join(_left(verdicts))}"
+
+
+def _left(verdicts: list[Verdict]) -> list[str]:
+    """Return what was not tried for the time's sake."""
+    reasons = {
+        "cut": "stopped between checks",
+        "left_out": "larger than the time allows left out",
+        "not_tried": "of the fixtures and saved failures not tried",
+    }
+    counts = {what: sum(getattr(verdict, name) for verdict in verdicts) for name, what in reasons.items()}
+    return [f"{counted(count, 'case')} {what}" for what, count in counts.items() if count]
+
+
+def time_line(verdict: Verdict) -> str:
+    """Return where the time went.
+
+    >>> time_line(Verdict("f", "position_ids", "cumae", (), spent={"oracle": 0.25, "kernel": 2.0}))
+    'oracle 0.2 s, kernel 2.0 s'
+    """
+    return ", ".join(f"{part} {seconds:.1f} s" for part, seconds in verdict.spent.items())
+
+
+def _count(failure: Failure) -> str:
+    requests = len(failure.case.batch.requests)
+    said = counted(requests, "request")
+    if failure.trace is not None:
+        steps = len(failure.trace.steps)
+        said = f"{counted(steps, 'step')}, {said} in the last"
+    if failure.found_after:
+        said += f", found after {counted(failure.found_after, 'case')}"
+    if failure.stopped:
+        said += f"; there may be smaller ones: {failure.stopped}"
+    return said
+
+
+def held_lines(case: Case, finding: Finding | None) -> list[str]:
+    """Return the host numbers, and the parts of layout and options that are not neutral, as text."""
+    lines = [f"  called with: {finding.called_with}"] if finding and finding.called_with else []
+    for name, record in (("layout", case.layout), ("options", case.options)):
+        kind = type(record)
+        odd = [
+            f"{field}={getattr(record, field)!r}"
+            for field in kind.__dataclass_fields__
+            if getattr(record, field) != getattr(kind(), field)
+        ]
+        if odd:
+            lines.append(f"  {name}: {', '.join(odd)}")
+    if case.batch.world > 1:
+        lines.append(f"  world: {case.batch.world} ranks")
+    return lines

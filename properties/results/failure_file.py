@@ -1,0 +1,177 @@
+"""A failing case as a file that replays anywhere."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from cumae.oracle import Case, Trace, from_json, to_json, trace_from_json, trace_to_json
+from cumae.oracle.model.case_json import closed, read_file
+from cumae.oracle.model.rules import require
+from cumae.properties.results.verdict import Failure, Finding, Verdict
+from cumae.properties.results.writable import cannot
+
+VERSION = 1
+UNKNOWN = Finding("", "", "")
+_KINDS = {"index": int, "count": int, "total": int, "raised_by": int, "wrong": list, "rows": list}
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a failure file says: the case, and what the function of a target was found to do on it.
+
+    ``trace``: the steps that lead to it, of which ``case`` is the last; None for one case alone.
+    ``base``: what the target was compared with, "" for the oracle. ``domain``: what it promised beyond
+    what every function does, as text.
+    """
+
+    case: Case
+    operation: str
+    dialect: str
+    target: str
+    finding: Finding
+    trace: Trace | None = None
+    base: str = ""
+    domain: str = ""
+
+    @property
+    def tried(self) -> Case | Trace:
+        """The trace, or the case alone."""
+        return self.trace or self.case
+
+
+def steps_of(tried: Case | Trace) -> tuple[Case, ...]:
+    """Return the steps of a trace, or the case alone."""
+    return tried.steps if isinstance(tried, Trace) else (tried,)
+
+
+def failure_file(folder: Path, verdict: Verdict, check: str) -> Path:
+    """Return the file of a target's failure of a check; each dialect and each domain has its own."""
+    stem = _stem(verdict.operation, verdict.dialect, verdict.target, check)
+    domain = f"-{crc32(verdict.domain.encode()):08x}" if verdict.domain else ""
+    return folder / f"{stem}{domain}.json"
+
+
+def _stem(*parts: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(parts))
+
+
+def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "") -> Path:
+    """Write the failure and return its file; a larger one of the same target and check is replaced."""
+    file = failure_file(folder, verdict, failure.finding.check)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_failure(file, verdict, failure, base)
+    return file
+
+
+def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
+    """Return the failure with its file; where it cannot be written, the verdict says why instead."""
+    try:
+        file = save_failure(folder, verdict, failure)
+    except OSError as error:
+        verdict.unsaved = cannot("failures", folder, "folder", error)
+        return replace(failure, file=None)
+    verdict.unsaved = ""
+    return replace(failure, file=file)
+
+
+def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = "") -> None:
+    """Write the failure to a file, whole or not at all. ``base``: what the target was compared with."""
+    content: dict[str, Any] = {
+        "version": VERSION,
+        "operation": verdict.operation,
+        "dialect": verdict.dialect,
+        "target": verdict.target,
+        **({"domain": verdict.domain} if verdict.domain else {}),
+        **({"base": base} if base else {}),
+        "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
+    }
+    if failure.trace is None:
+        content["case"] = to_json(failure.case)
+    else:
+        content["trace"] = trace_to_json(failure.trace)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.replace(file)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def saved_failures(
+    folder: Path, operation: str, dialect: str, target: str, checks: Iterable[str]
+) -> list[Saved]:
+    """Return how a target has failed one of the checks before, in this dialect and under any domain.
+
+    Raises ``ValueError`` for a file that does not say what a failure file says.
+    """
+    found = []
+    for check in checks:
+        stem = _stem(operation, dialect, target, check)
+        files = [file for ending in ("", "-????????") for file in folder.glob(f"{stem}{ending}.json")]
+        saved = [load_failure(file) for file in sorted(files)]
+        wanted = (operation, dialect, target, check)
+        found += [s for s in saved if (s.operation, s.dialect, s.target, s.finding.check) == wanted]
+    return found
+
+
+def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
+    """Return a saved failure or a plain case, with the target, operation and dialect given in its place.
+
+    Raises ``ValueError`` for a file that is neither, and for a plain case without target or operation.
+    """
+    content = read_file(file)
+    if not (isinstance(content, dict) and "batch" in content):
+        saved = load_failure(file)
+        return replace(
+            saved,
+            target=target or saved.target,
+            operation=operation or saved.operation,
+            dialect=dialect or saved.dialect,
+        )
+    if target is None or operation is None:
+        missing = "target" if target is None else "operation"
+        raise ValueError(f"{file.name}.{missing} = None, must be given: the file is a case without one")
+    return Saved(from_json(content, file.name), operation, dialect or "cumae", target, UNKNOWN)
+
+
+def load_failure(file: Path) -> Saved:
+    """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
+    path = file.name
+    required = ("version", "operation", "dialect", "target", "finding")
+    items = closed(read_file(file), path, required=required, optional=("base", "case", "domain", "trace"))
+    version = items["version"]
+    require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
+    texts = {}
+    for name in ("operation", "dialect", "target", "base", "domain"):
+        texts[name] = items.get(name, "")
+        require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
+    finding = _finding(items["finding"], f"{path}.finding")
+    if "trace" in items:
+        require("case" not in items, f"{path}.case", "an object", "not be there beside a trace")
+        trace = trace_from_json(items["trace"], f"{path}.trace")
+        return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
+    require("case" in items, f"{path}.case", None, "be there: the field is required")
+    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
+
+
+def _finding(value: object, path: str) -> Finding:
+    known = {field.name: field for field in fields(Finding)}
+    needed = tuple(name for name, field in known.items() if field.default is MISSING)
+    items = dict(closed(value, path, needed, tuple(name for name in known if name not in needed)))
+    for name, given in items.items():
+        kind = _KINDS.get(name, str)
+        require(type(given) is kind, f"{path}.{name}", given, f"be of type {kind.__name__}")
+    lists = {name: items.get(name, []) for name, kind in _KINDS.items() if kind is list}
+    for name, numbers in lists.items():
+        for i, number in enumerate(numbers):
+            require(type(number) is int, f"{path}.{name}[{i}]", number, "be an integer")
+    plain: dict[str, Any] = {**items, **{name: tuple(numbers) for name, numbers in lists.items()}}
+    return Finding(**plain)

@@ -1,0 +1,71 @@
+"""A trace as a picture: its steps one under the other, the last one with what went wrong in it."""
+
+import re
+
+from cumae.oracle import Case, Trace
+from cumae.properties.results.canvas import WIDTH
+from cumae.properties.results.drawing import draw
+from cumae.properties.results.svg import svg
+from cumae.properties.results.verdict import Finding
+
+MOST_STEPS = 8
+_HEADING = 30
+
+
+def draw_steps(trace: Trace, finding: Finding | None = None) -> str:
+    """Return the drawing of each step under its number; of a long trace the first and the last ones."""
+    last = len(trace.steps) - 1
+    lines: list[str] = []
+    for k, step in _shown(trace):
+        if k is None or step is None:
+            lines.append(f"  … {len(trace.steps) - MOST_STEPS} more steps")
+            continue
+        drawn = draw(step, finding if k == last else None).splitlines()
+        legend = [line for line in drawn if "cached + new tokens" in line]
+        kept = drawn if k == last else [line for line in drawn if line not in legend]
+        lines += [f"  {_heading(trace, k)}", *(f"  {line}" for line in kept)]
+    return "\n".join(lines)
+
+
+def svg_steps(trace: Trace, finding: Finding | None = None) -> str:
+    """Return the pictures of the steps as one SVG element, 860 wide."""
+    last = len(trace.steps) - 1
+    parts: list[str] = []
+    y = 0
+    for k, step in _shown(trace):
+        words = f"… {len(trace.steps) - MOST_STEPS} more steps" if k is None else _heading(trace, k)
+        parts.append(f'<text x="12" y="{y + 20}">{words}</text>')
+        y += _HEADING
+        if k is None or step is None:
+            continue
+        picture = svg(step, finding if k == last else None)
+        height = int(re.findall(r'height="(\d+)"', picture)[0])
+        parts.append(picture.replace("<svg ", f'<svg y="{y}" ', 1))
+        y += height
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
+        f'height="{y}" role="img" aria-label="the steps of a trace, one under the other">'
+    )
+    ground = f'<rect width="{WIDTH}" height="{y}" class="ground"/>'
+    return "\n".join([head, ground, *parts, "</svg>"]) + "\n"
+
+
+def _heading(trace: Trace, k: int) -> str:
+    step = trace.steps[k]
+    computed = sum(request.query_len > 0 for request in step.batch.requests)
+    tokens, rows = step.batch.num_tokens, step.num_tokens_padded
+    padded = f" in {rows} rows" if rows != tokens else ""
+    said = f"{tokens} token{_s(tokens)}{padded} of {computed} request{_s(computed)}"
+    return f"step {k + 1} of {len(trace.steps)}: {said}"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _shown(trace: Trace) -> list[tuple[int | None, Case | None]]:
+    """Return the numbers and steps to draw; None stands for those left out."""
+    steps: list[tuple[int | None, Case | None]] = list(enumerate(trace.steps))
+    if len(steps) <= MOST_STEPS:
+        return steps
+    return [*steps[:2], (None, None), *steps[2 - MOST_STEPS :]]

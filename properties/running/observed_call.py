@@ -1,0 +1,228 @@
+"""One call of a kernel on one case: inputs up, outputs poisoned, launched, everything read back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from cumae.oracle import Case, Inputs
+from cumae.properties.dialects import TENSORS, Held
+from cumae.properties.interpreter.hooks import watching
+from cumae.properties.interpreter.region import Region
+from cumae.properties.interpreter.watch import Watch
+from cumae.properties.operations import Expected
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.items import left_untouched
+from cumae.properties.operations.targets import Interruption
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.call import Buffers, Call
+from cumae.properties.running.device import Device, interpreting
+from cumae.properties.running.memory import (
+    GUARD_BYTES,
+    Buffer,
+    hold,
+    poison_words,
+    poisoned,
+    torch_dtype,
+    view_of,
+    words_of,
+)
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.returned import dtype_name, returned_by, words_returned
+from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.stopwatch import timed
+
+POISON = 0xA5
+COMPLEMENT = 0x5A
+
+
+class Bench:
+    """A binding and a case on a device; observes calls and asks the oracle only after the first one.
+
+    ``previous``: the step before, for functions that keep something. ``begins`` is called before each call.
+    """
+
+    def __init__(
+        self,
+        binding: Binding,
+        case: Case,
+        device: Device,
+        previous: Case | None = None,
+        begins: Callable[[], None] | None = None,
+    ) -> None:
+        self.binding = binding
+        self.case = case
+        self.device = device
+        self._inputs = Inputs(case, previous)
+        self._begins = begins
+        self._held: dict[str, Held] = {}
+
+    def _begin(self) -> None:
+        if self._begins is not None:
+            self._begins()
+
+    def made(self) -> Callable[..., Any]:
+        """Return the function, or a new instance of the class. Raises ``KernelRaised`` where it raises."""
+        function = self.binding.function
+        if not self.binding.keeps_state:
+            return function
+        values = {
+            name: self.device if name == "device" else self.held(name) for name in self.binding.constructor
+        }
+        for name, value in values.items():
+            if isinstance(value, TENSORS):
+                raise ValueError(f"parameter = {name!r} of {function.__name__}, must be a host number")
+        try:
+            instance: Callable[..., Any] = function(**values)
+        except (KeyboardInterrupt, Interruption):
+            raise
+        except BaseException as error:  # as in a call
+            raise KernelRaised.of(error, function) from error
+        return instance
+
+    def held(self, name: str) -> Held:
+        """Return an input as the dialect holds it."""
+        if name not in self._held:
+            self._held[name] = self.binding.dialect.inputs[name].hold(self._inputs)
+        return self._held[name]
+
+    def expected(self) -> dict[str, Expected]:
+        """Return what the oracle says of each output."""
+        names = (*self.binding.outputs, *self.binding.returned)
+        with timed("oracle"):
+            expected = self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+        if self.binding.domain.padding == "untouched":
+            return left_untouched(self.binding, self.case, expected)
+        return expected
+
+    def observe(
+        self,
+        poison: int = POISON,
+        order_seed: int | None = None,
+        *,
+        races: bool = False,
+        overflow: bool = False,
+    ) -> Observation:
+        """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
+        self._begin()
+        allocated = FencedAllocations(poison)
+        overflow = overflow or sanitizing() == "debug"
+        watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
+        with watched as watch:
+            with allocated:
+                function = self.made()
+            call = self.call(poison, function=function)
+            if watch is not None:
+                watch.follow(poison, lambda: (*self._poisoned(call), *allocated.poisoned()))
+                watch.given = lambda: (*call.given(), *allocated.regions())
+            with allocated:
+                answer = call.run()
+        return self.seen(call, answer, allocated, watch, poison)
+
+    def _poisoned(self, call: Call) -> Iterator[Region]:
+        """Yield the memory of the outputs that are not inputs too; those too large to keep are left out."""
+        for buffer in call.outputs:
+            if buffer.before is not None and not self.binding.is_in_place(buffer.name):
+                assert buffer.tensor is not None
+                start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
+                size = len(buffer.before) - 2 * GUARD_BYTES
+                step = buffer.strides[0] if buffer.is_rows else buffer.strides[-1]
+                yield Region(buffer.name, start, start + size, item, step)
+
+    def seen(
+        self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
+    ) -> Observation:
+        """Read back what a call did."""
+        call.collect()
+        words = {buffer.name: buffer.words() for buffer in call.outputs}
+        before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
+        returned = returned_by(self.binding, answer)
+        opaque = set()
+        dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
+        promised = {name: torch_dtype(self._dtype(name)) for name in dtypes}
+        for name, value in returned.items():
+            is_rows = self.binding.is_rows(name)
+            found = words_returned(value, is_rows=is_rows)
+            as_promised = not is_rows and found.shape == self._shape(name)
+            words[name] = found.reshape(-1) if as_promised else found
+            before[name] = poison_words(poison, words[name])
+            if not (isinstance(value, torch.Tensor) and allocated.made(value)):
+                opaque.add(name)
+        written = [(b, b.damage(elements_too=False)) for b in call.outputs]
+        changed = [(b, b.damage(elements_too=True)) for b in call.inputs]
+        damage = (
+            *(f"`{buffer.name}` was written {at}" for buffer, at in written if at),
+            *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
+            *allocated.damage(),
+        )
+        return Observation(
+            words,
+            before,
+            damage,
+            watch,
+            poison,
+            frozenset(opaque),
+            {name: dtype_name(dtype) for name, dtype in dtypes.items()},
+            {name: dtype_name(must) for name, must in promised.items() if must != dtypes[name]},
+            {name: self._shape(name) for name in returned if not self.binding.is_rows(name)},
+        )
+
+    def call(
+        self,
+        poison: int,
+        earlier: Call | None = None,
+        *,
+        function: Callable[..., Any] | None = None,
+        room: int = 0,
+    ) -> Call:
+        """Return a call, not yet made. ``function``: the instance to call, of a class; else a new one."""
+        if function is None:
+            self._begin()
+        return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
+
+    def buffers(self, poison: int) -> Buffers:
+        """Return host numbers by name, and the buffers of inputs and outputs."""
+        numbers: dict[str, Any] = {}
+        inputs = []
+        for name in self.binding.inputs:
+            held = self.held(name)
+            if isinstance(held, TENSORS):
+                inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device))
+            else:
+                numbers[name] = held
+        outputs = [self._output(name, poison) for name in self.binding.outputs]
+        in_place = frozenset(filter(self.binding.is_in_place, self.binding.outputs))
+        return Buffers(numbers, inputs, outputs, in_place)
+
+    def _output(self, name: str, poison: int) -> Buffer:
+        theirs, own = self.binding.named_output(name)
+        before = theirs.before if theirs else own.before if own else None
+        if before is not None:
+            held = before(self._inputs)
+            assert isinstance(held, TENSORS)
+            buffer = hold(name, held, self.device)
+            if buffer.large is not None:
+                buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
+            return buffer
+        shape = self._shape(name)
+        strides = own.strides(self.case) if own and own.strides else (*shape[1:], 1)
+        is_rows = self.binding.is_rows(name)
+        return poisoned(name, shape, self._dtype(name), strides, is_rows, self.device, poison)
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an output."""
+        theirs, own = self.binding.named_output(name)
+        if theirs is not None:
+            width = (theirs.width(self.case),) if theirs.width else ()
+            return (theirs.length(self._inputs), *width)
+        assert own is not None
+        return own.shape(self.case)
+
+    def _dtype(self, name: str) -> str:
+        """Return what the elements of an output are."""
+        theirs, own = self.binding.named_output(name)
+        if theirs is not None:
+            return theirs.dtype
+        assert own is not None
+        return own.dtype(self.case)

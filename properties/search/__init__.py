@@ -1,0 +1,1 @@
+"""The one loop over cases, its budget, and the isolated worker."""

@@ -1,0 +1,37 @@
+"""What is tried before any case is drawn: saved failures, then fixtures."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.draws import renamed
+from cumae.properties.checks import CHECKS
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.failure_file import saved_failures, steps_of
+
+
+def fixture_cases(binding: Binding) -> list[Case]:
+    """Return the valid fixture cases of an operation that the function promises and can see."""
+    from cumae.fixtures.format import load, names
+
+    if binding.operation.name not in names():
+        return []
+    reserved = binding.domain.reserved_blocks
+    cases = [renamed(fixture.case, reserved) for fixture in load(binding.operation.name) if fixture.case]
+    return [case for case in cases if binding.why_not(case) is None]
+
+
+def first_cases(
+    binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
+) -> list[Case | Trace]:
+    """Return what is tried before any case is drawn: what the target has failed before, then fixtures.
+
+    Of failures saved in this dialect, under whatever domain, those that the function promises; traces last.
+    """
+    first: list[Case | Trace] = []
+    if failures is not None:
+        names = (binding.operation.name, binding.dialect.name, target)
+        tried = [saved.tried for saved in saved_failures(failures, *names, checks)]
+        first = [one for one in tried if all(binding.why_not(case) is None for case in steps_of(one))]
+        first.sort(key=lambda one: isinstance(one, Trace))
+    return [*first, *fixture_cases(binding)]

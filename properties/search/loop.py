@@ -1,0 +1,199 @@
+"""The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from warnings import catch_warnings, filterwarnings
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.errors import HypothesisException, HypothesisWarning
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.cases.strategies import cases
+from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.operations.binding import Binding, promises_of
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.allocations import warm_up
+from cumae.properties.running.device import Device, one_thread
+from cumae.properties.running.integrity import tampering
+from cumae.properties.running.stopwatch import stopwatch
+from cumae.properties.running.trial import Begins
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.one_check import tampered
+from cumae.properties.search.pace import Pace
+from cumae.properties.search.progress import Disagreement, Searching, Stop
+from cumae.properties.search.trace_run import traced_checks
+from cumae.properties.state.walks import STEPS, drive, machine, walk
+
+ROUND = 50
+WALKS, MACHINES = 2, 3
+"""In each round: traces walked from a seed, and sequences of rules that Hypothesis draws."""
+
+
+def search(
+    binding: Binding,
+    device: Device,
+    budget: Budget,
+    *,
+    checks: Sequence[str] | None = None,
+    first: Sequence[Case | Trace] = (),
+    save_to: Path | None = None,
+    progress: Callable[[Verdict], None] | None = None,
+    before: Callable[[str, Case | Trace], None] | None = None,
+    begins: Begins | None = None,
+    reduce: bool = True,
+    target: str | None = None,
+) -> Verdict:
+    """Return the verdict on a bound function.
+
+    ``first``: cases and traces tried before any is drawn, whatever the examples, and in half of the time
+    where that is given. In a budget of time a case that is unusually dear is stopped between checks once it
+    has had its share, and larger ones are left out: the verdict counts them. A failing one is saved
+    under ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
+    keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
+    and after each case; ``before`` each check and its case, or its trace so far, before they run;
+    ``begins``, before each call of a check, the other case that is called on, or None, and why in words.
+    ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
+    an unknown check, for one that needs a GPU on the CPU, and when neither budget is given.
+    """
+    names = tuple(checks) if checks is not None else checks_for(binding, device)
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
+        if name in ON_GPU_ONLY and device != "cuda":
+            raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
+    if budget.examples is None and budget.seconds is None:
+        raise ValueError("budget = nothing, must give examples or seconds")
+    verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
+    verdict.hidden = tuple(sorted(binding.hidden))
+    verdict.domain = promises_of(binding)
+    warm_up()
+    pace = Pace(verdict, budget)
+    state = Searching(binding, device, names, save_to, progress, before, verdict, pace, begins)
+    if progress is not None:
+        progress(verdict)
+    try:
+        with one_thread(), suppress(Stop), stopwatch() as pace.timed:
+            _search(state, first, budget, reduce)
+        if verdict.failure is not None and reduce and not verdict.failure.stopped:
+            verdict.failure = replace(verdict.failure, stopped=pace.stopped())
+        if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
+            state.record(found, state.last)
+    finally:
+        tampering()  # what was replaced is put back also where something else was found first
+        pace.tell()
+        verdict.shapes = dict(state.shapes)
+    return verdict
+
+
+def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
+    try:
+        for number, one in enumerate(first):
+            if state.pace.is_late_for_first():
+                state.verdict.not_tried = len(first) - number
+                break
+            if isinstance(one, Trace):
+                state.examine_trace(one)
+            else:
+                state.examine(one, thorough=True)
+        state.num_first = state.verdict.cases
+        _draw(state, budget)
+    except Disagreement:
+        if reduce:
+            state.reduce()
+
+
+def _draw(state: Searching, budget: Budget) -> None:
+    """Alternate rounds of drawn and of seeded cases until the budget is spent."""
+    volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
+    number = 0
+    traced = traced_checks(state.binding, state.checks)
+    only_traces = state.binding.keeps_state and len(traced) == len(state.checks)
+    while state.left(budget):
+        # What keeps something shows its faults in traces: these come soon.
+        left = ROUND if number or not state.binding.keeps_state else ROUND // 5
+        if budget.examples is not None:
+            left = min(left, budget.examples + state.num_first - state.verdict.cases)
+        if only_traces:
+            # A new instance for each case has nothing to forget.
+            state.num_first -= left
+        else:
+            num_seeded = left * budget.volume // 100
+            for case in _while_left(volume, num_seeded, state, budget):
+                state.examine(case)
+            if left > num_seeded:
+                _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number)
+        # Traces come last: what one case shows is told by the check that is there for it.
+        _traced_round(state, traced, budget.seed * 1_000_003 + number)
+        number += 1
+
+
+def _traced_round(state: Searching, traced: Sequence[str], number: int) -> None:
+    """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
+
+    What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
+    """
+    for check in traced:
+        times = 3 if state.binding.keeps_state else 1
+        for i in range(WALKS * times):
+            if state.pace.is_late():
+                return
+            run_step = state.begin(check)
+            for _, case in zip(range(STEPS), walk(state.binding, number * WALKS * times + i), strict=False):
+                counted = state.verdict.cases
+                run_step(case)
+                state.num_first += state.verdict.cases - counted
+        if not state.pace.is_late():
+            counted = state.verdict.cases
+            serving = machine(state.binding, partial(state.begin, check))
+            with _told(state):
+                drive(serving, MACHINES * times, number)
+            state.num_first += state.verdict.cases - counted
+
+
+def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Budget) -> Iterator[Case]:
+    for _ in range(count):
+        if not state.left(budget):
+            return
+        yield next(volume)
+
+
+def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
+    """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
+
+    @seed(round_seed)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=False,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        verbosity=Verbosity.quiet,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=cases(domain=state.binding.domain, features=state.binding.features))
+    def examine(case: Case) -> None:
+        if state.verdict.failure is None and state.pace.is_late():
+            raise Stop
+        state.examine(case)
+
+    with _told(state):
+        examine()
+
+
+@contextmanager
+def _told(state: Searching) -> Iterator[None]:
+    """Raise what Hypothesis raises about a failure it could not shrink, a flaky one, as the failure it is."""
+    try:
+        with catch_warnings():
+            filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)  # nobody reads it
+            yield
+    except HypothesisException as error:
+        if state.verdict.failure is None:
+            raise
+        raise Disagreement(str(error)) from error

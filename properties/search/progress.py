@@ -1,0 +1,250 @@
+"""A search under way: each case or step is run, counted, saved where it fails, and made smaller."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cumae.oracle import Case, Inputs, Trace
+from cumae.properties.cases.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
+from cumae.properties.cases.shapes import shapes_of
+from cumae.properties.checks import Trial
+from cumae.properties.checks.keeps_facts import related_cases
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.failure_file import failure_file, kept, load_failure
+from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.running.device import Device
+from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.trial import Begins
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.one_check import device_lost, finding_of, of_the_case_run, tampered
+from cumae.properties.search.pace import Pace
+from cumae.properties.search.trace_run import Run, traced_checks
+
+EVERY = {
+    "forgets_history": 3,
+    "keeps_facts": 4,
+    "survives_large_ids": 20,
+    "replays_in_graph": 10,
+    "never_synchronises": 10,
+}
+"""Where several checks run together, the costly ones look at every so many cases, more often at first."""
+
+LOOK = 16
+"""Every so many drawn cases it is made sure that the function has replaced nothing of the suite."""
+
+
+class Disagreement(Exception):
+    """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
+
+
+class Stop(BaseException):
+    """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
+
+
+@dataclass(slots=True)
+class Searching:
+    """A search under way: what was tried, counted, found and saved so far."""
+
+    binding: Binding
+    device: Device
+    checks: tuple[str, ...]
+    save_to: Path | None
+    progress: Callable[[Verdict], None] | None
+    before: Callable[[str, Case | Trace], None] | None
+    verdict: Verdict
+    pace: Pace
+    begins: Begins | None = None
+    began: float = field(default_factory=time.time)
+    shapes: Counter[str] = field(default_factory=Counter)
+    num_first: int = 0
+    last: Case | None = None
+
+    def examine(self, case: Case, *, thorough: bool = False) -> None:
+        """Run the checks that are due on a case; record, save and raise on the first finding."""
+        if self.binding.why_not(case) is not None:
+            self.verdict.not_promised += 1
+            return
+        if self.pace.is_too_dear(case):
+            self.verdict.left_out += 1
+            return
+        if self.verdict.failure is None:
+            self.verdict.cases += 1
+            self.shapes.update(shapes_of(case))
+            rights = self.binding.operation.rights
+            self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
+        elif self.pace.must_stop():
+            raise Stop
+        self.last = case
+        with self.pace.at_work(case):
+            self.look_at(case, thorough=thorough)
+        self.verdict.seconds = self.pace.elapsed()
+        if self.progress is not None:
+            self.progress(self.verdict)
+
+    def look_at(self, case: Case, *, thorough: bool) -> None:
+        """Run the checks; record, save and raise on the first finding."""
+        found = self.first_finding(case, self.checks if thorough else self.due())
+        finding, case = found or (None, case)
+        if finding is not None and finding.check == "keeps_facts":
+            case, finding = self.told_by_values(case, finding)
+        if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
+            finding = tampered(self.checks[0])
+        if finding is not None:
+            self.record(finding, case)
+            raise Disagreement(finding.message)
+
+    def due(self) -> tuple[str, ...]:
+        """Return the checks for the next drawn case; while something shrinks, only the one it failed."""
+        if self.verdict.failure is not None:
+            return (self.verdict.failure.finding.check,)
+        if len(self.checks) == 1:
+            return self.checks
+        number = self.verdict.cases
+        # Facts wait: what they show of one case, the values of others show better.
+        early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
+        return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
+
+    def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
+        """Return what the first failing check found, and the case that shows it."""
+        trial = Trial(self.binding, case, self.device, self.begins, self.pace.goes_on)
+        for name in checks:
+            known = self.verdict
+            if name != checks[0] and not self.pace.goes_on():
+                known.cut += known.failure is None and self.pace.is_dear
+                if known.failure is None and not self.pace.is_late():
+                    return None
+                raise Stop
+            if self.before is not None:
+                self.before(name, case)
+            trial.saw_nothing = False
+            finding = finding_of(name, trial)
+            if known.failure is None:
+                known.comparisons += not trial.saw_nothing
+                if name == checks[0]:
+                    self.pace.learn(case)
+            if finding is not None:
+                return of_the_case_run(finding, trial, self.checks, self.again)
+        return None
+
+    def again(self, check: str, case: Case) -> Trial:
+        """Return the trial of another case, on which a check has seen the function raise."""
+        if self.before is not None:
+            self.before(check, case)
+        return Trial(self.binding, case, self.device, self.begins)
+
+    def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
+        """Return a related case with wrong values if there is one: these say more than a broken fact."""
+        if "agrees" in self.checks and self.verdict.failure is None:
+            for other in related_cases(case, self.binding.domain):
+                found = self.first_finding(other, ("agrees",))
+                if found is not None:
+                    return found[1], found[0]
+        return case, finding
+
+    def record(self, finding: Finding, tried: Case | Trace) -> None:
+        """Keep and save the smallest failing case, or trace, so far."""
+        known = self.verdict.failure
+        if known is None:
+            self.pace.found(tried.steps[-1] if isinstance(tried, Trace) else tried)
+        elif not is_smaller(tried, known.tried):
+            return
+        last = tried.steps[-1] if isinstance(tried, Trace) else tried
+        called_with = self.binding.called_with(last)
+        finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
+        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
+        if self.save_to is not None:
+            file = failure_file(self.save_to, self.verdict, finding.check)
+            if self.another_saved_smaller(file, tried):
+                failure = replace(failure, file=file)
+            else:
+                failure = kept(self.save_to, self.verdict, failure)
+        self.verdict.failure = failure
+        if device_lost(self.device):
+            raise Stop
+
+    def another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
+        """Whether another shard of this run has saved a smaller case of the same failure."""
+        try:
+            saved_at = file.stat().st_mtime
+        except OSError:
+            return False
+        return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
+
+    def begin(self, check: str) -> Callable[[Case], None]:
+        """Start a trace; return what runs its next step and raises where that is wrong, or the time is up."""
+        run = Run(self.binding, self.device, check)
+
+        def run_step(case: Case) -> None:
+            if self.binding.why_not(case) is not None:
+                self.verdict.not_promised += 1
+                return
+            if self.pace.is_late() if self.verdict.failure is None else self.pace.must_stop():
+                raise Stop
+            if self.verdict.failure is None:
+                self.verdict.cases += 1
+                self.verdict.comparisons += 1
+                self.shapes.update(shapes_of(case))
+            self.last = case
+            if self.before is not None:
+                self.before(check, Trace((*run.steps, case)))
+            with self.pace.at_work(case):
+                finding = run.step(case)
+                if finding is not None:
+                    self.record(finding, run.trace())
+                    raise Disagreement(finding.message)
+            self.verdict.seconds = self.pace.elapsed()
+            if self.progress is not None:
+                self.progress(self.verdict)
+
+        return run_step
+
+    def examine_trace(self, trace: Trace) -> None:
+        """Run a trace from its first step under every check that traces have."""
+        for run_step in map(self.begin, traced_checks(self.binding, self.checks)):
+            for case in trace.steps:
+                run_step(case)
+
+    def reduce(self) -> None:
+        """Bring the failing case or trace down, keeping the check that failed."""
+        if (known := self.verdict.failure) is None:
+            return
+        check, tries = known.finding.check, 0
+
+        def begin() -> None:
+            nonlocal tries
+            tries += 1
+            if self.pace.must_stop():
+                raise Stop
+
+        def still_fails(case: Case) -> bool:
+            begin()
+            if self.binding.why_not(case) is not None:
+                return False
+            found = self.first_finding(case, self.checks)
+            if found is None or found[0].check != check:
+                return False
+            self.record(*found)
+            return True
+
+        def trace_still_fails(trace: Trace) -> bool:
+            begin()
+            run = Run(self.binding, self.device, check)
+            finding = run.all(trace)
+            if finding is None:
+                return False
+            self.record(finding, run.trace())
+            return True
+
+        if known.trace is None:
+            reduce_case(known.case, still_fails)
+        else:
+            reduce_trace(known.trace, trace_still_fails)
+        stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
+        self.verdict.failure = replace(self.verdict.failure or known, stopped=stopped)
+
+    def left(self, budget: Budget) -> bool:
+        """Whether the budget allows more cases."""
+        done = self.verdict.cases - self.num_first
+        return (budget.examples is None or done < budget.examples) and not self.pace.is_late()

@@ -1,0 +1,59 @@
+"""Testing a kernel from Python: ``cumae.check``."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cumae.oracle.model.rules import require_int
+from cumae.properties.cases.domain import Domain
+from cumae.properties.checks import CHECKS
+from cumae.properties.dialects import Dialect
+from cumae.properties.operations import Operation
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.results.writable import require_folder
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.first_cases import first_cases
+from cumae.properties.search.loop import search
+from cumae.properties.search.profiles import FAILURES
+
+
+def check(
+    function: Callable[..., Any],
+    operation: str | Operation,
+    *,
+    dialect: str | Dialect = "cumae",
+    domain: Domain | None = None,
+    checks: Sequence[str] | None = None,
+    examples: int | None = 200,
+    seconds: float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    save_to: Path | str | None = FAILURES,
+) -> Verdict:
+    """Return the verdict on a function after saved failures, fixtures, drawn and seeded cases.
+
+    The function's parameters are filled by name. Of the verdict, ``.ok`` says whether all agreed,
+    which is its truth too, ``.status`` says it in words, and ``.failure`` holds what was found, its
+    smallest case and its file. ``examples``: cases beyond the first, at least 1; ``save_to``: the folder
+    of saved failures, None for no files. Raises ``ValueError`` for names that do not exist, for a
+    check that needs a GPU where there is none and for a folder that cannot be written.
+    """
+    require_examples(examples)
+    if isinstance(checks, str):
+        raise ValueError(f"checks = {checks!r}, must be a list of names")
+    chosen = prepare(device)
+    binding = binding_of(function, operation, dialect, domain)
+    budget = Budget(examples=examples, seconds=seconds, seed=seed)
+    folder = None if save_to is None else Path(save_to)
+    if folder is not None:
+        require_folder("save_to", folder)
+    first = first_cases(binding, binding.name, folder, checks or CHECKS)
+    return search(binding, chosen, budget, checks=checks, first=first, save_to=folder)
+
+
+def require_examples(examples: int | None) -> None:
+    """Raise ``ValueError`` for a number of cases below 1."""
+    if examples is not None:
+        require_int("examples", examples, 1)

@@ -1,0 +1,1 @@
+"""Measurements of cumae itself. Not part of the wheel."""

@@ -1,0 +1,73 @@
+"""The reducer brings any failing case down to what one would draw on paper."""
+
+from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.properties.cases.reducer import reduce_case, size_of
+from cumae.properties.cases.seeded import large_case, seeded_cases
+
+
+def lengths(case: Case) -> list[tuple[int, int]]:
+    return [(r.context_len, r.query_len) for r in case.batch.requests]
+
+
+def test_one_request_of_hundreds_is_left() -> None:
+    case = large_case(4, num_requests=400, num_tokens=5000)
+    small = reduce_case(
+        case, lambda c: any(r.context_len >= 3 and r.query_len >= 2 for r in c.batch.requests)
+    )
+    assert lengths(small) == [(3, 2)]
+    assert small.layout == type(small.layout)()
+
+
+def test_a_case_that_needs_hundreds_of_requests_keeps_nothing_else_and_tries_few() -> None:
+    case = large_case(6, num_requests=1024, num_tokens=5000)
+    tries = 0
+
+    def many(c: Case) -> bool:
+        nonlocal tries
+        tries += 1
+        return len(c.batch.requests) > 300
+
+    small = reduce_case(case, many)
+    assert len(small.batch.requests) == 301
+    assert tries < 150
+    assert {r.seq_len for r in small.batch.requests} == {0}
+    assert small.layout == Layout()
+
+
+def test_two_requests_that_matter_together_are_kept() -> None:
+    case = large_case(5, num_requests=100, num_tokens=2000)
+
+    def prefix_before_work(c: Case) -> bool:
+        seen = False
+        for r in c.batch.requests:
+            if seen and r.query_len:
+                return True
+            seen = seen or r.context_len > 0
+        return False
+
+    assert lengths(reduce_case(case, prefix_before_work)) == [(1, 0), (0, 1)]
+
+
+def test_what_is_reduced_never_grows_and_still_fails() -> None:
+    drawn = seeded_cases(9)
+    for _ in range(20):
+        case = next(drawn)
+        if case.num_tokens_padded < 2 or len(case.batch.requests) > 40:
+            continue
+        small = reduce_case(case, lambda c: c.num_tokens_padded >= 2)
+        assert small.num_tokens_padded >= 2
+        assert size_of(small) <= size_of(case)
+
+
+def test_the_numbers_of_a_sparse_schedule_shrink_to_the_least_that_fails() -> None:
+    options = Options(topk=2048, split_size=64, num_workers=132)
+    layout = Layout(num_spare_tokens=40, host_lens=False)
+    case = Case(Batch((Request(0, 1, (0,)),), 1), layout, options)
+    small = reduce_case(case, lambda c: c.options.topk >= 5 and c.options.num_workers >= 3)
+    assert small.options == Options(topk=5, split_size=1, num_workers=3)
+    assert small.layout == Layout()
+
+
+def test_a_case_that_cannot_shrink_comes_back() -> None:
+    case = Case(Batch((Request(0, 1, (0,)),), 1))
+    assert reduce_case(case, lambda c: c == case) == case

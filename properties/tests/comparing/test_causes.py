@@ -1,0 +1,313 @@
+"""A guess at why: each fault is named by what it does, and nothing is named where nothing fits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+import pytest
+import torch
+
+from cumae import oracle
+from cumae.fixtures.bugs import BUGS
+from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
+from cumae.properties.checks import Trial
+from cumae.properties.comparing.cause import Extent, Guess, likely_cause
+from cumae.properties.comparing.compare import wrong_extent, wrong_values
+from cumae.properties.comparing.guesses import rounding_guesses
+from cumae.properties.dialects import DIALECTS, Ints
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.device import prepare
+from cumae.properties.tests import wrong_on_purpose as wrong
+
+DEVICE = prepare("auto")
+REQUESTS = (
+    Request(3, 2, (4, 1), "prefill"),
+    Request(5, 1, (7, 2), "decode"),
+    Request(9, 3, (11, 12, 13), "prefill"),
+)
+CASE = Case(Batch(REQUESTS, 4))
+BUG = {bug.target.rpartition(":")[2]: bug for bug in BUGS}
+
+
+def finding_of(binding: Binding, case: Case) -> Finding | None:
+    """Return what ``agrees`` or ``writes_everything`` finds, the case at hand for a cause."""
+    trial = Trial(binding, case, DEVICE)
+    first, ran = trial.first, trial.quiet.case
+    found = wrong_values("agrees", binding, first, trial.expected, ran)
+    return found or wrong_extent("writes_everything", binding, first, trial.second, trial.expected, ran)
+
+
+def cause_of(function: Callable[..., Any], operation: str, case: Case = CASE, dialect: str = "cumae") -> str:
+    finding = finding_of(binding_of(function, operation, dialect), case)
+    assert finding is not None
+    return finding.cause
+
+
+def slots_of(case: Case, **replaced: Any) -> list[int]:
+    inputs = Inputs(case)
+    names = ("context_lens", "query_lens", "block_table", "row_index", "kernel_block_size", "num_slots")
+    slots: list[int] = oracle.slot_mapping(**({name: inputs[name] for name in names} | replaced)).slot_mapping
+    return slots
+
+
+def writing_slots(values: list[int]) -> Callable[..., Any]:
+    # Names what a case may vary, so that the case is promised.
+    def write(row_index: Any, block_table: Any, kernel_block_size: int, slot_mapping: torch.Tensor) -> None:
+        slot_mapping.copy_(torch.tensor(values))
+
+    return write
+
+
+def writing_positions(values: list[int]) -> Callable[..., Any]:
+    def write(position_ids: torch.Tensor) -> None:
+        position_ids.copy_(torch.tensor(values))
+
+    return write
+
+
+POSITIONS = Inputs(CASE)["position_ids"]
+
+
+class TestCauses:
+    def test_one_too_far_is_off_by_one(self) -> None:
+        assert cause_of(wrong.one_too_far, "position_ids") == "off by one: 1 too large"
+
+    def test_a_guard_word_is_stale(self) -> None:
+        def reads_behind(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+            position_ids.copy_(torch.tensor(POSITIONS))
+            behind = context_lens.as_strided((1,), (1,), context_lens.storage_offset() + len(context_lens))
+            position_ids[2] = behind[0]
+
+        assert cause_of(reads_behind, "position_ids").startswith("stale: ")
+
+    def test_the_context_of_the_request_before_is_the_neighbours(self) -> None:
+        shifted = oracle.position_ids([3, 3, 5], [2, 1, 3], 6).position_ids
+        cause = "neighbour: the context of the request before"
+        assert cause_of(writing_positions(shifted), "position_ids") == cause
+
+    def test_the_table_row_of_the_request_after_is_the_neighbours(self) -> None:
+        ids = ((4, 1, 5), (7, 2, 6), (11, 12, 13))
+        case = Case(Batch(tuple(replace(r, block_ids=ids[b]) for b, r in enumerate(REQUESTS)), 4))
+        slots = slots_of(case, row_index=[1, 2, 2])
+        cause = "neighbour: the table row of the request after"
+        assert cause_of(writing_slots(slots), "slot_mapping", case) == cause
+
+    def test_a_value_of_the_next_row_is_another_rows(self) -> None:
+        values = [POSITIONS[i] for i in (0, 2, 3, 3, 4, 5)]
+        cause = "another row's: each holds what belongs to the row after it"
+        assert cause_of(writing_positions(values), "position_ids") == cause
+
+    def test_a_product_in_int32_wraps(self) -> None:
+        large = Case(Batch((Request(3, 2, (2**29 + 3, 2**29 + 1)),), 4))
+        slots = [(slot + 2**31) % 2**32 - 2**31 for slot in slots_of(large)]
+        assert "2^31" in cause_of(writing_slots(slots), "slot_mapping", large)
+
+    def test_a_product_in_uint32_wraps(self) -> None:
+        large = Case(Batch((Request(3, 2, (2**30 + 3, 2**30 + 1)),), 4))
+        slots = [slot % 2**32 for slot in slots_of(large)]
+        assert "32-bit" in cause_of(writing_slots(slots), "slot_mapping", large)
+
+    def test_padding_from_the_padded_count(self) -> None:
+        bug = BUG["padding_from_padded_count"]
+        case = Case(CASE.batch, Layout(num_padding_tokens=2, num_padding_slots=1))
+        cause = "the padding begins at the padded count, 8, not at the true one, 6"
+        finding = finding_of(binding_of(load_function(bug.target), bug.operation, bug.dialect), case)
+        assert finding is not None and finding.cause == cause
+
+    def test_padding_left_as_it_was(self) -> None:
+        case = Case(CASE.batch, Layout(num_padding_tokens=2))
+        cause = "the padding, from 6 on, is left as it was"
+        assert cause_of(wrong.padding_left_alone, "position_ids", case) == cause
+
+    def test_padding_that_holds_another_value(self) -> None:
+        case = Case(CASE.batch, Layout(num_padding_tokens=2))
+        cause = "the padding, from 6 on, holds -1"
+        assert cause_of(writing_positions([*POSITIONS, -1, -1]), "position_ids", case) == cause
+
+    def test_truncation_of_negatives_is_told_from_flooring(self) -> None:
+        quotients = [(-7, 2), (-5, 3), (4, 2), (7, 2)]
+        floored = [a // b for a, b in quotients]
+        truncated = [int(a / b) for a, b in quotients]
+        guesses = rounding_guesses(floored, quotients)
+        cause = likely_cause(floored, truncated, [0, 1], extent=Extent(4, 4), guesses=guesses)
+        assert cause.startswith("a quotient is truncated toward zero, not rounded down")
+
+    def test_compressed_windows_that_round_up(self) -> None:
+        case = Case(Batch((Request(4, 4, (4, 1)),), 4), options=Options(compress_ratio=4))
+
+        def rounds_up(compress_ratio: int, ks: torch.Tensor, ke: torch.Tensor) -> None:
+            ks.zero_()
+            ke.copy_(torch.tensor([2, 2, 2, 2], dtype=torch.int32))
+
+        assert cause_of(rounds_up, "causal_windows", case) == "a quotient is rounded up, not down"
+
+    def test_positions_from_zero_leave_the_context_out(self) -> None:
+        bug = BUG["positions_from_zero"]
+        assert (
+            cause_of(load_function(bug.target), bug.operation, CASE, bug.dialect) == "the context is left out"
+        )
+
+    def test_keys_of_new_tokens_only_leave_the_context_out(self) -> None:
+        bug = BUG["keys_of_new_tokens_only"]
+        assert (
+            cause_of(load_function(bug.target), bug.operation, CASE, bug.dialect) == "the context is left out"
+        )
+
+    def test_offsets_that_are_double_count_twice(self) -> None:
+        def doubles(cu_seqlens_q: torch.Tensor) -> None:
+            cu_seqlens_q.copy_(torch.tensor([0, 4, 6, 12], dtype=torch.int32))
+
+        assert cause_of(doubles, "sequence_layout") == "counts twice: each is double"
+
+    def test_a_context_added_twice(self) -> None:
+        twice = oracle.position_ids([6, 10, 18], [2, 1, 3], 6).position_ids
+        cause = "counts twice: the context is added twice"
+        assert cause_of(writing_positions(twice), "position_ids") == cause
+
+    def test_the_managers_block_size_in_the_kernels_table(self) -> None:
+        case = replace(CASE, options=Options(kernel_block_size=2))
+        slots = slots_of(case, kernel_block_size=4)
+        cause = "block size of the other role: 4 (manager) instead of 2 (kernel)"
+        assert cause_of(writing_slots(slots), "slot_mapping", case) == cause
+
+    def test_minus_one_read_as_unsigned(self) -> None:
+        case = replace(CASE, layout=Layout(row_index=(0, -1, 1)))
+        slots = [2**32 - 1 if slot == -1 else slot for slot in slots_of(case)]
+        assert cause_of(writing_slots(slots), "slot_mapping", case).startswith("-1 wrapped")
+
+    def test_minus_one_used_as_a_block(self) -> None:
+        case = replace(CASE, layout=Layout(row_index=(0, -1, 1)))
+        slots = [-4 + 5 % 4 if slot == -1 else slot for slot in slots_of(case)]
+        assert cause_of(writing_slots(slots), "slot_mapping", case) == "-1 wrapped: it is used as a block id"
+
+
+class TestNoCause:
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [99, 4, 5, 9, 10, 11],  # one arbitrary value
+            [3, 4, 5, 17, 2, 40],  # several
+            [4, 4, 5, 8, 10, 11],  # one too large here, one too small there
+            [0, 0, 0, 0, 0, 0],  # zeros fit too much
+            [3, 4, 5, 9, 0, 11],  # one zero
+        ],
+    )
+    def test_nothing_is_claimed_where_nothing_fits(self, values: list[int]) -> None:
+        assert cause_of(writing_positions(values), "position_ids") == ""
+
+    def test_three_fitting_causes_are_none(self) -> None:
+        guesses = [Guess(name, [5]) for name in ("a", "b", "c")]
+        assert likely_cause([4], [5], [0], extent=Extent(1, 1), guesses=guesses[:1]).startswith("a, or off")
+        assert likely_cause([4], [5], [0], extent=Extent(1, 1), guesses=guesses) == ""
+
+    def test_a_guess_that_predicts_much_that_was_not_seen_is_dropped(self) -> None:
+        guess = Guess("all are seven", [7, 7, 7, 7])
+        assert likely_cause([1, 2, 3, 4], [7, 2, 3, 4], [0], extent=Extent(4, 4), guesses=[guess]) == ""
+
+    def test_without_the_case_only_proofs_are_told(self) -> None:
+        assert likely_cause([1], [2], [0]) == ""
+        assert likely_cause([2**31], [-(2**31)], [0]).startswith("32-bit")
+
+    def test_keys_from_nowhere_have_no_cause(self) -> None:
+        def sevens(cache: torch.Tensor, keys: torch.Tensor) -> None:
+            keys.fill_(7)
+
+        assert cause_of(sevens, "prefix_interleave") == ""
+
+
+def writing(output: str, values: list[Any], *names: str) -> Callable[..., Any]:
+    """Return a function that names what a case may vary and writes these values into an output."""
+
+    def write(**given: Any) -> None:
+        given[output].copy_(torch.tensor(values))
+
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in (*names, output)]
+    vars(write)["__signature__"] = Signature(parameters)
+    return write
+
+
+def answer_of(operation: str, case: Case, replaced: dict[str, Any]) -> Any:
+    inputs, ask = Inputs(case), OPERATIONS[operation].oracle
+    return ask(**{name: replaced.get(name, inputs[name]) for name in signature(ask).parameters})
+
+
+SELECTING = Case(
+    Batch((Request(5, 2, (4, 1)), Request(4, 1, (9, 3)), Request(6, 1, (7, 2))), 4), options=Options(topk=3)
+)
+# Its last token selects none first, and the one before it a position that no request has.
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
+# The token of request 1 has two keys, and so selects none in its third place.
+FEW_KEYS = Case(Batch((Request(5, 2, (4, 1)), Request(1, 1, (9,))), 4), options=Options(topk=3))
+GATHERING = replace(SELECTING, options=Options(topk=3, prefill_workspace=True))
+WITH_CHUNKS = Case(
+    Batch((Request(7, 1, (5, 2, 6, 1)), Request(0, 2, (7,)), Request(3, 1, (4, 8))), 2),
+    options=Options(chunk_blocks=2, workspace_slack=3),
+)
+
+
+class TestCausesOfSelectionsAndChunks:
+    @pytest.mark.parametrize(
+        ("cause", "case", "replaced"),
+        [
+            (
+                "neighbour: the table row of the request before",
+                SELECTING,
+                {"token_to_request": [0, 0, 0, 1]},
+            ),
+            ("neighbour: the table row of the request after", SELECTING, {"token_to_request": [1, 1, 2, 2]}),
+            (
+                "neighbour: the table row of request 0 for all",
+                SELECTING,
+                {"token_to_request": [0, 0, 0, 0]},
+            ),
+            ("block size 16 is used instead of 4", SELECTING, {"block_size": 16}),
+            ("the start in the workspace is left out", GATHERING, {"workspace_starts": [0, 0, 0]}),
+            (
+                "tokens read the cache, not the workspace",
+                GATHERING,
+                {"workspace_ids": None, "workspace_starts": None},
+            ),
+        ],
+    )
+    def test_a_slot_looked_up_elsewhere(self, cause: str, case: Case, replaced: dict[str, Any]) -> None:
+        wrong_slots = answer_of("topk_to_slots", case, replaced).selected_slots
+        function = writing("selected_slots", wrong_slots, "selected_positions", "workspace_ids")
+        assert cause_of(function, "topk_to_slots", case) == cause
+
+    @pytest.mark.parametrize(
+        ("dialect", "selected", "output"),
+        [
+            ("cumae", "selected_positions", "selected_slots"),
+            ("vllm", "token_indices", "out"),
+            ("sglang", "topk_indices", "result"),
+        ],
+    )
+    @pytest.mark.parametrize("case", [FEW_KEYS, GAPS])
+    def test_none_that_is_looked_up(self, case: Case, dialect: str, selected: str, output: str) -> None:
+        held = DIALECTS[dialect].inputs[selected].hold(Inputs(case))
+        assert isinstance(held, Ints)
+        looked_up = {"selected_positions": held.values.clip(min=0).tolist()}
+        slots = torch.tensor(answer_of("topk_to_slots", case, looked_up).selected_slots)
+        shape = slots.shape if dialect == "cumae" else held.shape
+        function = writing(output, slots.reshape(shape).tolist(), selected)
+        cause = "-1, none, is looked up as position 0"
+        assert cause_of(function, "topk_to_slots", case, dialect) == cause
+
+    @pytest.mark.parametrize(
+        ("cause", "replaced"),
+        [
+            (
+                "the workspace is shared among all requests, not those with context alone",
+                {"workspace_tokens": 11 // 3 * 2},
+            ),
+            ("a chunk ends inside a block", {"block_size": 1}),
+        ],
+    )
+    def test_chunks_of_another_length(self, cause: str, replaced: dict[str, Any]) -> None:
+        lens = answer_of("chunked_context", WITH_CHUNKS, replaced).chunk_lens[:6]
+        function = writing("chunk_lens", lens, "workspace_tokens")
+        assert cause_of(function, "chunked_context", WITH_CHUNKS) == cause

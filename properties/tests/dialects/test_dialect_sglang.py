@@ -1,0 +1,280 @@
+"""The dialect of SGLang: what a step is held as and what is expected of it, worked out by hand."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
+from cumae.properties import dialects
+from cumae.properties.dialects import SGLANG, Ints
+from cumae.properties.operations import OPERATIONS
+
+PAGE = Path(dialects.__file__).parent / "sglang/README.md"
+
+# A chunk behind a prefix, an empty request, a decode beside them; pages of 4 tokens.
+MIXED = Case(
+    Batch((Request(3, 2, (7, 2)), Request(0, 0), Request(4, 1, (5, 9), "decode")), 4),
+    Layout(num_padding_tokens=2, num_padding_requests=1, num_spare_columns=1),
+)
+# Two requests verify two drafts each; pages of 2 tokens; the graph has room for a third.
+VERIFY = Case(
+    Batch((Request(3, 2, (4, 1, 6), "decode"), Request(5, 2, (2, 3, 8, 5), "decode")), 2),
+    Layout(num_padding_tokens=2, num_padding_requests=1, row_index=(4, 0), num_spare_rows=1),
+)
+VERIFY_IN_ORDER = replace(VERIFY, layout=Layout(num_padding_requests=1))
+# Two decodes; pages of 3 tokens; the graph has room for a third.
+DECODE = Case(
+    Batch((Request(3, 1, (2, 1), "decode"), Request(1, 1, (4,), "decode")), 3),
+    Layout(num_padding_tokens=1, num_padding_requests=1),
+)
+# Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
+CHUNKED = Case(
+    Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
+    options=Options(workspace_slack=7),
+)
+# Of three tokens the last selects none first, and a position that no request has is none here.
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
+HELD: list[tuple[Case, dict[str, Any]]] = [
+    (
+        MIXED,
+        {
+            "forward_mode": "extend",
+            "page_size": 4,
+            "num_token_non_padded": 3,
+            "draft_token_num": 0,
+            "seq_lens": ("int64", [5, 0, 5, 1]),
+            "cache_seqlens_int32": ("int32", [5, 0, 5, 1]),
+            "extend_prefix_lens": ("int32", [3, 0, 4, 0]),
+            "extend_seq_lens": ("int32", [2, 0, 1, 0]),
+            "extend_start_loc": ("int32", [0, 2, 2, 3]),
+            "qo_indptr": ("int32", [0, 2, 2, 3, 3]),
+            "cu_seqlens_q": ("int32", [0, 2, 2, 3, 3]),
+            "cu_seqlens_k": ("int32", [0, 5, 5, 10, 11]),
+            "kv_indptr": ("int32", [0, 3, 3, 7, 7]),
+            "token_to_batch_idx": ("int32", [0, 0, 2, -1, -1]),
+            "positions": ("int64", [3, 4, 4, 0, 0]),
+            "req_pool_indices": ("int64", [2, 3, 1, 0]),
+            "req_to_token": (
+                "int32",
+                [
+                    [0, 0, 0, 0, 0, 0],
+                    [20, 21, 22, 23, 36, -1],
+                    [28, 29, 30, 31, 8, -1],
+                    [-1, -1, -1, -1, -1, -1],
+                ],
+            ),
+            "page_table": ("int32", [[7, 2, -1], [-1, -1, -1], [5, 9, -1], [0, 0, 0]]),
+            "page_table_1": (
+                "int32",
+                [
+                    [28, 29, 30, 31, 8, -1],
+                    [-1, -1, -1, -1, -1, -1],
+                    [20, 21, 22, 23, 36, -1],
+                    [0, 0, 0, 0, 0, 0],
+                ],
+            ),
+            "topk_indices": ("int32", [[3, 0], [4, 3], [4, 3], [-1, -1], [-1, -1]]),
+            "batch_size": 4,
+            "chunk_capacity": 16,
+            "prefix_chunk_len": 4,
+            "num_prefix_chunks": 1,
+            "extend_prefix_lens_cpu": ("int32", [3, 0, 4, 0]),
+            "extend_seq_lens_cpu": ("int32", [2, 0, 1, 0]),
+        },
+    ),
+    (
+        VERIFY,
+        {
+            "forward_mode": "verify",
+            "page_size": 2,
+            "num_token_non_padded": 4,
+            "draft_token_num": 2,
+            "seq_lens": ("int64", [3, 5, 1]),
+            "cache_seqlens_int32": ("int32", [5, 7, 3]),
+            "extend_prefix_lens": ("int32", [3, 5, 0]),
+            "extend_seq_lens": ("int32", [2, 2, 0]),
+            "extend_start_loc": ("int32", [0, 2, 4]),
+            "qo_indptr": ("int32", [0, 2, 4, 4]),
+            "cu_seqlens_q": ("int32", [0, 2, 4, 4]),
+            "cu_seqlens_k": ("int32", [0, 5, 12, 15]),
+            "kv_indptr": ("int32", [0, 3, 8, 9]),
+            "token_to_batch_idx": ("int32", [0, 0, 1, 1, -1, -1]),
+            "positions": ("int64", [3, 4, 5, 6, 0, 0]),
+            "req_pool_indices": ("int64", [5, 1, 0]),
+            "req_to_token": (
+                "int32",
+                [
+                    [0, 0, 0, 0, 0, 0, 0],
+                    [4, 5, 6, 7, 16, 17, 10],
+                    [-1, -1, -1, -1, -1, -1, -1],
+                    [-1, -1, -1, -1, -1, -1, -1],
+                    [-1, -1, -1, -1, -1, -1, -1],
+                    [8, 9, 2, 3, 12, -1, -1],
+                    [-1, -1, -1, -1, -1, -1, -1],
+                ],
+            ),
+            "page_table": ("int32", [[4, 1, 6, -1], [2, 3, 8, 5], [0, 0, 0, 0]]),
+            "page_table_1": (
+                "int32",
+                [
+                    [8, 9, 2, 3, 12, -1, -1],
+                    [8, 9, 2, 3, 12, -1, -1],
+                    [4, 5, 6, 7, 16, 17, 10],
+                    [4, 5, 6, 7, 16, 17, 10],
+                    [0, 0, 0, 0, 0, 0, 0],
+                    [0, 0, 0, 0, 0, 0, 0],
+                ],
+            ),
+            "topk_indices": ("int32", [[3, 0], [4, 3], [5, 4], [6, 5], [-1, -1], [-1, -1]]),
+            "batch_size": 3,
+            "chunk_capacity": 6,
+            "prefix_chunk_len": 2,
+            "num_prefix_chunks": 3,
+            "extend_prefix_lens_cpu": ("int32", [3, 5, 0]),
+            "extend_seq_lens_cpu": ("int32", [2, 2, 0]),
+        },
+    ),
+    (
+        DECODE,
+        {
+            "forward_mode": "decode",
+            "page_size": 3,
+            "num_token_non_padded": 2,
+            "draft_token_num": 0,
+            "seq_lens": ("int64", [4, 2, 1]),
+            "cache_seqlens_int32": ("int32", [4, 2, 1]),
+            "extend_prefix_lens": ("int32", [3, 1, 0]),
+            "extend_seq_lens": ("int32", [1, 1, 0]),
+            "extend_start_loc": ("int32", [0, 1, 2]),
+            "qo_indptr": ("int32", [0, 1, 2, 2]),
+            "cu_seqlens_q": ("int32", [0, 1, 2, 2]),
+            "cu_seqlens_k": ("int32", [0, 4, 6, 7]),
+            "kv_indptr": ("int32", [0, 4, 6, 7]),
+            "token_to_batch_idx": ("int32", [0, 1, -1]),
+            "positions": ("int64", [3, 1, 0]),
+            "req_pool_indices": ("int64", [2, 1, 0]),
+            "req_to_token": ("int32", [[0, 0, 0, 0], [12, 13, -1, -1], [6, 7, 8, 3]]),
+            "page_table": ("int32", [[2, 1], [4, -1], [0, 0]]),
+            "page_table_1": ("int32", [[6, 7, 8, 3], [12, 13, -1, -1], [0, 0, 0, 0]]),
+            "topk_indices": ("int32", [[3, 0], [1, 0], [-1, -1]]),
+            "batch_size": 3,
+            "chunk_capacity": 9,
+            "prefix_chunk_len": 3,
+            "num_prefix_chunks": 1,
+            "extend_prefix_lens_cpu": ("int32", [3, 1, 0]),
+            "extend_seq_lens_cpu": ("int32", [1, 1, 0]),
+        },
+    ),
+]
+EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
+    (
+        MIXED,
+        "sequence_layout",
+        {
+            "extend_start_loc": [0, 2, 2, ANY],
+            "qo_indptr": [0, 2, 2, 3, 3],
+            "cu_seqlens_q": [0, 2, 2, 3, ANY],
+            "cu_seqlens_k": [0, 5, 5, 10, 11],
+            "kv_indptr": [0, 3, 3, 7, 7],
+            "token_to_batch_idx": [0, 0, 2, ANY, ANY],
+        },
+    ),
+    (MIXED, "position_ids", {"positions": [3, 4, 4, 0, 0]}),
+    (MIXED, "slot_mapping", {"out_cache_loc": [31, 8, 36, 0, 0]}),
+    (MIXED, "causal_windows", {"ks": [0, 0, 5, ANY, ANY], "ke": [4, 5, 10, ANY, ANY]}),
+    (
+        VERIFY,
+        "sequence_layout",
+        {
+            "extend_start_loc": [0, 2, ANY],
+            "qo_indptr": [0, 2, 4, ANY],
+            "cu_seqlens_q": [0, 2, 4, ANY],
+            "cu_seqlens_k": [0, 5, 12, 15],
+            "kv_indptr": [0, 3, 8, 9],
+            "token_to_batch_idx": [0, 0, 1, 1, ANY, ANY],
+        },
+    ),
+    (VERIFY, "position_ids", {"positions": [3, 4, 5, 6, 0, 0]}),
+    (VERIFY, "slot_mapping", {"out_cache_loc": [3, 12, 17, 10, 0, 0]}),
+    (DECODE, "sequence_layout", {"kv_indptr": [0, 4, 6, 7], "cu_seqlens_k": [0, 4, 6, 7]}),
+    (DECODE, "position_ids", {"positions": [3, 1, 0]}),
+    (DECODE, "slot_mapping", {"out_cache_loc": [3, 13, 0]}),
+    (MIXED, "topk_to_slots", {"result": [31, 28, 8, 31, 36, 23, -1, -1, -1, -1]}),
+    (
+        replace(VERIFY, layout=Layout(num_padding_requests=1)),
+        "topk_to_slots",
+        {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
+    ),
+    (GAPS, "topk_to_slots", {"result": [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]}),
+    (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),
+    (
+        CHUNKED,
+        "chunked_context",
+        {
+            "prefix_chunk_starts": [0, 0, 0, 6, 6, 6],
+            "prefix_chunk_seq_lens": [6, 0, 3, 3, 0, 0],
+            "prefix_chunk_cu_seq_lens": [0, 6, 6, 9, 0, 3, 3, 3],
+            "prefix_chunk_num_tokens": [9, 3],
+            "prefix_chunk_max_seq_lens": [6, 3],
+        },
+    ),
+    (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
+]
+
+
+@pytest.mark.parametrize(("case", "held"), HELD, ids=["extend", "verify", "decode"])
+def test_every_input_is_what_was_worked_out_by_hand(case: Case, held: dict[str, Any]) -> None:
+    assert set(held) == set(SGLANG.inputs)
+    for name, wanted in held.items():
+        found = SGLANG.inputs[name].hold(Inputs(case))
+        if isinstance(found, Ints):
+            assert (name, found.dtype, found.values.tolist()) == (name, *wanted)
+        else:
+            assert (name, found) == (name, wanted)
+
+
+@pytest.mark.parametrize(("case", "operation", "wanted"), EXPECTED)
+def test_every_output_is_what_was_worked_out_by_hand(
+    case: Case, operation: str, wanted: dict[str, list[Any]]
+) -> None:
+    inputs = Inputs(case)
+    answer = inputs.call(OPERATIONS[operation].oracle)
+    theirs = SGLANG.outputs_of(operation)
+    for name, values in wanted.items():
+        assert (name, theirs[name].expect(answer, inputs)) == (name, values)
+        width = theirs[name].width
+        assert theirs[name].length(inputs) * (width(case) if width else 1) == len(values)
+
+
+def test_a_selection_with_gaps_is_held_as_worked_out_by_hand() -> None:
+    held = SGLANG.inputs["topk_indices"].hold(Inputs(GAPS))
+    assert isinstance(held, Ints)
+    assert held.values.tolist() == [[0, -1, -1, -1], [1, 0, -1, -1], [-1, 1, 0, 2]]
+
+
+def test_a_slot_that_no_pool_of_32_bit_slots_has_is_nobodys() -> None:
+    case = Case(Batch((Request(0, 2, (2**30, 3)),), 1))
+    found = SGLANG.inputs["req_to_token"].hold(Inputs(case))
+    assert isinstance(found, Ints) and found.values[1].tolist() == [2**30, 3]
+    case = Case(Batch((Request(1, 2, (2**30, 3)),), 2))
+    inputs = Inputs(case)
+    answer = inputs.call(OPERATIONS["slot_mapping"].oracle)
+    assert SGLANG.outputs_of("slot_mapping")["out_cache_loc"].expect(answer, inputs) == [ANY, 6]
+
+
+def test_the_examples_of_the_page_run() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    known: dict[str, Any] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), known)
+    assert known["verdict"].ok
+    assert known["case"].batch.requests[0].block_ids == (4, 2)
+
+
+def test_the_page_names_every_input_and_output() -> None:
+    text = PAGE.read_text()
+    for name in {*SGLANG.inputs, *(name for _, name in SGLANG.outputs)}:
+        assert f"`{name}`" in text, name

@@ -1,0 +1,282 @@
+"""Faults are injected one at a time, noticed, and told apart from what is no fault."""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from cumae import oracle
+from cumae.properties.commands.main import cli
+from cumae.properties.faults.equality import SmallDomain
+from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
+from cumae.properties.faults.mutants import Mutant, mutants_of, swapped
+from cumae.properties.faults.operators import Names, faults_of
+from cumae.properties.faults.oracle_suite import OracleSuite
+from cumae.properties.faults.pool import Died, Pool
+from cumae.properties.faults.scope import scope_of
+from cumae.properties.faults.suite import LARGE, Suite
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.running.can_run import fault_of
+from cumae.properties.running.device import prepare
+from cumae.properties.tests import mutated
+from cumae.properties.tests.mutated import Dies
+
+DEVICE = prepare("auto")
+TARGET = "cumae.properties.tests.mutated:write_positions"
+MUTANTS = mutants_of(mutated.write_positions)
+on_the_cpu = pytest.mark.skipif(
+    DEVICE == "cuda", reason="a mutant may lose the CUDA context of the process it runs in"
+)
+NAMES = Names(
+    dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k", "i_token", "i_request", "m_token", "a", "b"), 0),
+    frozenset({"cu_seqlens_q", "cu_seqlens_k"}),
+    frozenset({"_num_tokens", "_num_keys"}),
+)
+CHANGED = [
+    ("a < b", "comparison swapped", "a <= b"),
+    ("a < b", "bound moved by one", "a < b - 1"),
+    ("7", "constant + 1", "8"),
+    ("7", "constant - 1", "6"),
+    ("-1", "constant - 1", "-2"),
+    ("True", "flag turned", "False"),
+    ("a // b", "operator exchanged", "a % b"),
+    ("a + b", "operand dropped", "a"),
+    ("a & b", "operator exchanged", "a | b"),
+    ("a.to(tl.int64) * b", "cast after the product", "(a * b).to(tl.int64)"),
+    ("a.to(tl.int64)", "cast dropped", "a"),
+    ("-(-a // b)", "rounded down", "a // b"),
+    ("not a", "condition negated", "a"),
+    ("a and b", "operand dropped", "b"),
+    ("a if b else 0", "choice dropped", "0"),
+    ("cu_seqlens_q", "name exchanged", "cu_seqlens_k"),
+    ("self._num_tokens", "name exchanged", "self._num_keys"),
+    ("(a, *b)", "part dropped", "(a,)"),
+    ("table.stride(0)", "stride taken from the shape", "table.contiguous().stride(0)"),
+    ("tl.where(a, b, 0)", "choice dropped", "b"),
+    ("tl.cumsum(a)", "scan dropped", "a"),
+    ("tl.program_id(0)", "only the first program's part", "tl.program_id(0) * 0"),
+    ("range(a, b, 4)", "last tile skipped", "range(a, b - 4, 4)"),
+    ("range(a, b, 4)", "only the first tile", "range(a, b, 1 << 30)"),
+    ("range(a, b, 4)", "starts at 0", "range(0, b, 4)"),
+    ("kernel[(a,)](b)", "only the first program launched", "kernel[(1,)](b)"),
+    ("tl.minimum(a, b)", "function exchanged", "tl.maximum(a, b)"),
+    ("tl.load(a, mask=b, other=0)", "mask dropped", "tl.load(a)"),
+    ("tl.load(a, mask=b, other=0)", "other dropped", "tl.load(a, mask=b, other=85)"),
+]
+
+
+def one(operator: str, before: str, after: str) -> Mutant:
+    """Return the mutant of the test's kernel that an operator makes of a line."""
+    found = [m for m in MUTANTS if m.operator == operator and before in m.before and after in m.after]
+    assert len(found) == 1, [m.diff for m in MUTANTS if m.operator == operator]
+    return found[0]
+
+
+def suite(checks: tuple[str, ...] | None = None, limit: float = 5.0) -> Suite:
+    return Suite(TARGET, "position_ids", "cumae", DEVICE, limit=limit, checks=checks)
+
+
+@pytest.mark.parametrize(("source", "operator", "changed"), CHANGED)
+def test_an_operator_changes_what_it_is_for(source: str, operator: str, changed: str) -> None:
+    statement = ast.parse(source).body[0]
+    assert isinstance(statement, ast.Expr)
+    ast.increment_lineno(statement, 9)
+    found = [(f.operator, f.text) for f in faults_of(statement.value, NAMES, in_kernel=False)]
+    assert (operator, changed) in found
+
+
+@pytest.mark.parametrize(
+    ("operator", "after"),
+    [
+        ("condition removed", "if True:"),
+        ("branch removed", "while False:"),
+        ("statement deleted", "pass"),
+        ("only the first program launched", "_write[(1,)]"),
+    ],
+)
+def test_statements_and_launches_are_mutated_too(operator: str, after: str) -> None:
+    assert any(m.operator == operator and after in m.after for m in MUTANTS)
+
+
+def test_what_refuses_bad_input_is_left_alone() -> None:
+    assert not [m for m in MUTANTS if "2**31" in m.before]
+
+
+def test_kernels_of_other_modules_of_the_package_belong_to_a_target() -> None:
+    from cumae import gpu_impl
+
+    names = {part.name for part in scope_of(gpu_impl.write_sparse_schedule)}
+    assert {"write_sparse_schedule", "_write_items", "count_keys", "_carry_over_scans"} <= names
+    assert "check_tensor" not in names
+
+
+def test_every_mutant_is_python_that_stands_in_for_its_original_for_a_while() -> None:
+    original = vars(mutated)["_write"]
+    for mutant in MUTANTS:
+        with swapped(mutant):
+            changed = vars(mutated)[mutant.name]
+        assert changed is not original and mutant.before != mutant.after
+    assert vars(mutated)["_write"] is original
+    assert len({mutant.source for mutant in MUTANTS}) == len(MUTANTS) > 60
+
+
+@on_the_cpu
+@pytest.mark.parametrize(
+    ("operator", "before", "after", "check"),
+    [
+        ("choice dropped", "tl.where(", "o_token, 0, mask", "agrees"),
+        ("comparison swapped", "m_token = o_token <", "o_token <= num", "stays_in_bounds"),
+        ("bound moved by one", "m_token = o_token <", "num_tokens - 1", "writes_everything"),
+    ],
+)
+def test_a_mutant_is_killed_by_the_check_that_is_there_for_it(
+    operator: str, before: str, after: str, check: str
+) -> None:
+    outcome = suite((check,)).kill(one(operator, before, after))
+    assert outcome is not None and (outcome.status, outcome.by) == ("killed", check)
+
+
+@on_the_cpu
+def test_a_weak_list_of_checks_lets_a_mutant_survive() -> None:
+    assert suite(("stays_in_bounds",)).kill(one("choice dropped", "tl.where(", "o_token, 0, mask")) is None
+
+
+@on_the_cpu
+def test_a_mutant_that_hangs_is_killed_by_the_limit() -> None:
+    outcome = suite(limit=0.5).kill(one("statement deleted", "num_tiles += 1", "pass"))
+    assert outcome is not None and outcome.by == "time limit"
+
+
+@on_the_cpu
+def test_a_target_that_is_wrong_is_not_mutated() -> None:
+    target = "cumae.properties.tests.wrong_on_purpose:one_too_far"
+    wrong = Suite(target, "position_ids", "cumae", DEVICE)
+    with pytest.raises(ValueError, match=r"must be right before it is mutated: agrees"):
+        wrong.refuse_a_wrong_target()
+
+
+@on_the_cpu
+def test_on_the_small_domain_every_case_is_compared() -> None:
+    domain = SmallDomain(suite())
+    equal = domain.compare(one("operand dropped", "start = 1 *", "start = tl.load"))
+    assert (equal.status, equal.cases) == ("equal on the small domain", domain.size)
+    assert "tiles cut to 2" in equal.by
+    differs = domain.compare(one("only the first program launched", "_write[", "[(1,)]"))
+    assert (differs.status, differs.by) == ("killed", "writes_everything, small domain")
+
+
+@on_the_cpu
+def test_a_case_may_take_eight_times_what_the_target_itself_takes() -> None:
+    judge = suite(limit=60.0)
+    judge.refuse_a_wrong_target()
+    outcome = judge.kill(one("statement deleted", "num_tiles += 1", "pass"))
+    assert outcome is not None and outcome.by == "time limit"
+    assert float(outcome.message.split()[-2]) < judge.limit
+
+
+def test_every_kind_of_a_case_longer_than_a_tile_is_among_the_large_ones() -> None:
+    cases = Suite("cumae.gpu_impl:write_sequence_layout", "sequence_layout", "cumae", DEVICE)._large
+    assert all(any(kind(case) for case in cases) for kind in LARGE)
+    assert any(len(case.batch.requests) > 1000 and not case.batch.num_tokens for case in cases)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_every_mutant_of_a_shipped_kernel_is_python(operation: str) -> None:
+    kernels = [Target(kernel, operation) for kernel in OPERATIONS[operation].kernels]
+    for task in tasks_of(kernels):
+        ast.parse(task.mutant.source)
+
+
+def test_killed_and_equivalent_mutants_are_told_apart() -> None:
+    target = Target(TARGET, "position_ids")
+    killed = one("bound moved by one", "m_token = o_token <", "num_tokens - 1")
+    same = one("operand dropped", "start = 1 *", "start = tl.load")
+    outcomes = dict(judged([Task((target,), killed), Task((target,), same)], How(DEVICE), 1, lambda *_: None))
+    records = DEVICE == "cpu" or not fault_of("interpreter")
+    assert outcomes[0].status == "killed"
+    assert outcomes[1].status == ("equivalent" if records else "equal on the small domain")
+    assert outcomes[1].by.startswith("same TTIR for " if records else "all steps of at most 2 requests")
+
+
+def test_what_two_targets_share_is_mutated_once_and_judged_by_both() -> None:
+    names = ("write_causal_windows", "write_packed_causal_windows")
+    targets = [Target(f"cumae.gpu_impl:{name}", "causal_windows") for name in names]
+    tasks = tasks_of(targets)
+    assert len({task.mutant for task in tasks}) == len(tasks)
+    shared = {task.mutant.name for task in tasks if task.targets == tuple(targets)}
+    assert shared == {"write_causal_windows", "_write_windows"}
+
+
+def test_a_process_that_dies_takes_one_mutant_with_it() -> None:
+    pool = Pool(Dies, 1, 60.0, interpret=True)
+    try:
+        answers = dict(pool.each("judge", [0, 3, 0]))
+    finally:
+        pool.close()
+    assert answers == {0: "alive", 1: Died("the process died with exit status 3"), 2: "alive"}
+
+
+def test_a_process_of_no_more_use_is_replaced_and_loses_no_task() -> None:
+    pool = Pool(Dies, 1, 60.0, interpret=True)
+    try:
+        answers = dict(pool.each("last", [0, 1, 2]))
+    finally:
+        pool.close()
+    assert [answers[i][0] for i in range(3)] == [0, 1, 2]
+    assert answers[0][1] == answers[1][1] != answers[2][1]
+
+
+@on_the_cpu
+def test_a_process_whose_mutant_was_stopped_judges_no_other() -> None:
+    stopped = suite()
+    assert not stopped.is_lost
+    stopped.kill(one("statement deleted", "num_tiles += 1", "pass"))
+    assert stopped.is_lost
+
+
+def test_every_mutant_of_an_oracle_is_noticed() -> None:
+    judge = OracleSuite("cumae.oracle:position_ids")
+    judge.refuse_a_wrong_target()
+    outcomes = [judge.kill(mutant) or judge.compare(mutant) for mutant in mutants_of(oracle.position_ids)]
+    assert len(outcomes) > 10
+    assert {outcome.status for outcome in outcomes} <= {"killed", "equal on the small domain"}
+    assert vars(sys.modules["cumae.oracle"])["position_ids"] is oracle.position_ids
+
+
+def test_a_function_that_is_no_oracle_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be the oracle of an operation"):
+        OracleSuite("cumae.oracle:owns")
+
+
+def test_a_run_is_resumed_where_its_file_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mutants.json"
+    call = ["mutate", "cumae.oracle:position_ids", "--jobs", "1", "--json", str(file), "--resume"]
+    assert cli(call, standalone_mode=False) == 0
+    run = json.loads(file.read_text())
+    assert run["generated"] == len(run["mutants"]) > 10
+    first = run["mutants"].pop(0)
+    run["mutants"][0]["status"] = "survived"
+    file.write_text(json.dumps(run))
+    capsys.readouterr()
+    assert cli(call, standalone_mode=False) == 0
+    again = json.loads(file.read_text())
+    assert f", {run['generated'] - 2} of them known" in capsys.readouterr().out
+    assert again["mutants"][0] == first and again["mutants"][1]["status"] != "survived"
+    assert again["process_seconds"] > run["process_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([TARGET, "--op", "position_ids", "--resume"], "--resume = True, must be left out without"),
+        ([TARGET], "--op = None, must name the operation"),
+        ([TARGET, "--op", "rope"], "--op = 'rope', must be one of"),
+        ([TARGET, "--op", "position_ids", "--check", "hopes"], "--check = 'hopes', must be one of"),
+        ([TARGET, "--op", "position_ids", "--limit", "0"], "--limit = 0.0, must be"),
+    ],
+)
+def test_a_bad_call_is_refused(arguments: list[str], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        cli(["mutate", *arguments], standalone_mode=False)

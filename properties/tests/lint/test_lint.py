@@ -1,0 +1,215 @@
+"""The static look at compiled kernels: each rule is broken by a small kernel, and by no correct one."""
+
+import doctest
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cumae.properties.lint import types_of_results
+from cumae.properties.tests.results.test_tracebacks import line_of
+
+SCRIPT = Path(__file__).parents[1] / "lint_small.py"
+TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
+WIDE, DEFINED, BOUNDED = "64-bit addresses", "defined loads", "bounded compiles"
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python where kernels are compiled: a process that interprets them cannot."""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(folder / "cache")
+    command = [sys.executable, "-W", "ignore", *arguments]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False, cwd=folder
+    )
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    done = run(tmp_path_factory.mktemp("lint"), str(SCRIPT))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "--json", str(file))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    found = json.loads(file.read_text())
+    assert found["findings"] == []
+    assert len(found["kernels"]) == 19
+    for kernel in found["kernels"]:
+        assert list(kernel["compiled"]) == TARGETS, kernel
+        assert kernel["missing"] == {}
+        assert kernel["compiles_any_size"] <= 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["narrow", "widened_late", "shifted", "stored_wide", "carried", "called", "too_many_programs"],
+)
+def test_a_narrow_product_is_found_where_it_stands(small: Any, name: str) -> None:
+    ((rule, source, text),) = small[name]["flaws"]
+    assert rule == WIDE
+    assert source.endswith("# breaks")
+    assert text.endswith("`out`")
+
+
+@pytest.mark.parametrize("name", ["wide", "bounded", "grows_by_powers"])
+def test_a_correct_kernel_has_no_flaw(small: Any, name: str) -> None:
+    assert small[name]["flaws"] == []
+
+
+@pytest.mark.parametrize(
+    ("use", "reached"),
+    [
+        ("sum", "a sum over lanes"),
+        ("address", "an address"),
+        ("wider store", "a store that its mask leaves out"),
+        ("mask", "a mask"),
+        ("branch", "a branch"),
+        ("other axis", "a store that its mask leaves out"),
+        ("next round", "a store that its mask leaves out"),
+    ],
+)
+def test_an_undefined_load_is_found_by_what_it_reaches(small: Any, use: str, reached: str) -> None:
+    flaws = small[use]["flaws"]
+    assert len(flaws) == (2 if use == "next round" else 1)
+    for rule, source, text in flaws:
+        assert rule == DEFINED
+        assert source.endswith("# breaks")
+        assert text.startswith(f"a masked load without `other` reaches {reached}, line ")
+        assert ";" not in text
+
+
+@pytest.mark.parametrize("use", ["same mask", "chosen away", "same mask, turned"])
+def test_undefined_lanes_that_the_same_mask_leaves_out_do_no_harm(small: Any, use: str) -> None:
+    assert small[use]["flaws"] == []
+
+
+def test_a_constant_that_grows_with_the_step_is_found(small: Any) -> None:
+    ((rule, _, text),) = small["grows"]["flaws"]
+    assert rule == BOUNDED
+    assert "values of `NUMBER`" in text
+    assert small["grows"]["keys"] > small["grows_by_powers"]["keys"]
+
+
+def test_what_a_target_cannot_have_is_listed_and_no_flaw(small: Any) -> None:
+    assert small["has_fp8"]["flaws"] == []
+    assert small["has_fp8"]["missing"] == {"sm_80": ["fp8e4nv"]}
+    assert list(small["has_fp8"]["compiled"]) == TARGETS[1:]
+
+
+def test_a_kernel_that_does_not_compile_is_found(small: Any) -> None:
+    ((rule, _, text),) = small["never_compiles"]["flaws"]
+    assert rule == "compiles"
+    assert "power of 2" in text
+
+
+def test_a_function_that_launches_nothing_is_refused(small: Any) -> None:
+    assert small["launches_nothing"] == {
+        "refused": "target = 'launches_nothing', must launch a Triton kernel"
+    }
+
+
+@pytest.mark.parametrize(
+    "report", ["FastDeploy#7367", "vllm#57030", "sglang#14224", "vllm#50427", "flashinfer#3136"]
+)
+def test_a_narrow_product_of_an_engine_is_found_and_gone_once_repaired(small: Any, report: str) -> None:
+    names = (report, f"{report}, repaired")
+    wrong, right = ({source for _, source, _ in small[name]["flaws"]} for name in names)
+    assert wrong - right
+    assert not any("int32" in source for source in right)
+
+
+def test_a_target_without_an_operation_is_refused(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "cumae.gpu_impl:write_position_ids")
+    assert done.returncode == 2
+    assert done.stderr == "cumae: --op = None, must name the operation that TARGET computes\n"
+
+
+LAUNCHER = """
+import os
+{line}
+import torch
+import triton
+import triton.language as tl
+{late}
+from cumae import Domain, conforms_to
+
+@triton.jit
+def fill(out):
+    tl.store(out + tl.program_id(0), 1)
+
+@conforms_to("position_ids", domain=Domain(min_requests=2), checks=("agrees",))
+def test_fill(query_lens, position_ids):
+    if len(query_lens) < 2:
+        raise IndexError("fewer requests than promised")
+    fill[(max(position_ids.numel(), 1),)](position_ids)
+"""
+
+
+def linted(folder: Path, **lines: str) -> subprocess.CompletedProcess[str]:
+    (folder / "launcher.py").write_text(LAUNCHER.format(**{"line": "", "late": "", **lines}))
+    return run(folder, "-m", "cumae.properties.commands", "lint", "launcher.py:test_fill")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os.environ.setdefault('TRITON_INTERPRET', '1')", "os.environ['TRITON_INTERPRET'] = '1'"],
+)
+def test_a_module_that_sets_the_interpreter_is_compiled_on_its_own_domain(line: str, tmp_path: Path) -> None:
+    done = linted(tmp_path, line=line)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 findings in 1 kernel" in done.stdout
+    assert "fewer requests" not in done.stdout
+
+
+def test_a_kernel_that_is_interpreted_in_spite_of_it_is_refused_at_once(tmp_path: Path) -> None:
+    started = time.monotonic()
+    done = linted(tmp_path, late="triton.knobs.runtime.interpret = True")
+    assert done.returncode == 2, done.stdout
+    rule = "must launch what Triton compiles: fill was made with TRITON_INTERPRET=1"
+    assert done.stderr == f"cumae: target = 'launcher.py:test_fill', {rule}\n"
+    assert time.monotonic() - started < 60
+
+
+RAISES = """
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.lint.linter import lint
+from cumae.properties.tests import raising
+
+for name in ("on_the_host", "in_a_device_function", "never_compiles"):
+    binding = binding_of(getattr(raising, name), "position_ids")
+    try:
+        found = lint([(name, binding, ())], targets=())
+    except ValueError as error:
+        print(error)
+    else:
+        for flaw in found.flaws:
+            print(flaw.line, flaw.text, flaw.source, sep=" | ")
+"""
+
+
+def test_what_a_function_and_a_compiler_say_keeps_text_and_line(tmp_path: Path) -> None:
+    done = run(tmp_path, "-c", RAISES)
+    assert done.returncode == 0, done.stderr[-2000:]
+    host, device, kernel = done.stdout.splitlines()
+    place = line_of("raises", "on_the_host")
+    assert host.endswith(f"kernel: raised IndexError: list index out of range ({place})")
+    for told, name, why in ((device, "divide", "by zero"), (kernel, "divides", "power of 2")):
+        line, text, source = told.split(" | ")
+        assert line_of("here", name) == f"raising.py:{line} in {name}"
+        assert source.endswith(f"# here: in {name}")
+        assert text.startswith("does not compile for any target: CompilationError: ") and why in text
+
+
+def test_the_examples_of_types_hold() -> None:
+    results = doctest.testmod(types_of_results)
+    assert results.failed == 0
+    assert results.attempted == 3

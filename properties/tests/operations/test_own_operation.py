@@ -1,0 +1,326 @@
+"""Operations, dialects and kinds of kernels of the user's own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import cumae
+from cumae.oracle import GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
+from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.dialects import CUMAE, DIALECTS, VLLM, Ints
+from cumae.properties.dialects.held import ints
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.device import prepare
+
+DEVICE = prepare("auto")
+
+
+class Lens(NamedTuple):
+    lens: list[Any]
+
+
+def lens_after(context_lens: Sequence[int], query_lens: Sequence[int]) -> Lens:
+    """The state an engine adds to in place; idle requests keep theirs."""
+    pairs = zip(context_lens, query_lens, strict=True)
+    return Lens([context + query if query else UNTOUCHED for context, query in pairs])
+
+
+def held_lens(inputs: Inputs) -> Ints:
+    return ints(inputs["context_lens"], "int32", inputs.case.layout.garbage)
+
+
+LENS = cumae.Operation(
+    "lens",
+    lens_after,
+    (
+        cumae.Output(
+            "lens",
+            lambda case: "int32",
+            lambda case: (case.num_requests_padded,),
+            "request",
+            "length before plus tokens of the step",
+            before=held_lens,
+        ),
+    ),
+    rule="a length grows by the tokens of the step",
+)
+
+
+def verdict_on(function: Any, **more: Any) -> Verdict:
+    domain = cumae.Domain(captured=False)
+    return cumae.check(function, LENS, domain=domain, examples=30, save_to=None, **more)
+
+
+def test_an_argument_may_be_input_and_output() -> None:
+    def add(query_lens: torch.Tensor, lens: torch.Tensor) -> None:
+        lens += query_lens.to(lens.dtype)
+
+    verdict = verdict_on(add, checks=("agrees", "writes_everything", "stays_in_bounds", "ignores_garbage"))
+    assert verdict.ok, verdict.failure
+
+
+@pytest.mark.parametrize("fault", ["forgot", "idle"])
+def test_a_wrong_update_in_place_is_seen(fault: str) -> None:
+    def add(query_lens: torch.Tensor, lens: torch.Tensor) -> None:
+        if fault == "idle":
+            lens += torch.where(query_lens > 0, query_lens, 1).to(lens.dtype)
+
+    verdict = verdict_on(add)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "writes_everything"
+    said = "was never written" if fault == "forgot" else "was written and must keep what it held"
+    assert verdict.failure.finding.message.endswith(said)
+
+
+def test_an_extended_dialect_fills_the_new_names() -> None:
+    mine = VLLM.extend(
+        my_lens=lambda case: np.array([[r.query_len, 7] for r in case.batch.requests], dtype=np.int64),
+        my_count=lambda case: len(case.batch.requests),
+    )
+    seen = []
+
+    def starts(my_lens: torch.Tensor, my_count: int, query_start_loc: torch.Tensor) -> None:
+        seen.append((my_lens.dtype, my_count))
+        query_start_loc[0] = 0
+        ends = my_lens.reshape(-1, 2)[:, 0].cumsum(0).int()
+        query_start_loc[1:] = ends[-1] if len(ends) else 0
+        query_start_loc[1 : my_count + 1] = ends
+
+    domain = cumae.Domain(captured=False, min_requests=1)
+    verdict = cumae.check(starts, "sequence_layout", dialect=mine, domain=domain, examples=20, save_to=None)
+    assert verdict.ok, verdict.failure
+    assert seen[0][0] == torch.int64
+    with pytest.raises(ValueError, match="input = 'seq_lens', must be new"):
+        VLLM.extend(seq_lens=lambda case: 0)
+    with pytest.raises(ValueError, match="mine = 'list', must be a number, a string, None or a NumPy array"):
+        cumae.tensors(Case(Batch((), 1)), VLLM.extend(mine=lambda case: [1]), names=["mine"])
+
+
+@torch.library.custom_op("cumae_tests::positions", mutates_args=("out",))
+def positions_op(starts: torch.Tensor, contexts: torch.Tensor, out: torch.Tensor) -> None:
+    out.zero_()
+    for b, context_len in enumerate(contexts.tolist()):
+        start, stop = int(starts[b]), int(starts[b + 1])
+        out[start:stop] = torch.arange(context_len, context_len + stop - start, device=out.device)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_an_operation_of_torch_works_as_a_kernel_does(shift: int) -> None:
+    def launch(
+        query_start_loc: torch.Tensor, num_computed_tokens: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        torch.ops.cumae_tests.positions(query_start_loc, num_computed_tokens + shift, positions)
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=20, save_to=None)
+    assert verdict.ok == (shift == 0)
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="NumPy reads memory of the CPU only")
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_kernel_behind_dlpack_works_as_one_of_triton_does(beyond: int) -> None:
+    def launch(
+        query_start_loc: torch.Tensor, num_computed_tokens: torch.Tensor, positions: torch.Tensor
+    ) -> None:
+        starts, contexts = np.from_dlpack(query_start_loc), np.from_dlpack(num_computed_tokens)
+        out = np.from_dlpack(positions)
+        out[:] = 0
+        for b, context_len in enumerate(contexts):
+            out[starts[b] : starts[b + 1]] = range(context_len, context_len + starts[b + 1] - starts[b])
+        if beyond and len(out):
+            np.lib.stride_tricks.as_strided(out, (len(out) + 1,))[-1] = 0
+
+    verdict = cumae.check(launch, "position_ids", dialect="vllm", examples=20, save_to=None)
+    assert verdict.ok == (beyond == 0)
+    if verdict.failure is not None:
+        assert verdict.failure.finding.check == "stays_in_bounds"
+
+
+def test_a_case_is_given_as_tensors() -> None:
+    case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 2, (3,))), 4))
+    found = cumae.tensors(case, "vllm", DEVICE)
+    assert set(found) == set(VLLM.inputs)
+    assert found["block_table"].tolist() == [[5], [3]]
+    assert (found["seq_lens"].device.type, found["seq_lens_cpu"].device.type) == (DEVICE, "cpu")
+    assert found["block_size"] == 4
+    with pytest.raises(ValueError, match="names = 'colour', must be among"):
+        cumae.tensors(case, CUMAE, names=["colour"])
+    assert GARBAGE not in found["block_table"].tolist()
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("fault", [0, 1])
+def test_an_operation_of_ones_own_works_in_every_dialect(dialect: str, fault: int) -> None:
+    mine = DIALECTS[dialect].extend(
+        my_lens=lambda case: np.array([r.query_len for r in case.batch.requests], dtype=np.int32),
+        my_count=lambda case: len(case.batch.requests),
+    )
+
+    def add(my_lens: torch.Tensor, my_count: int, lens: torch.Tensor) -> None:
+        lens[:my_count] += my_lens + fault * (my_lens > 0).int()
+
+    verdict = cumae.check(
+        add, LENS, dialect=mine, domain=cumae.Domain(captured=False), examples=25, save_to=None
+    )
+    assert verdict.ok == (fault == 0), verdict.failure
+    if verdict.failure is not None:
+        assert verdict.failure.finding.message == "`lens[0]` differs from the oracle"
+
+
+def test_a_shipped_operation_that_a_dialect_has_not_is_named() -> None:
+    rule = "operation = 'prefix_interleave', must be one that dialect vllm has, or one of your own: "
+    with pytest.raises(ValueError, match=f"^{rule}"):
+        binding_of(lambda keys: None, "prefix_interleave", "vllm")
+
+
+def test_the_name_of_a_shipped_operation_is_taken() -> None:
+    mine = replace(LENS, name="slot_mapping")
+    rule = "must have another name, or the outputs slot_mapping of the operation called so"
+    with pytest.raises(ValueError, match=f"^operation = 'slot_mapping', {rule}$"):
+        binding_of(lambda lens: None, mine, "vllm")
+
+
+def owners(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+    starts = query_start_loc.clamp(0, 9).tolist()
+    req_id_per_token.zero_()
+    for b, (start, stop) in enumerate(pairwise(starts)):
+        req_id_per_token[start:stop] = b
+
+
+def ids_of_other_length(query_start_loc: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What reads poison as the number of tokens returns none."""
+    count = max(int(query_start_loc[-1]), 0) % 2**20
+    return {"req_id_per_token": torch.zeros(count, dtype=torch.int32, device=query_start_loc.device)}
+
+
+@triton.jit
+def _copy(starts, owners) -> None:  # type: ignore[no-untyped-def]
+    tl.store(owners, tl.load(owners + tl.load(starts)))
+
+
+def reads_beyond(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+    _copy[(1,)](query_start_loc, req_id_per_token)
+
+
+@pytest.mark.parametrize(
+    ("function", "check"),
+    [
+        (owners, "writes_everything"),
+        (ids_of_other_length, "agrees"),
+        pytest.param(
+            reads_beyond,
+            "stays_in_bounds",
+            marks=pytest.mark.skipif(DEVICE == "cuda", reason="addresses are watched in the interpreter"),
+        ),
+    ],
+)
+def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: str) -> None:
+    domain = cumae.Domain(captured=False, min_requests=2, min_tokens=2, max_requests=3)
+    how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 20, "save_to": None}
+    failure = cumae.check(function, "sequence_layout", checks=[check], **how).failure
+    assert failure is not None
+    assert failure.finding.cause == (
+        "`query_start_loc` is an output of sequence_layout here, and holds nothing before the call; "
+        "to read it, name it otherwise: DIALECTS['vllm'].extend(other='query_start_loc')"
+    )
+
+
+def test_an_input_may_have_another_name() -> None:
+    mine = VLLM.extend(starts="query_start_loc", my_table="block_table")
+
+    def owner_of(starts: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+        req_id_per_token.zero_()
+        bounds = starts.tolist()
+        for b, (start, stop) in enumerate(pairwise(bounds)):
+            req_id_per_token[start:stop] = b if start < stop else 0
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(owner_of, "sequence_layout", dialect=mine, domain=domain, examples=20, save_to=None)
+    assert verdict.ok, verdict.failure
+
+    def by_table(query_start_loc: Any, positions: Any, my_table: Any, slot_mapping: Any) -> None:
+        return None
+
+    def by_its_own(query_start_loc: Any, positions: Any, block_table: Any, slot_mapping: Any) -> None:
+        return None
+
+    bound, own = (binding_of(f, "slot_mapping", mine) for f in (by_table, by_its_own))
+    assert (bound.features, checks_for(bound)) == (own.features, checks_for(own))
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        (None, "be an Input, a function of the case, or the name of an input"),
+        (7, "be an Input, a function of the case, or the name of an input"),
+        ("seq_len", r"be an input of dialect vllm \(like seq_lens"),
+        ("colour", "be an input of dialect vllm$"),
+    ],
+)
+def test_what_is_no_input_is_refused_at_once(given: Any, rule: str) -> None:
+    with pytest.raises(ValueError, match=rf"^mine = {given!r}, must {rule}"):
+        VLLM.extend(mine=given)
+
+
+@pytest.mark.parametrize("given", ["some", "none", "unknown", "wrong", "both"])
+def test_a_dict_names_the_outputs_it_holds(given: str) -> None:
+    def layout(query_lens: torch.Tensor, num_tokens_padded: int) -> dict[str, torch.Tensor]:
+        longest = query_lens.max().reshape(1) if len(query_lens) else torch.zeros(1, device=query_lens.device)
+        total = query_lens.cumsum(0)
+        starts = torch.cat([total.new_zeros(1), total]).int()
+        found = {"max_seqlen_q": (longest + (given == "wrong")).int()}
+        if given == "both":
+            found["cu_seqlens_q"] = starts
+        if given == "unknown":
+            found["max_len"] = longest.int()
+        return {} if given == "none" else found
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(layout, "sequence_layout", domain=domain, examples=20, save_to=None)
+    assert verdict.ok == (given in ("some", "both")), verdict.failure
+    said = {
+        "none": "returned a dict without an output, must name outputs only: cu_seqlens_q, cu_seqlens_k, ",
+        "unknown": "returned a dict with 'max_len', must name outputs only: cu_seqlens_q, cu_seqlens_k, ",
+        "wrong": "`max_seqlen_q[0]` differs from the oracle",
+    }
+    if verdict.failure is not None:
+        assert said[given] in verdict.failure.finding.message
+
+
+def test_an_output_that_a_second_call_leaves_out_is_told() -> None:
+    calls: list[int] = []
+
+    def layout(query_lens: torch.Tensor) -> dict[str, torch.Tensor]:
+        longest = query_lens.max().reshape(1) if len(query_lens) else torch.zeros(1)
+        calls.append(0)
+        name = "max_seqlen_q" if len(calls) % 2 else "max_seqlen_k"
+        return {name: longest.int()}
+
+    case = Case(Batch((Request(0, 2, (3,)),), 4))
+    trial = Trial(binding_of(layout, "sequence_layout"), case, DEVICE)
+    found = CHECKS["writes_everything"](trial)
+    assert found is not None and found.message == "`max_seqlen_q` was not returned by a second call"
+
+
+def test_a_write_behind_a_tensor_is_told_by_its_element() -> None:
+    def launch(position_ids: torch.Tensor, num_tokens_padded: int) -> None:
+        beyond = position_ids.as_strided((num_tokens_padded + 3,), (1,))
+        beyond[num_tokens_padded] = 1
+
+    case = Case(Batch((Request(0, 2, (3,)),), 4))
+    found = CHECKS["stays_in_bounds"](Trial(binding_of(launch, "position_ids"), case, DEVICE))
+    assert found is not None
+    assert found.message == "`position_ids` was written at element 2, of which it has 2"
+
+
+def test_everything_that_is_offered_is_there() -> None:
+    for name in cumae.__all__:
+        assert getattr(cumae, name) is not None

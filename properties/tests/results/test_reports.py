@@ -1,0 +1,170 @@
+"""Reports: causes that can be told and those that cannot, drawings, pictures, the page that explains them."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, to_json
+from cumae.properties.commands.draw import draw as draw_command
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.canvas import WIDTH
+from cumae.properties.results.drawing import COLUMNS, draw
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import save_failure
+from cumae.properties.results.places import marks_of, place_text
+from cumae.properties.results.svg import svg
+from cumae.properties.results.verdict import Failure, Finding, Verdict
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.loop import search
+from cumae.properties.tests.comparing.test_causes import BUG, CASE, finding_of
+
+DEVICE = prepare("auto")
+PAGE = Path(__file__).parents[2] / "results" / "reading-a-failure.md"
+
+
+def finding(index: int, axis: str, output: str, expected: str = "", actual: str = "") -> Finding:
+    return Finding(
+        "agrees", f"`{output}[{index}]` differs", "rule", output, index, expected, actual, axis=axis
+    )
+
+
+LONG = Case(Batch((Request(1900, 100, tuple(range(1000, 1125))), Request(20, 1, (5, 6), "decode")), 16))
+MANY = Case(Batch(tuple(Request(b, 2, tuple(range(9 * b, 9 * b + 5))) for b in range(33)), 8))
+DRAWN = [
+    (CASE, None),
+    (CASE, finding(0, "token", "ke", "4", "1")),
+    (CASE, finding(3, "token", "ks", "11", "-70")),
+    (CASE, finding(2, "slot", "slot_mapping", "29", str(2**40))),
+    (CASE, finding(3, "request_start", "cu_seqlens_k", "23", "6")),
+    (CASE, finding(7, "key_row", "keys", "00 …", "01 …")),
+    (replace(CASE, layout=Layout(num_padding_tokens=500)), finding(300, "token", "position_ids", "0", "9")),
+    (LONG, finding(57, "token", "ke", "1958", "3")),
+    (MANY, finding(60, "slot", "slot_mapping", "5", "6")),
+    (Case(Batch((), 1)), None),
+]
+
+
+def test_an_entry_of_a_token_is_told_with_the_position_that_it_selects() -> None:
+    case = replace(CASE, options=Options(topk=2))
+    found = finding(5, "selected_key", "selected_slots")
+    selected = Inputs(case)["selected_positions"][2][1]
+    place = "entry 1 of token 2: request 1, position 5, block 2"
+    assert place_text(case, found) == f"{place}; it selects position {selected}"
+    assert marks_of(case, found).positions == {1: frozenset({5})}
+    found = finding(7, "expert_of_token", "expert_ids")
+    assert place_text(case, found) == "entry 1 of token 3: request 2, position 9, block 13"
+
+
+class TestDrawing:
+    @pytest.mark.parametrize("case, found", DRAWN)
+    def test_a_drawing_fits_100_columns_and_shows_what_is_wrong(
+        self, case: Case, found: Finding | None
+    ) -> None:
+        drawn = draw(case, found)
+        assert max(map(len, drawn.splitlines())) <= COLUMNS
+        assert drawn.count("✗") == (1 if found is None else 2)
+
+    def test_window_of_the_first_wrong_token_in_brackets(self) -> None:
+        drawn = draw(CASE, finding(0, "token", "ke", "4", "1"))
+        assert "expected  [████]·······" in drawn
+        assert "actual    [█]··········" in drawn
+
+    def test_slots_as_block_and_offset(self) -> None:
+        drawn = draw(CASE, finding(2, "slot", "slot_mapping", "9", "5"))
+        assert "expected  9 = 2:1, position 5 of request 1" in drawn
+        assert "actual    5 = 1:1, position 5 of request 0" in drawn
+
+    def test_a_wrong_request_among_many_is_drawn(self) -> None:
+        drawn = draw(MANY, finding(60, "slot", "slot_mapping", "5", "6"))
+        assert "request 30" in drawn and "more requests" in drawn and "request 29" not in drawn
+
+    def test_shared_blocks_have_a_star(self) -> None:
+        case = Case(Batch((Request(4, 1, (7, 1)), Request(4, 1, (7, 2))), 4))
+        assert "|7*:░░░░|1:█|" in draw(case)
+
+
+class TestPictures:
+    @pytest.mark.parametrize("case, found", DRAWN)
+    def test_an_svg_is_well_formed_and_stays_inside(self, case: Case, found: Finding | None) -> None:
+        root = ElementTree.fromstring(svg(case, found))
+        height = float(root.attrib["height"])
+        for element in root:
+            x, y = float(element.attrib.get("x", 0)), float(element.attrib.get("y", 0))
+            assert 0 <= x <= WIDTH and 0 <= y <= height
+            width = 7.3 * len(element.text or "") if element.tag.endswith("text") else 0.0
+            if element.attrib.get("text-anchor") == "start":
+                assert x + width * (0.84 if "small" in element.attrib["class"] else 1) <= WIDTH
+
+    def test_an_svg_names_both_colour_schemes(self) -> None:
+        assert "prefers-color-scheme:dark" in svg(CASE)
+
+
+class TestDrawCommand:
+    def run(self, *arguments: str) -> str:
+        done = CliRunner().invoke(draw_command, list(arguments), standalone_mode=False)
+        if done.exception is not None:
+            raise done.exception
+        return done.output
+
+    def test_a_plain_case_is_drawn_and_nothing_is_written(self, tmp_path: Path) -> None:
+        file = tmp_path / "case.json"
+        file.write_text(json.dumps(to_json(CASE)))
+        assert "request 1  decode   5 + 1  |7:░░░░|2:░█|" in self.run(str(file))
+        assert list(tmp_path.iterdir()) == [file]
+
+    def test_a_saved_failure_marks_its_first_element_and_is_written(self, tmp_path: Path) -> None:
+        bug = BUG["key_offsets_as_rows"]
+        verdict = Verdict(bug.target, bug.operation, bug.dialect, ("agrees",))
+        file = save_failure(tmp_path, verdict, Failure(finding(1, "token", "ke"), CASE, 1))
+        page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
+        output = self.run(str(file), "--svg", str(picture), "--html", str(page))
+        assert "at token 1: request 0, position 4, block 1" in output
+        assert "|4:░░░█|1:✗|" in output
+        assert picture.read_text() in page.read_text()
+
+    @pytest.mark.parametrize(
+        ("content", "rule"),
+        [
+            ("[1]", r"case\.json\[0\] = 1, must be an object"),
+            ("{", r"content, must be JSON"),
+            ('{"version": 9, "batch": {}}', r"case\.json\.version = 9, must be 1"),
+        ],
+    )
+    def test_bad_input_names_field_value_and_rule(self, content: str, rule: str, tmp_path: Path) -> None:
+        file = tmp_path / "case.json"
+        file.write_text(content)
+        with pytest.raises(ValueError, match=rule):
+            self.run(str(file))
+
+    def test_an_output_folder_must_exist(self, tmp_path: Path) -> None:
+        file = tmp_path / "case.json"
+        file.write_text(json.dumps(to_json(CASE)))
+        with pytest.raises(ValueError, match=r"--svg = '.*nowhere.*', must be a file that can be written: "):
+            self.run(str(file), "--svg", str(tmp_path / "nowhere" / "out.svg"))
+
+
+def test_the_page_shows_a_report_as_the_code_prints_it(tmp_path: Path) -> None:
+    bug = BUG["key_offsets_as_rows"]
+    binding = binding_of(load_function(bug.target), bug.operation, bug.dialect)
+    verdict = search(binding, DEVICE, Budget(examples=100), first=fixture_cases(binding), save_to=tmp_path)
+    assert verdict.failure is not None
+    found = finding_of(binding, verdict.failure.case)
+    assert found is not None
+    verdict.failure = replace(verdict.failure, finding=replace(verdict.failure.finding, cause=found.cause))
+
+    def without_run(report: str) -> str:
+        report = re.sub(r"found after \d+ cases?", "found after N cases", report)
+        return re.sub(r"replay \S*/", "replay ", report)
+
+    shown = re.search(r"```console\n\$ cumae fuzz [^\n]*\n…\n(.*?)\n…\n```", PAGE.read_text(), re.S)
+    assert shown is not None
+    assert without_run(shown[1]) == without_run(explain(verdict))
+    assert f"$ cumae fuzz {bug.target} --op {bug.operation} --dialect {bug.dialect}" in PAGE.read_text()

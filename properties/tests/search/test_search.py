@@ -1,0 +1,308 @@
+"""The one loop: what it counts, what it keeps, what it refuses."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cumae import gpu_impl
+from cumae.fixtures.bugs import BUGS
+from cumae.oracle import Batch, Case, Layout, Request, to_json
+from cumae.properties.cases.domain import Domain
+from cumae.properties.checks import checks_for
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import load_case, load_failure
+from cumae.properties.results.verdict import Finding, Verdict
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.loop import search
+from cumae.properties.search.pace import Pace
+from cumae.properties.search.progress import Searching, Stop
+from cumae.properties.tests import wrong_on_purpose as wrong
+
+DEVICE = prepare("auto")
+
+
+def test_a_verdict_counts_cases_and_comparisons() -> None:
+    binding = binding_of(wrong.padding_left_alone, "position_ids")
+    verdict = search(binding, DEVICE, Budget(examples=25), checks=["agrees"])
+    assert (verdict.cases, verdict.comparisons, verdict.status) == (25, 25, "agrees")
+    assert verdict.shapes["length 0"] > 0
+
+
+def test_a_run_that_compares_nothing_is_no_success() -> None:
+    case = Case(Batch((), 1))
+    binding = binding_of(wrong.padding_left_alone, "position_ids", domain=Domain(min_requests=1))
+    verdict = search(binding, DEVICE, Budget(examples=0), first=[case])
+    assert verdict.status == "nothing compared"
+    assert not verdict.ok
+
+
+def test_a_case_outside_the_domain_is_counted_as_not_promised() -> None:
+    binding = binding_of(wrong.padding_left_alone, "position_ids", domain=Domain(min_requests=1))
+    verdict = search(binding, DEVICE, Budget(examples=3), first=[Case(Batch((), 1))], checks=["agrees"])
+    assert (verdict.not_promised, verdict.cases) == (1, 3)
+
+
+def test_a_kernel_that_raises_is_a_failure_with_its_case() -> None:
+    def raises(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        if context_lens.numel() > 1:
+            raise RuntimeError("no such launch")
+
+    verdict = search(
+        binding_of(raises, "position_ids"), DEVICE, Budget(examples=50), checks=["is_deterministic"]
+    )
+    assert verdict.failure is not None
+    told = r"the kernel raised RuntimeError: no such launch \(test_search\.py:\d+ in raises\)"
+    assert re.fullmatch(told, verdict.failure.finding.message)
+    assert verdict.failure.case.num_requests_padded == 2
+
+
+def test_a_function_that_would_end_the_search_is_a_failure() -> None:
+    def ends(position_ids: torch.Tensor) -> None:
+        raise Stop
+
+    verdict = search(binding_of(ends, "position_ids"), DEVICE, Budget(examples=5), checks=["agrees"])
+    assert verdict.status == "disagrees"
+
+
+def test_no_check_of_a_drawn_case_begins_when_the_time_is_up() -> None:
+    def slow(
+        token_to_request: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        context_lens: torch.Tensor,
+        position_ids: torch.Tensor,
+    ) -> None:
+        time.sleep(0.02)
+        gpu_impl.write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    verdict = search(binding_of(slow, "position_ids"), DEVICE, Budget(seconds=0.01))
+    assert verdict.ok and len(verdict.checks) > 5
+    assert (verdict.cases, verdict.comparisons) == (1, 1)
+
+
+def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
+    case = Case(Batch((Request(1, 2, (1,), "prefill"),), 4))
+    binding = binding_of(gpu_impl.write_position_ids, "position_ids")
+    verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
+    pace = Pace(verdict, Budget(seconds=1e-9))
+    state = Searching(binding, DEVICE, verdict.checks, None, None, None, verdict, pace)
+    broken = Finding("keeps_facts", "a fact is broken", "")
+    assert state.told_by_values(case, broken) == (case, broken)
+
+
+def test_what_the_function_cannot_be_shown_is_told() -> None:
+    def no_ranks(
+        token_to_request: torch.Tensor,
+        selected_positions: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        selected_slots: torch.Tensor,
+    ) -> None:
+        arguments = (token_to_request, selected_positions, block_table, block_size, 1, 0, 1, selected_slots)
+        gpu_impl.write_topk_to_slots(*arguments, None, None)
+
+    verdict = search(binding_of(no_ranks, "topk_to_slots"), DEVICE, Budget(examples=2), checks=["agrees"])
+    assert verdict.ok and verdict.hidden == ("interleave", "prefill_workspace", "rank", "world")
+
+
+def test_a_check_that_finds_nothing_to_look_at_compares_nothing() -> None:
+    dense = binding_of(gpu_impl.write_cache, "cache_write", domain=Domain(strided=False))
+    assert "survives_large_ids" not in checks_for(dense, DEVICE)
+    verdict = search(dense, DEVICE, Budget(examples=3), checks=["survives_large_ids"])
+    assert (verdict.status, verdict.cases, verdict.comparisons) == ("nothing compared", 3, 0)
+    strided = binding_of(gpu_impl.write_cache, "cache_write")
+    assert "survives_large_ids" in checks_for(strided, DEVICE)
+
+
+def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
+    calls = 0
+
+    def interrupted(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if list(tmp_path.glob("*.json")):
+            raise KeyboardInterrupt
+        wrong.one_too_far(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    with pytest.raises(KeyboardInterrupt):
+        binding = binding_of(interrupted, "position_ids")
+        search(binding, DEVICE, Budget(examples=50), checks=["agrees"], save_to=tmp_path)
+    (file,) = tmp_path.glob("*.json")
+    assert load_failure(file).finding.check == "agrees"
+
+
+def test_a_flaky_kernel_is_still_reported() -> None:
+    calls: list[int] = []
+
+    def flaky(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        calls.append(position_ids.numel())
+        right = wrong._positions(token_to_request, cu_seqlens_q, context_lens)
+        first_after_twenty = len(calls) > 20 and not any(calls[20:-1])
+        position_ids.copy_(right + int(first_after_twenty))
+
+    verdict = search(
+        binding_of(flaky, "position_ids"), DEVICE, Budget(examples=60, volume=0), checks=["agrees"]
+    )
+    assert verdict.failure is not None
+
+
+def failing_verdict(tmp_path: Path) -> Verdict:
+    bug = next(bug for bug in BUGS if bug.report == "FastDeploy#7598")
+    binding = binding_of(load_function(bug.target), bug.operation, bug.dialect)
+    return search(binding, DEVICE, Budget(examples=100), save_to=tmp_path)
+
+
+def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) -> None:
+    verdict = failing_verdict(tmp_path)
+    report = explain(verdict)
+    assert verdict.failure is not None
+    for part in (
+        "cumae.fixtures.bugs.causal_windows:key_offsets_as_rows disagrees with causal_windows: agrees",
+        "`ke[0]` differs from the oracle",
+        "expected 2",
+        "actual   1",
+        "token 0: request 0, position 1, block 0",
+        "1 of 1 element differs",
+        "rule: one past the last key row complete at the token's position",
+        "1 request, found after",
+        "|0:░✗|",
+        f"reproduce: cumae replay {verdict.failure.file}",
+    ):
+        assert part in report
+
+
+@pytest.mark.parametrize(
+    ("edit", "rule"),
+    [
+        ({"version": 2}, r"version = 2, must be 1"),
+        ({"operation": 3}, r"operation = 3, must be a string"),
+        ({"colour": "red"}, r"colour = 'red', must not be there"),
+        ({"case": []}, r"case = \[\], must be an object"),
+        ({"finding": None}, r"finding = None, must be an object"),
+        (
+            {"finding": {"check": "agrees", "message": "", "rule": 3}},
+            r"finding.rule = 3, must be of type str",
+        ),
+        ({"finding": {"check": "agrees", "message": ""}}, r"finding.rule = None, must be there"),
+    ],
+)
+def test_a_malformed_failure_file_is_refused(tmp_path: Path, edit: dict[str, Any], rule: str) -> None:
+    verdict = failing_verdict(tmp_path)
+    assert verdict.failure is not None and verdict.failure.file is not None
+    content = json.loads(verdict.failure.file.read_text()) | edit
+    file = tmp_path / "edited.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=rule):
+        load_failure(file)
+
+
+def test_an_unknown_check_and_an_empty_budget_are_refused() -> None:
+    binding = binding_of(wrong.one_too_far, "position_ids")
+    with pytest.raises(ValueError, match=r"check = 'agree', must be one of agrees, "):
+        search(binding, DEVICE, Budget(examples=1), checks=["agree"])
+    with pytest.raises(ValueError, match=r"budget = nothing, must give examples or seconds"):
+        search(binding, DEVICE, Budget())
+
+
+def test_an_unknown_argument_lists_those_that_exist() -> None:
+    def asks_too_much(position_ids: Any, kv_scales: Any) -> None: ...
+
+    with pytest.raises(
+        ValueError, match=r"parameter = 'kv_scales', must be an output .*position_ids.* or an input of"
+    ):
+        binding_of(asks_too_much, "position_ids")
+
+
+def test_returned_outputs_of_the_wrong_shape_are_reported() -> None:
+    def returns_too_few(token_to_request: torch.Tensor) -> torch.Tensor:
+        return token_to_request[:0].long()
+
+    verdict = search(binding_of(returns_too_few, "position_ids"), DEVICE, Budget(examples=50))
+    assert verdict.failure is not None
+    assert "has shape [0], must have [1]" in verdict.failure.finding.message
+
+
+@pytest.mark.parametrize(
+    ("operation", "dtypes"),
+    [
+        ("position_ids", (torch.int64,)),
+        ("chunked_context", (torch.int32,) * 5),
+        ("compact_topk_slots", (torch.int32, torch.int32)),
+        ("grouped_topk", (torch.int32, torch.float32)),
+    ],
+)
+def test_answers_of_another_length_are_told_by_two_checks_and_end_no_other(
+    operation: str, dtypes: tuple[torch.dtype, ...]
+) -> None:
+    def returns_one_too_many(context_lens: torch.Tensor, num_tokens_padded: int) -> tuple[torch.Tensor, ...]:
+        shape = (num_tokens_padded + 1,)
+        return tuple(torch.empty(shape, dtype=d, device=context_lens.device).fill_(0) for d in dtypes)
+
+    binding = binding_of(returns_one_too_many, operation)
+    telling = []
+    for check in checks_for(binding):
+        failure = search(binding, DEVICE, Budget(examples=20), checks=(check,), reduce=False).failure
+        if failure is not None:
+            assert "has shape [" in failure.finding.message
+            telling.append(check)
+    assert telling == ["agrees", "writes_everything"]
+
+
+def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
+    verdict = failing_verdict(tmp_path)
+    assert verdict.failure is not None
+    assert verdict.failure.case.layout == Layout()
+    assert [(r.context_len, r.query_len) for r in verdict.failure.case.batch.requests] == [(1, 1)]
+    assert isinstance(verdict.failure.case.batch.requests[0], Request)
+
+
+def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_are_told() -> None:
+    def slow(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
+        time.sleep(0.1)
+        wrong.padding_left_alone(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+    binding = binding_of(slow, "position_ids")
+    budget = Budget(seconds=0.5, volume=0)
+    verdict = search(binding, DEVICE, budget, checks=["agrees"])
+    assert verdict.status == "agrees"
+    assert verdict.seconds >= 0.5
+    assert 1 <= verdict.cases <= 6  # a case takes 0.1 s at least
+    first = fixture_cases(binding)[:3]
+    verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
+    assert (verdict.cases, verdict.not_tried) == (1, 2)
+    assert explain(verdict).endswith("; 2 cases of the fixtures and saved failures not tried")
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=first)
+    assert (verdict.cases, verdict.not_tried) == (3, 0)
+
+
+def test_what_is_about_to_run_is_told_first() -> None:
+    told: list[tuple[str, Case]] = []
+    binding = binding_of(wrong.padding_left_alone, "position_ids")
+    first = fixture_cases(binding)[:2]
+    checks = ["agrees", "is_deterministic"]
+    search(
+        binding,
+        DEVICE,
+        Budget(examples=0),
+        checks=checks,
+        first=first,
+        before=lambda *now: told.append(now),
+    )
+    assert told == [(name, case) for case in first for name in checks]
+
+
+def test_a_plain_case_needs_a_target_and_an_operation(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(to_json(Case(Batch((), 1)))))
+    with pytest.raises(ValueError, match=r"case.json.operation = None, must be given"):
+        load_case(file, "a:b", None, None)
+    saved = load_case(file, "a:b", "position_ids", None)
+    assert (saved.case, saved.dialect, saved.finding.check) == (Case(Batch((), 1)), "cumae", "")

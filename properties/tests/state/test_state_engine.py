@@ -1,0 +1,301 @@
+"""The engine model says only valid things, reaches what engines do, and finds what needs two steps."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cumae.fixtures.bugs import BUGS, Bug
+from cumae.gpu_impl import PersistentBuffers
+from cumae.oracle import Batch, Case, Inputs, Layout, Request, Trace, leveled, trace_from_json, trace_to_json
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.reducer import reduce_trace
+from cumae.properties.cases.shapes import shapes_of
+from cumae.properties.dialects import CUMAE, Ints
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import load_failure
+from cumae.properties.results.steps import svg_steps
+from cumae.properties.running.device import prepare
+from cumae.properties.running.tensors import tensors
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.loop import search
+from cumae.properties.search.trace_run import Run
+from cumae.properties.state.system import System
+from cumae.properties.state.walks import drive, machine, walk
+from cumae.properties.tests.commands.test_commands import cumae
+
+DEVICE = prepare("auto")
+STATEFUL = {
+    "EmptyBuffers",
+    "IdleStepKeepsSchedule",
+    "KeyOfMinima",
+    "LensOfTheCapture",
+    "LensOfTheRoundBefore",
+    "PaddedRowsKeepSlots",
+}
+IN_STEPS = [bug for bug in BUGS if bug.name in STATEFUL]
+SLOTS = next(bug for bug in BUGS if bug.report == "vllm#36580")
+KERNELS = [(operation.name, target) for operation in OPERATIONS.values() for target in operation.kernels]
+
+
+def bound(operation: str, target: str, dialect: str = "cumae") -> Binding:
+    return binding_of(load_function(target), operation, dialect)
+
+
+def everything() -> Binding:
+    """A binding that shows every feature, so that the engine varies all of them."""
+    return replace(bound("slot_mapping", "cumae.gpu_impl:write_slot_mapping"), features=FEATURES)
+
+
+def steps_of(number: int, count: int, **more: Any) -> list[Case]:
+    return list(islice(walk(everything(), number, **more), count))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_every_walk_is_a_trace_whose_buffers_keep_their_shapes(part: int) -> None:
+    for number in range(10 * part, 10 * part + 10):
+        trace = Trace(tuple(steps_of(number, 40)))
+        shapes: dict[str, set[Any]] = {}
+        for step in trace.steps:
+            inputs = Inputs(step)
+            for name in ("context_lens", "block_table", "cu_seqlens_q"):
+                held = CUMAE.inputs[name].hold(inputs)
+                assert isinstance(held, Ints)
+                shapes.setdefault(name, set()).add((held.shape, held.strides))
+            shapes.setdefault("numbers", set()).add((inputs["capacity"], inputs["max_context_len"]))
+        assert all(len(seen) == 1 for seen in shapes.values()), shapes
+
+
+def test_walks_reach_what_engines_do() -> None:
+    seen: Counter[str] = Counter()
+    for number in range(40):
+        for step in steps_of(number, 30):
+            seen.update(shapes_of(step))
+    for shape in (
+        "prefill, later chunk",
+        "prefill chunk of one token",
+        "decode of several tokens",
+        "prefix hit, shared blocks",
+        "partly filled block shared",
+        "empty request in the middle",
+        "idle request with context",
+        "rows scattered",
+        "no tokens, padded",
+        "dummy request",
+        "context parallel",
+        "lengths unknown to the host",
+    ):
+        assert seen[shape] >= 3, (shape, seen)
+
+
+def test_a_rejected_draft_is_computed_again() -> None:
+    fell_back = 0
+    for number in range(20):
+        steps = steps_of(number, 30)
+        for before, after in pairwise(steps):
+            for request in before.batch.requests:
+                if request.phase == "decode" and request.query_len > 1:
+                    ends = {
+                        r.context_len
+                        for r in after.batch.requests
+                        if r.block_ids[:1] == request.block_ids[:1]
+                    }
+                    fell_back += any(request.context_len < end < request.seq_len for end in ends)
+    assert fell_back >= 5
+
+
+@pytest.mark.parametrize(
+    ("operation", "target"), KERNELS, ids=[target.rpartition(":")[2] for _, target in KERNELS]
+)
+def test_every_kernel_goes_through_traces(operation: str, target: str) -> None:
+    binding = bound(operation, target)
+    verdict = search(binding, DEVICE, Budget(examples=20, seed=4), checks=["forgets_history"])
+    assert verdict.ok, verdict.failure
+    assert verdict.cases >= 40
+
+
+@pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])
+def test_a_fault_that_needs_steps_is_found_and_reduced_to_two(bug: Bug, tmp_path: Path) -> None:
+    binding = bound(bug.operation, bug.target, bug.dialect)
+    budget = Budget(seconds=120, seed=3)
+    verdict = search(binding, DEVICE, budget, checks=["forgets_history"], save_to=tmp_path)
+    failure = verdict.failure
+    assert failure is not None and failure.trace is not None and failure.file is not None
+    assert len(failure.trace.steps) <= 2
+    assert all(len(step.batch.requests) <= 2 and step.num_tokens_padded <= 4 for step in failure.trace.steps)
+    assert load_failure(failure.file).trace == failure.trace
+    assert f"step {len(failure.trace.steps)} of {len(failure.trace.steps)}" in explain(verdict)
+
+
+@pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])
+def test_the_machine_of_rules_finds_it_too_and_shrinks_it(bug: Bug) -> None:
+    binding = bound(bug.operation, bug.target, bug.dialect)
+    failed: list[Trace] = []
+
+    def begin() -> Callable[[Case], None]:
+        run = Run(binding, DEVICE, "forgets_history")
+
+        def step(case: Case) -> None:
+            if binding.why_not(case) is None and run.step(case) is not None:
+                failed.append(run.trace())
+                raise AssertionError("wrong")
+
+        return step
+
+    with pytest.raises(AssertionError, match="wrong"):
+        drive(machine(binding, begin), 1500, 1)
+    assert min(len(trace.steps) for trace in failed) <= 3
+
+
+def test_one_call_does_not_show_what_needs_two() -> None:
+    for bug in IN_STEPS:
+        if "review" in bug.report:
+            continue  # the first step over new buffers shows it
+        binding = bound(bug.operation, bug.target, bug.dialect)
+        verdict = search(binding, DEVICE, Budget(examples=60), checks=["agrees"])
+        assert verdict.ok, (bug, verdict.failure)
+
+
+def test_buffers_are_cleared_no_further_than_they_were_written() -> None:
+    """A canary behind both extents survives, where a step that clears everything overwrites it."""
+    step = Case(Batch((Request(3, 2, (1, 2)),), 4), Layout(num_spare_tokens=4))
+    smaller = Case(Batch((Request(5, 1, (1, 2)),), 4), Layout(num_spare_tokens=5))
+    names = ("token_to_request", "cu_seqlens_q", "context_lens", "topk_indices", "block_table", "block_size")
+    buffers = PersistentBuffers(6, 2, torch.device(DEVICE))
+    kept = buffers(**tensors(step, device=DEVICE, names=names))
+    for tensor, live in ((kept.token_to_request, 2), (kept.kv_indices, 4)):
+        tensor[live:] = 77
+    kept = buffers(**tensors(smaller, device=DEVICE, names=names))
+    assert kept.token_to_request.tolist() == [0, -1, 77, 77, 77, 77]
+    assert kept.kv_indices.tolist()[2:] == [-1, -1, *[77] * 8]
+
+
+class Mover:
+    """Right values at another address each time."""
+
+    def __init__(self) -> None:
+        self.kept: list[torch.Tensor] = []
+
+    def __call__(
+        self, context_lens: torch.Tensor, query_lens: torch.Tensor, num_tokens_padded: int
+    ) -> torch.Tensor:
+        positions = [
+            context_len + i
+            for context_len, query_len in zip(context_lens.tolist(), query_lens.tolist(), strict=True)
+            for i in range(query_len)
+        ]
+        padding = [0] * (num_tokens_padded - len(positions))
+        self.kept.append(torch.tensor(positions + padding, dtype=torch.int64, device=context_lens.device))
+        return self.kept[-1]
+
+
+def test_a_buffer_that_moves_is_told() -> None:
+    binding = binding_of(Mover, "position_ids")
+    verdict = search(binding, DEVICE, Budget(seconds=20), checks=["forgets_history"])
+    assert verdict.failure is not None and verdict.failure.trace is not None
+    assert len(verdict.failure.trace.steps) == 2
+    assert "`position_ids` was returned at another address" in verdict.failure.finding.message
+
+
+def test_a_trace_survives_its_json() -> None:
+    trace = Trace(tuple(steps_of(7, 5)))
+    assert trace_from_json(trace_to_json(trace)) == trace
+
+
+STEP = Case(Batch((Request(0, 2, (1,)),), 4))
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((), r"steps = \(\), must be a list of at least one case"),
+        ((STEP, 3), r"steps\[1\] = 3, must be a Case"),
+        (
+            (STEP, Case(Batch((), 2), Layout(num_spare_tokens=2))),
+            r"steps\[1\].batch.block_size = 2, must be 4, as in the first step",
+        ),
+        ((STEP, Case(Batch((), 4))), r"steps\[1\].max_num_tokens = 0, must be 2, as in the first step"),
+    ],
+)
+def test_steps_of_two_engines_are_no_trace(steps: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Trace(steps)
+
+
+def test_a_trace_is_reduced_to_the_steps_that_matter() -> None:
+    def shrinks(trace: Trace) -> bool:
+        return any(a.batch.num_tokens > b.batch.num_tokens for a, b in pairwise(trace.steps))
+
+    trace = Trace(tuple(steps_of(3, 30)))
+    reduced = reduce_trace(trace, shrinks)
+    assert [step.batch.num_tokens for step in reduced.steps] == [1, 0]
+    assert leveled(reduced.steps) == reduced
+
+
+def test_a_saved_trace_is_replayed_reduced_and_drawn(tmp_path: Path) -> None:
+    target = "cumae.fixtures.bugs.schedules:KeyOfMinima"
+    verdict = search(
+        bound("metadata_cache", target),
+        DEVICE,
+        Budget(seconds=60),
+        checks=["forgets_history"],
+        save_to=tmp_path,
+        target=target,
+        reduce=False,
+    )
+    assert verdict.failure is not None and verdict.failure.file is not None
+    file = str(verdict.failure.file)
+    again = cumae("replay", file, cwd=tmp_path)
+    assert again.returncode == 1, again.stderr
+    assert "step 2 of" in again.stdout
+    fixed = cumae("replay", file, "--target", "cumae.gpu_impl:MetadataCache", cwd=tmp_path)
+    assert fixed.returncode == 0, fixed.stderr + fixed.stdout
+    out = tmp_path / "small.json"
+    reduced = cumae("reduce", file, "--out", str(out), cwd=tmp_path)
+    assert reduced.returncode == 1, reduced.stderr
+    small = load_failure(out).trace
+    assert small is not None and len(small.steps) == 2
+    drawn = cumae("draw", str(out), "--svg", "trace.svg", "--html", "trace.html", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "step 1 of 2" in drawn.stdout and "written: trace.svg\nwritten: trace.html" in drawn.stdout
+    assert (tmp_path / "trace.svg").read_text() == svg_steps(small, load_failure(out).finding)
+
+
+def test_host_lens_that_are_missing_may_be_refused_but_not_guessed() -> None:
+    hidden = Case(Batch((Request(3, 1, (1,), "decode"),), 4), Layout(host_lens=False))
+
+    def refuses(**_: Any) -> Any:
+        raise ValueError("context_lens_cpu = None, must be given")
+
+    binding = bound("metadata_cache", "cumae.gpu_impl:MetadataCache")
+    system = System(binding, DEVICE)
+    system.function = refuses
+    assert system.step(hidden) is None
+    known = replace(hidden, layout=replace(hidden.layout, host_lens=True))
+    run = Run(binding, DEVICE, "forgets_history")
+    run._system.function = refuses
+    finding = run.step(known)
+    assert finding is not None and "the kernel raised ValueError" in finding.message
+
+
+def test_a_domain_holds_for_traces_too() -> None:
+    asked: list[Case] = []
+
+    class Positions:
+        def __call__(self, context_lens: Any, query_lens: Any, position_ids: Any) -> None:
+            raise NotImplementedError
+
+    binding = binding_of(Positions, "position_ids", domain=Domain(block_sizes=(5,), min_requests=2))
+    for case in islice(walk(binding, 2), 30):
+        if binding.why_not(case) is None:
+            asked.append(case)
+    assert asked and all(case.batch.block_size == 5 for case in asked)
