@@ -16,7 +16,8 @@ DEVICE = prepare("auto")
 MODULES = [
     module.name
     for package in (cumae.oracle, cumae.gpu_impl)
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.ispkg
 ]
 WITH_KERNEL = [name for name, operation in OPERATIONS.items() if operation.kernels] + ["latent_layout"]
 
