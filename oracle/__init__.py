@@ -22,7 +22,7 @@ from cumae.oracle.model.case_json import (
     tried_to_json,
 )
 from cumae.oracle.model.inputs import INPUTS, Inputs
-from cumae.oracle.model.layout import GARBAGE_KINDS, GarbageKind, IndexDtype, Layout
+from cumae.oracle.model.layout import GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
@@ -48,6 +48,7 @@ __all__ = [
     "FLOAT_DTYPES",
     "GARBAGE",
     "GARBAGE_KINDS",
+    "INDEX_DTYPES",
     "INPUTS",
     "LOGITS_KINDS",
     "ROW_FORMATS",

@@ -28,7 +28,7 @@ class Case:
         self._check_rows()
         self._check_parallel()
         layout, options = self.layout, self.options
-        if options.dummy_request and layout.num_padding_tokens:
+        if options.padding.dummy_request and layout.num_padding_tokens:
             padded = layout.num_padding_requests
             require(padded >= 1, "layout.num_padding_requests", padded, "be >= 1 for a dummy request")
 
@@ -40,26 +40,31 @@ class Case:
 
     def _check_parallel(self) -> None:
         options, size, world = self.options, self.batch.block_size, self.batch.world
-        require(options.rank < world, "options.rank", options.rank, f"be < world = {world}")
+        require(
+            options.parallel.rank < world,
+            "options.parallel.rank",
+            options.parallel.rank,
+            f"be < world = {world}",
+        )
         require(
             size % self.kernel_block_size == 0,
-            "options.kernel_block_size",
+            "options.blocks.kernel_block_size",
             self.kernel_block_size,
             f"divide block_size = {size}",
         )
         require(
-            world == 1 or size % options.interleave == 0,
-            "options.interleave",
-            options.interleave,
+            world == 1 or size % options.parallel.interleave == 0,
+            "options.parallel.interleave",
+            options.parallel.interleave,
             f"divide block_size = {size} when world > 1",
         )
-        plain = world == 1 or (options.compress_ratio == 1 and options.window == 0)
+        plain = world == 1 or (options.keys.compress_ratio == 1 and options.keys.window == 0)
         require(plain, "batch.world", world, "be 1 when compress_ratio > 1 or window > 0")
 
     @property
     def kernel_block_size(self) -> int:
         """Tokens a block of the kernel's table holds."""
-        size = self.options.kernel_block_size
+        size = self.options.blocks.kernel_block_size
         return self.batch.block_size if size is None else size
 
     @property
@@ -91,13 +96,13 @@ class Case:
     @property
     def max_work_items(self) -> int:
         """Entries of the lists of work items: as many as a step of so many rows can need."""
-        return self.num_tokens_padded * -(-self.options.topk // self.options.split_size)
+        return self.num_tokens_padded * -(-self.options.selection.topk // self.options.schedule.split_size)
 
     @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests
-        if self.options.key_scope == "prefill":
+        if self.options.keys.key_scope == "prefill":
             return sum(request.seq_len for request in requests if request.phase == "prefill")
         return sum(request.seq_len for request in requests)
 
@@ -109,14 +114,14 @@ class Case:
     @property
     def num_with_context(self) -> int:
         """Requests in the scope of keys that have cached context."""
-        everybody = self.options.key_scope == "all"
+        everybody = self.options.keys.key_scope == "all"
         return sum(r.context_len > 0 and (everybody or r.phase == "prefill") for r in self.batch.requests)
 
     @property
     def workspace_tokens(self) -> int:
         """Rows of the workspace that cached context is gathered into, chunk by chunk."""
-        each = self.options.chunk_blocks * self.batch.block_size
-        return max(self.num_with_context, 1) * each + self.options.workspace_slack
+        each = self.options.workspace.chunk_blocks * self.batch.block_size
+        return max(self.num_with_context, 1) * each + self.options.workspace.workspace_slack
 
     @property
     def num_context_chunks(self) -> int:

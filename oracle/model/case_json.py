@@ -3,14 +3,14 @@
 import json
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cumae.oracle.model.batch import Batch, Request
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.layout import Layout
-from cumae.oracle.model.options import Options
+from cumae.oracle.model.options import GROUPS, Options
 from cumae.oracle.model.rules import inside, require
 from cumae.oracle.model.trace import Trace
 
@@ -50,9 +50,7 @@ def from_json(value: object, path: str = "case") -> Case:
     )
     built = _build(Batch, batch, f"{path}.batch.")
     layout = _build(Layout, _known(items.get("layout", {}), Layout, f"{path}.layout"), f"{path}.layout.")
-    options = _build(
-        Options, _known(items.get("options", {}), Options, f"{path}.options"), f"{path}.options."
-    )
+    options = _options(items.get("options", {}), f"{path}.options")
     with inside(f"{path}."):
         return Case(built, layout, options)
 
@@ -116,13 +114,28 @@ def read_file(file: Path) -> object:
         raise ValueError(f"{file}: file, must be readable: {error.strerror}") from error
 
 
+def _options(value: object, path: str) -> Options:
+    given = _known(value, Options, path)
+    groups = {
+        name: _build(GROUPS[name], _known(given[name], GROUPS[name], f"{path}.{name}"), f"{path}.{name}.")
+        for name in given
+    }
+    return replace(Options(), **groups)
+
+
 def _plain(record: Any, skip: str = "") -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
         if field.name != skip and (field.default is MISSING or value != field.default):
-            values[field.name] = list(value) if isinstance(value, tuple) else value
+            values[field.name] = _plain_value(value)
     return values
+
+
+def _plain_value(value: Any) -> Any:
+    if is_dataclass(value):
+        return _plain(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _known(value: object, kind: type[Any], path: str) -> Mapping[str, Any]:

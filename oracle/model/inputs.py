@@ -39,7 +39,7 @@ class Inputs:
         self.previous = previous
         if previous is not None:
             for name in ("topk", "split_size", "num_workers"):
-                have, need = getattr(previous.options, name), getattr(case.options, name)
+                have, need = previous.options.value(name), case.options.value(name)
                 require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
         self._known: dict[str, Any] = dict(known or {})
 
@@ -125,14 +125,16 @@ def _kernel_blocks(entry: Any, parts: int) -> list[Any]:
 
 
 def _topk_indices(inputs: Inputs) -> list[list[Any]]:
-    case, topk = inputs.case, inputs.case.options.topk
+    case, topk = inputs.case, inputs.case.options.selection.topk
     kv_lens = kv_lens_of(inputs["context_lens"], inputs["query_lens"], case.num_tokens_padded, topk)
     return topk_indices(kv_lens, inputs["position_ids"], topk)
 
 
 def _selected_positions(inputs: Inputs) -> list[list[Any]]:
-    table = inputs["block_table"]
-    beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
+    beyond = None
+    if inputs.case.options.selection.select_beyond:
+        table = inputs["block_table"]
+        beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
     owners = inputs["token_to_request"]
     live = [row < inputs["num_tokens"] for row in range(len(owners))]
     return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond)
@@ -141,18 +143,23 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
 def _logits(inputs: Inputs) -> list[list[Any]]:
     """Return the router's logits of each token: they go with the slot it is written to, and so with it."""
     options, size = inputs.case.options, inputs.case.batch.tokens_per_block
-    shape = (options.num_experts, options.logits_dtype)
+    shape = (options.router.num_experts, options.router.logits_dtype)
     rows: list[list[Any]] = []
     for request in inputs.case.batch.requests:
         for position in range(request.context_len, request.seq_len):
             place = request.block_ids[position // size] * size + position % size
-            rows.append(router_logits(options.logits_kind, options.logits_seed, place, *shape))
-    return rows + [[GARBAGE] * options.num_experts] * inputs.case.layout.num_padding_tokens
+            rows.append(router_logits(options.router.logits_kind, options.router.logits_seed, place, *shape))
+    return rows + [[GARBAGE] * options.router.num_experts] * inputs.case.layout.num_padding_tokens
 
 
 def _bias(inputs: Inputs) -> list[float]:
     options = inputs.case.options
-    return router_bias(options.logits_kind, options.logits_seed, options.num_experts, options.bias_dtype)
+    return router_bias(
+        options.router.logits_kind,
+        options.router.logits_seed,
+        options.router.num_experts,
+        options.router.bias_dtype,
+    )
 
 
 def _previous(inputs: Inputs) -> Case | None:
@@ -178,7 +185,7 @@ def _live_count(phase: str) -> Callable[[Inputs], int]:
 
 
 def _option(name: str) -> Callable[[Inputs], Any]:
-    return lambda inputs: getattr(inputs.case.options, name)
+    return lambda inputs: inputs.case.options.value(name)
 
 
 _OPTIONS = (
@@ -222,7 +229,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
     "logits": _logits,
     "bias": _bias,
-    "scaling_factor": lambda inputs: inputs.case.options.scaling_thousandths / 1000,
+    "scaling_factor": lambda inputs: inputs.case.options.router.scaling_thousandths / 1000,
     "host_lens": lambda inputs: inputs.case.layout.host_lens,
     "context_lens_cpu": _on_host("context_lens"),
     "query_lens_cpu": _on_host("query_lens"),

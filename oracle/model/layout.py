@@ -10,6 +10,7 @@ GarbageKind = Literal["minus_one", "zero", "plausible", "huge"]
 GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "huge")
 MOST_ROWS = 2**22
 IndexDtype = Literal["int32", "int64"]
+INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Layout:
         require_int("key_slack", self.key_slack, -(2**31))
         require_int("table_column_step", self.table_column_step, 1, 1024)
         require_choice("garbage", self.garbage, GARBAGE_KINDS)
-        require_choice("index_dtype", self.index_dtype, ("int32", "int64"))
+        require_choice("index_dtype", self.index_dtype, INDEX_DTYPES)
         require_bool("host_lens", self.host_lens)
         if self.row_index is None:
             return

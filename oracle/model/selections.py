@@ -37,9 +37,9 @@ def selected_positions(
     token_to_request: Sequence[int],
     is_live: Sequence[bool],
     workspaces: Sequence[int] | None,
-    beyond: int,
+    beyond: int | None,
 ) -> list[list[Any]]:
-    """Return selected positions, -1 behind or between them, and now and then one ``beyond`` the table.
+    """Return selected positions, -1 behind or between them; now and then one is ``beyond`` the table.
 
     What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
     that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
@@ -51,7 +51,7 @@ def selected_positions(
             continue
         found = [-1 if position is GARBAGE else position for position in positions]
         unused = [j for j, position in enumerate(found) if position < 0]
-        if unused and row % 2 and (workspaces is None or workspaces[row] < 0):
+        if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):
             found[unused[row // 2 % len(unused)]] = beyond + row
         if unused and row % 3 == 2:
             found = found[-1:] + found[:-1]
@@ -67,7 +67,7 @@ def _gathered(case: Case) -> list[int]:
 
 def workspace_ids(case: Case) -> list[int] | None:
     """Return for each token the number of its request among those gathered, -1 for none."""
-    if not case.options.prefill_workspace:
+    if not case.options.selection.prefill_workspace:
         return None
     number = {b: i for i, b in enumerate(_gathered(case))}
     requests = enumerate(case.batch.requests)
@@ -77,7 +77,7 @@ def workspace_ids(case: Case) -> list[int] | None:
 
 def workspace_starts(case: Case) -> list[int] | None:
     """Return where the keys of each gathered request begin, one request behind the other."""
-    if not case.options.prefill_workspace:
+    if not case.options.selection.prefill_workspace:
         return None
     starts, end = [], 0
     for b in _gathered(case):

@@ -72,10 +72,10 @@ def asked(
     ``known``: inputs that another operation has answered.
     """
     features = OPERATIONS[name].features if name in OPERATIONS else frozenset()
-    layout, options = case.layout, replace(case.options, rank=rank)
+    layout, options = case.layout, case.options.having(rank=rank)
     if "row_index" not in features:
         layout = replace(layout, row_index=None)
     for name in ("kernel_block_size", "token_padding", "dummy_request"):
         if name not in features:
-            options = replace(options, **{name: getattr(Options(), name)})
+            options = options.having(**{name: Options().value(name)})
     return Inputs(replace(case, layout=layout, options=options), previous, known)

@@ -18,7 +18,7 @@ def by_chunks(step: Step) -> Rows:
     rows_of_requests = step.says("sequence_layout", "cu_seqlens_q")
     chunks = [_gathered(step, j) for j in range(case.num_context_chunks)]
     for row, (b, _) in enumerate(step.tokens):
-        if case.options.key_scope == "prefill" and step.batch.requests[b].phase == "decode":
+        if case.options.keys.key_scope == "prefill" and step.batch.requests[b].phase == "decode":
             continue
         parts = []
         for j, workspace in enumerate(chunks):

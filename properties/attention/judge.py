@@ -132,7 +132,7 @@ def _tokens_of(step: Step, route: Route) -> list[int]:
     """Return the rows that a route must compute."""
     if route.of == "next":
         return [step.case.num_tokens_padded + b for b in range(len(step.batch.requests))]
-    if route.of == "prefill" or (route.of == "scope" and step.case.options.key_scope == "prefill"):
+    if route.of == "prefill" or (route.of == "scope" and step.case.options.keys.key_scope == "prefill"):
         return prefill_rows(step)
     return list(range(len(step.tokens)))
 
@@ -143,13 +143,13 @@ def _compared(step: Step, route: Route, row: int, parts: Sequence[Part] | None) 
     options = step.case.options
     seen: Sequence[int] = range(position + 1)
     if route.sees == "compressed":
-        (expected,) = dense_attention(stream, position, compress_ratio=options.compress_ratio)
+        (expected,) = dense_attention(stream, position, compress_ratio=options.keys.compress_ratio)
     elif route.sees == "selected":
-        seen = step.inputs("topk_to_slots")["topk_indices"][row][: options.topk]
+        seen = step.inputs("topk_to_slots")["topk_indices"][row][: options.selection.topk]
         seen = [p for p in seen if isinstance(p, int)]
         expected = attention_row(stream, position, seen)
     else:
-        window = options.window if route.sees == "window" else 0
+        window = options.keys.window if route.sees == "window" else 0
         seen = range(max(0, position + 1 - window) if window else 0, position + 1)
         (expected,) = dense_attention(stream, position, window)
     actual = step.output(row, parts or [Part([])])

@@ -63,7 +63,7 @@ def _plain_rows(case: Case) -> Case:
         "qk_rope_head_dim": 64,
         "power_of_two_scales": False,
     }
-    return replace(case, options=replace(case.options, **plain))
+    return replace(case, options=case.options.having(**plain))
 
 
 def _listed(bench: Bench, words: Words, before: Words) -> list[Any]:

@@ -38,8 +38,13 @@ def compared(
     of them in a workspace.
     """
     options = case.options
-    plain = (case.batch.world, options.compress_ratio, options.window, options.key_scope) == (1, 1, 0, "all")
-    plain = plain and not options.prefill_workspace
+    plain = (case.batch.world, options.keys.compress_ratio, options.keys.window, options.keys.key_scope) == (
+        1,
+        1,
+        0,
+        "all",
+    )
+    plain = plain and not options.selection.prefill_workspace
     require(
         plain, "case", options, "have one rank, compress_ratio 1, window 0, key_scope all and no workspace"
     )
@@ -115,13 +120,13 @@ def _by_windows(step: LargeStep) -> Tensor:
 
 
 def _by_selected_slots(step: LargeStep) -> Tensor:
-    slots = step.says("topk_to_slots", "selected_slots").view(-1, step.case.options.topk)
+    slots = step.says("topk_to_slots", "selected_slots").view(-1, step.case.options.selection.topk)
     return step.attend(step.queries, step.cache, slots[: len(step.places)])[0]
 
 
 def _by_compact_slots(step: LargeStep) -> Tensor:
     """Return attention over as many slots as are valid; one of them that is none is garbage."""
-    slots = step.says("compact_topk_slots", "compact_slots").view(-1, step.case.options.topk)
+    slots = step.says("compact_topk_slots", "compact_slots").view(-1, step.case.options.selection.topk)
     slots = torch.where(slots < 0, len(step.cache), slots)[: len(step.places)]
     counts = step.says("compact_topk_slots", "num_valid")[: len(step.places)]
     place = torch.arange(slots.shape[1], device=step.device)

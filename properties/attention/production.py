@@ -41,7 +41,7 @@ def production_case(num_requests: int, longest: int, topk: int, block_size: int 
         ids = [*ids, *(pool.pop() for _ in range(needed - len(ids)))]
         requests.append(Request(context_len, query_len, tuple(ids), phase))
     layout = Layout(num_padding_tokens=7, num_padding_requests=3, garbage="huge")
-    options = Options(topk=topk, split_size=64, num_workers=132, chunk_blocks=8)
+    options = Options.of(topk=topk, split_size=64, num_workers=132, chunk_blocks=8)
     return Case(Batch(tuple(requests), block_size), layout, options)
 
 

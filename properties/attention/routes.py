@@ -67,7 +67,7 @@ def by_key_offsets(step: Step) -> Rows:
     longest = step.says("sequence_layout", "max_seqlen_q")
     query_starts, key_starts = (step.says("sequence_layout", f"cu_seqlens_{x}") for x in "qk")
     for b, request in enumerate(step.batch.requests):
-        if step.case.options.key_scope == "prefill" and request.phase == "decode":
+        if step.case.options.keys.key_scope == "prefill" and request.phase == "decode":
             continue
         first, stop = at(query_starts, b, "cu_seqlens_q"), at(query_starts, b + 1, "cu_seqlens_q")
         first_key, last_key = at(key_starts, b, "cu_seqlens_k"), at(key_starts, b + 1, "cu_seqlens_k")
@@ -122,16 +122,16 @@ def interleaved(step: Step) -> list[Key]:
 def key_buffer(step: Step, rank: int) -> list[Key]:
     """Return the keys that windows are over: interleaved, compressed, or those that a rank holds."""
     options, world = step.case.options, step.batch.world
-    ratio = options.compress_ratio
+    ratio = options.keys.compress_ratio
     if world == 1 and ratio == 1:
         return interleaved(step)
     spans = step.says("sequence_layout", "cu_seqlens_k")
-    in_scope = [r for r in step.batch.requests if options.key_scope == "all" or r.phase == "prefill"]
+    in_scope = [r for r in step.batch.requests if options.keys.key_scope == "all" or r.phase == "prefill"]
     keys = [NOBODY] * sum(request.seq_len // ratio for request in in_scope)
     for b, request in enumerate(step.batch.requests):
         if request.query_len == 0 or request.phase == "decode":
             continue
-        owned = [p for p in range(request.seq_len) if p // options.interleave % world == rank]
+        owned = [p for p in range(request.seq_len) if p // options.parallel.interleave % world == rank]
         groups = [owned[g : g + ratio] for g in range(0, len(owned) - ratio + 1, ratio)]
         first, stop = at(spans, b, "cu_seqlens_k"), at(spans, b + 1, "cu_seqlens_k")
         for g in range(stop - first if groups else 0):
@@ -146,7 +146,7 @@ def _one_rank(case: Case) -> bool:
 
 
 def _plain(case: Case) -> bool:
-    return case.batch.world == 1 and case.options.compress_ratio == 1
+    return case.batch.world == 1 and case.options.keys.compress_ratio == 1
 
 
 def _any(case: Case) -> bool:
@@ -189,7 +189,7 @@ ROUTES = (
         "compressed keys by windows",
         ("causal_windows", "sequence_layout"),
         by_windows,
-        lambda case: case.options.compress_ratio > 1,
+        lambda case: case.options.keys.compress_ratio > 1,
         "compressed",
         "prefill",
     ),

@@ -10,7 +10,7 @@ Rows = Iterator[tuple[int, Sequence[Part]]]
 
 def by_selected_slots(step: Step) -> Rows:
     """Yield for each token all slots that ``topk_to_slots`` gives it, on every rank; -1 is none."""
-    topk = step.case.options.topk
+    topk = step.case.options.selection.topk
     for row in range(len(step.tokens)):
         places = range(row * topk, (row + 1) * topk)
         yield row, [Part(_selected(step, rank, row, places)) for rank in step.ranks]
@@ -18,7 +18,7 @@ def by_selected_slots(step: Step) -> Rows:
 
 def by_compact_slots(step: Step) -> Rows:
     """Yield for each token as many of the slots of ``compact_topk_slots`` as it counts, on every rank."""
-    topk = step.case.options.topk
+    topk = step.case.options.selection.topk
     for row in range(len(step.tokens)):
         parts = []
         for rank in step.ranks:
@@ -43,7 +43,7 @@ def by_schedule(step: Step, schedule: str, slots: str) -> Rows:
     tokens, starts, stops = (step.says(schedule, f"work_{x}") for x in ("token", "start", "stop"))
     begins, num_splits = step.says(schedule, "work_indptr"), step.says(schedule, "num_splits")
     done: dict[int, list[Part]] = {}
-    for worker in range(step.case.options.num_workers):
+    for worker in range(step.case.options.schedule.num_workers):
         stop = at(begins, worker + 1, "work_indptr")
         for item in range(at(begins, worker, "work_indptr"), stop):
             row = at(tokens, item, "work_token")
@@ -70,7 +70,7 @@ def by_any_schedule(step: Step) -> Rows:
         if row not in parts:
             raise OutOfReach(f"has a work item of row {row} of {len(parts)}")
         last = min(stop, at(step.says("position_ids", "position_ids"), row, "position_ids") + 1)
-        last = min(last, step.case.options.topk)
+        last = min(last, step.case.options.selection.topk)
         for keys in _keys(step, "topk_to_slots", row, start, last):
             parts[row].append(Part(keys))
     yield from parts.items()
@@ -81,7 +81,7 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
     if slots == "persistent_buffers":
         yield _ragged(step, row, start, stop)
         return
-    topk = step.case.options.topk
+    topk = step.case.options.selection.topk
     places = [_place(step, row + j // topk, j % topk) for j in range(start, stop)]
     for rank in step.ranks:
         yield _selected(step, rank, row, places)
@@ -89,7 +89,7 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
 
 def _place(step: Step, row: int, j: int) -> int:
     """Return where the ``j``-th position stands that a row selects; those that are none stand last."""
-    topk, inputs = step.case.options.topk, step.inputs("topk_to_slots", step.ranks[0])
+    topk, inputs = step.case.options.selection.topk, step.inputs("topk_to_slots", step.ranks[0])
     if row >= len(inputs["selected_positions"]):
         return row * topk + j
     own = inputs["position_ids"][row]

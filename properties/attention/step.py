@@ -131,8 +131,8 @@ class Step:
     def cached(self, b: int, position: int) -> Key:
         """Return the key of a position of a request, looked up in its blocks as the engine knows them."""
         options, world = self.case.options, self.batch.world
-        rank = position // options.interleave % world
-        index = local_len(position, world, rank, options.interleave) if world > 1 else position
+        rank = position // options.parallel.interleave % world
+        index = local_len(position, world, rank, options.parallel.interleave) if world > 1 else position
         request = at(self.batch.requests, b, "requests")
         block = at(request.block_ids, index // self.batch.block_size, f"the blocks of request {b}: block_ids")
         return self.read(block * self.batch.block_size + index % self.batch.block_size, rank)
@@ -183,7 +183,11 @@ class Step:
 
     def _fill(self) -> None:
         """Put the cached tokens where they are, by the blocks of their requests alone."""
-        size, world, interleave = self.batch.block_size, self.batch.world, self.case.options.interleave
+        size, world, interleave = (
+            self.batch.block_size,
+            self.batch.world,
+            self.case.options.parallel.interleave,
+        )
         for request, stream in zip(self.batch.requests, self.streams, strict=True):
             counts = [0] * world
             for position in range(request.context_len):

@@ -114,7 +114,7 @@ def _held_slots(inputs: Inputs, rank: int) -> Iterator[int]:
     case = inputs.case
     size, world, options = case.batch.block_size, case.batch.world, case.options
     for request in case.batch.requests:
-        for index in range(local_len(request.seq_len, world, rank, options.interleave)):
+        for index in range(local_len(request.seq_len, world, rank, options.parallel.interleave)):
             yield request.block_ids[index // size] * size + index % size
 
 

@@ -20,13 +20,13 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.observed_call import Bench
 
 LAUNCHES = 20
-_SCHEDULED = Options(topk=2048, split_size=64, num_workers=132)
+_SCHEDULED = Options.of(topk=2048, split_size=64, num_workers=132)
 SELECTED = {
     "sparse_schedule": _SCHEDULED,
     "metadata_cache": _SCHEDULED,
-    "persistent_buffers": Options(topk=16),
-    "topk_to_slots": Options(topk=16),
-    "compact_topk_slots": Options(topk=16),
+    "persistent_buffers": Options.of(topk=16),
+    "topk_to_slots": Options.of(topk=16),
+    "compact_topk_slots": Options.of(topk=16),
 }
 """The options that operations over selected keys are timed with."""
 
@@ -68,7 +68,7 @@ def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
     case = replace(case, options=SELECTED.get(operation, case.options))
     call = Bench(binding, case, "cuda").call(poison=0)
-    arguments, topk = call.arguments, case.options.topk
+    arguments, topk = call.arguments, case.options.selection.topk
     median, spread = _graph_time(lambda: call.function(**arguments))
     shown = f"{size}, topk {topk}" if operation in SELECTED else size
     return Timing(binding.function.__name__, shown, median, spread)

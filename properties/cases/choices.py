@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from math import gcd
 from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
@@ -58,3 +59,11 @@ class SeededChoices:
     def chance(self, percent: int) -> bool:
         """Return True in about ``percent`` of 100 draws."""
         return self._random() * 100 < percent
+
+
+def draw_permutation(choices: Choices, size: int) -> tuple[int, int]:
+    """Return (step, first) so that ``(first + i * step) % size`` visits ``size`` values once each."""
+    step = choices.pick((1, 3, 5, 7, 11, 17))
+    while gcd(step, size) > 1:
+        step += 1
+    return step, choices.integer(0, max(0, min(size - 1, 9)))

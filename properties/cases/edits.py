@@ -1,11 +1,13 @@
 """Edits that make a case smaller, one kind after the other; each gives a case or raises ``ValueError``."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.draws import edited
+from cumae.properties.cases.features import FEATURES, Feature, fields_of
+from cumae.properties.cases.values import NEUTRAL
 
 
 def edits(case: Case) -> Iterator[Callable[[], Case]]:
@@ -113,32 +115,33 @@ def _replaced(case: Case, b: int, request: Request) -> Case:
 def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
     """Yield edits that make layout and options neutral, or their numbers smaller."""
     yield lambda: replace(case, layout=Layout(), options=Options())
-    for name in (f.name for f in fields(Layout)):
-        value = getattr(case.layout, name)
-        default = getattr(Layout(), name)
-        for simpler in (default, 1, value // 2 if type(value) is int else default):
-            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
-                case, layout=replace(case.layout, **{name: simpler})
-            )
-    for name in (f.name for f in fields(Options)):
-        value, default = getattr(case.options, name), getattr(Options(), name)
+    have = fields_of(case)
+    for row in FEATURES:
+        for values in (*_simpler(row, have), *row.simpler):
+            yield lambda row=row, values=values: with_fields(case, row, values)  # type: ignore[misc]
+    yield lambda: replace(case, layout=replace(case.layout, min_table_columns=0))
+
+
+def _simpler(row: Feature, have: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield simpler values of the fields of a row: neutral ones, then smaller ones of each."""
+    yield tuple(NEUTRAL[name] for name in row.fields)
+    for i, name in enumerate(row.fields):
+        value = have[name]
         smaller = (value // 2, value - 1) if type(value) is int else ()
-        for simpler in (default, 1, 2, *smaller):
-            yield lambda name=name, simpler=simpler: replace(  # type: ignore[misc]
-                case, options=replace(case.options, **{name: simpler})
-            )
-    for shape in (
-        (2, 1, 1, 1),
-        (3, 1, 1, 2),
-        (4, 2, 1, 1),
-        (4, 2, 1, 2),
-        (6, 3, 2, 2),
-        (8, 2, 1, 2),
-        (8, 4, 2, 2),
-    ):
-        sizes = dict(zip(("num_experts", "num_groups", "topk_group", "top_k"), shape, strict=True))
-        yield lambda sizes=sizes: replace(case, options=replace(case.options, **sizes))  # type: ignore[misc]
-    yield lambda: replace(case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0))
+        for simpler in (NEUTRAL[name], 1, 2, *smaller):
+            yield tuple(simpler if i == j else have[other] for j, other in enumerate(row.fields))
+
+
+def with_fields(case: Case, row: Feature, values: Sequence[Any]) -> Case:
+    """Return the case with other values of the fields of a feature."""
+    changed = dict(zip(row.fields, values, strict=True))
+    if row.record == "layout":
+        return replace(case, layout=replace(case.layout, **changed))
+    if row.record == "options":
+        return replace(case, options=case.options.having(**changed))
+    if not changed:
+        return case
+    return replace(case, batch=replace(case.batch, **changed), options=case.options.having(rank=0))
 
 
 def smaller_blocks(case: Case) -> Iterator[Callable[[], Case]]:

@@ -1,9 +1,9 @@
 """Any failing case down to one that could be drawn on paper."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 
-from cumae.oracle import Case, Layout, Options, Trace, leveled
+from cumae.oracle import Case, Trace, leveled
 from cumae.properties.cases.edits import (
     all_capped,
     edits,
@@ -16,23 +16,24 @@ from cumae.properties.cases.edits import (
     single_requests,
     smaller_blocks,
     with_block_size,
+    with_fields,
 )
+from cumae.properties.cases.features import FEATURES, fields_of
+from cumae.properties.cases.values import NEUTRAL
 
 MOST_TRIES = 2000
+OPTIONS = tuple(name for row in FEATURES if row.record == "options" for name in row.fields)
 
 
 def size_of(case: Case) -> tuple[int, ...]:
     """Return what makes a case large: requests, then tokens, then everything that is not neutral."""
-    requests = case.batch.requests
-    odd = sum(getattr(case.layout, f.name) != f.default for f in fields(Layout))
-    odd += sum(getattr(case.options, f.name) != f.default for f in fields(Options))
+    requests, have = case.batch.requests, fields_of(case)
+    odd = sum(value != NEUTRAL[name] for name, value in have.items()) + bool(case.layout.min_table_columns)
     ids = [i for r in requests for i in r.block_ids]
     tokens = sum(r.seq_len for r in requests)
     padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
-    options = case.options
-    selected = options.topk + options.split_size + options.num_workers + case.layout.num_spare_tokens
-    selected += options.num_experts + options.num_groups + options.topk_group + options.top_k
-    selected += options.logits_seed
+    numbers = [case.options.value(name) for name in OPTIONS]
+    selected = case.layout.num_spare_tokens + sum(n for n in numbers if type(n) is int)
     return (
         len(requests),
         tokens + padding,
@@ -169,17 +170,10 @@ def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
 
 def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
     """Yield edits that every step of a trace gets: one field neutral, smaller blocks, fresh ids."""
-    for name in (f.name for f in fields(Layout)):
-        neutral = {name: getattr(Layout(), name)}
-        yield lambda case, neutral=neutral: replace(case, layout=replace(case.layout, **neutral))  # type: ignore[misc]
-    for name in (f.name for f in fields(Options)):
-        for value in dict.fromkeys((getattr(Options(), name), 1, 2)):
-            yield lambda case, name=name, value=value: replace(  # type: ignore[misc]
-                case, options=replace(case.options, **{name: value})
-            )
-    yield lambda case: replace(
-        case, batch=replace(case.batch, world=1), options=replace(case.options, rank=0)
-    )
+    for row in FEATURES:
+        for number in (None, 1, 2) if row.record == "options" else (None,):
+            values = [NEUTRAL[name] if number is None else number for name in row.fields]
+            yield lambda case, row=row, values=values: with_fields(case, row, values)  # type: ignore[misc]
     for size in (1, 2, 3, 4):
         yield lambda case, size=size: with_block_size(case, size)  # type: ignore[misc]
     yield lambda case: with_block_size(case, case.batch.block_size)

@@ -1,10 +1,9 @@
 """The rules by which requests are drawn: kinds of work, lengths at edges, blocks, shared prefixes."""
 
 from dataclasses import dataclass, replace
-from math import gcd
 
 from cumae.oracle import Phase, Request
-from cumae.properties.cases.choices import Choices
+from cumae.properties.cases.choices import Choices, draw_permutation
 from cumae.properties.cases.domain import Domain
 
 TILE_EDGES = tuple(edge + d for edge in (32, 64, 128, 256, 512, 1024) for d in (0, -1, 1))
@@ -69,36 +68,34 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
 
 
 def give_blocks(
-    choices: Choices, works: list[Work], tokens_per_block: int, *, missing: bool, reserved: int = 0
+    choices: Choices, domain: Domain, works: list[Work], tokens_per_block: int
 ) -> tuple[Request, ...]:
-    """Return the requests with blocks: scattered ids, shared prefixes, spares, gaps if ``missing``."""
+    """Return the requests with blocks: scattered ids, shared prefixes, spare blocks at the end of some."""
     shared = _draw_sharing(choices, works, tokens_per_block)
     counts = []
     for work, (_, num_shared) in zip(works, shared, strict=True):
         counts.append(-(-(work.context_len + work.query_len) // tokens_per_block) - num_shared)
     extras = [choices.pick((0, 0, 0, 1, 2)) if len(works) < 16 else 0 for _ in works]
+    room = domain.max_block_id + 1 - domain.reserved_blocks
+    if sum(counts) + sum(extras) > room:
+        extras = [0] * len(works)
     total = sum(counts) + sum(extras)
-    pool = max(1, total + choices.pick((0, 1, 7, 100)))
+    pool = min(max(1, total + choices.pick((0, 1, 7, 100))), max(room, 1))
     step, first = draw_permutation(choices, pool)
     requests: list[Request] = []
     taken = 0
     for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
         ids = list(requests[owner].block_ids[:num_shared]) if num_shared else []
-        ids += [reserved + (first + (taken + i) * step) % pool for i in range(own + extra)]
+        ids += [domain.reserved_blocks + (first + (taken + i) * step) % pool for i in range(own + extra)]
         taken += own + extra
         requests.append(Request(work.context_len, work.query_len, tuple(ids), work.phase))
-    if missing and choices.chance(25):
-        drop = _withhold_last if choices.chance(50) else _free_first
-        requests = [drop(choices, request, tokens_per_block) for request in requests]
     return tuple(requests)
 
 
-def draw_permutation(choices: Choices, size: int) -> tuple[int, int]:
-    """Return (step, first) so that ``(first + i * step) % size`` visits ``size`` values once each."""
-    step = choices.pick((1, 3, 5, 7, 11, 17))
-    while gcd(step, size) > 1:
-        step += 1
-    return step, choices.integer(0, max(0, min(size - 1, 9)))
+def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: int) -> tuple[Request, ...]:
+    """Return the requests without their last blocks, or without their first."""
+    drop = _withhold_last if choices.chance(50) else _free_first
+    return tuple(drop(choices, request, tokens_per_block) for request in requests)
 
 
 def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:

@@ -5,16 +5,17 @@ from collections.abc import Collection, Iterator
 from cumae.oracle import Case
 from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES, draw_case, draw_large_case
+from cumae.properties.cases.draws import draw_case, draw_large_case
+from cumae.properties.cases.features import NAMES
 
 
-def seeded_case(seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES) -> Case:
+def seeded_case(seed: int, domain: Domain | None = None, features: Collection[str] = NAMES) -> Case:
     """Return the case of a seed: the same rules as the strategy, the same case every time."""
     return draw_case(SeededChoices(seed), domain or Domain(), features)
 
 
 def seeded_cases(
-    seed: int, domain: Domain | None = None, features: Collection[str] = FEATURES
+    seed: int, domain: Domain | None = None, features: Collection[str] = NAMES
 ) -> Iterator[Case]:
     """Yield cases without end, one for each seed from ``seed * 2**32`` on."""
     number = seed << 32
@@ -26,7 +27,7 @@ def seeded_cases(
 def large_case(
     seed: int,
     domain: Domain | None = None,
-    features: Collection[str] = FEATURES,
+    features: Collection[str] = NAMES,
     *,
     num_requests: int | None = None,
     num_tokens: int | None = None,

@@ -34,17 +34,17 @@ def _computing(case: Case) -> list[Request]:
 
 def _items(case: Case) -> int:
     """Return how many work items the sparse schedule of the case has."""
-    topk, size = case.options.topk, case.options.split_size
+    topk, size = case.options.selection.topk, case.options.schedule.split_size
     lens = (min(r.context_len + i + 1, topk) for r in _requests(case) for i in range(r.query_len))
     return sum(-(-kv_len // size) for kv_len in lens)
 
 
 def _rest(case: Case) -> int:
-    return case.options.topk % case.options.split_size
+    return case.options.selection.topk % case.options.schedule.split_size
 
 
 def _routes(kind: str) -> Callable[[Case], bool]:
-    return lambda case: case.options.logits_kind == kind and case.num_tokens_padded > 0
+    return lambda case: case.options.router.logits_kind == kind and case.num_tokens_padded > 0
 
 
 def _scattered(ids: Sequence[int]) -> bool:
@@ -128,35 +128,45 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "capacity too small": lambda c: c.layout.key_slack < 0 < c.num_keys,
     "int64 indices": lambda c: c.layout.index_dtype == "int64",
     "context parallel": lambda c: c.batch.world > 1,
-    "context parallel, interleaved": lambda c: c.batch.world > 1 < c.options.interleave,
+    "context parallel, interleaved": lambda c: c.batch.world > 1 < c.options.parallel.interleave,
     "hybrid blocks": lambda c: c.kernel_block_size < c.batch.block_size,
-    "compressed keys": lambda c: c.options.compress_ratio > 1,
-    "sliding window": lambda c: c.options.window > 0,
-    "window shorter than a context": lambda c: 0 < c.options.window < max(_lengths(c), default=0),
-    "keys of prefills only": lambda c: c.options.key_scope == "prefill",
-    "dummy request": lambda c: c.options.dummy_request and c.layout.num_padding_tokens > 0,
-    "fewer keys than topk": lambda c: any(r.context_len + 1 < c.options.topk for r in _computing(c)),
+    "compressed keys": lambda c: c.options.keys.compress_ratio > 1,
+    "sliding window": lambda c: c.options.keys.window > 0,
+    "window shorter than a context": lambda c: 0 < c.options.keys.window < max(_lengths(c), default=0),
+    "keys of prefills only": lambda c: c.options.keys.key_scope == "prefill",
+    "dummy request": lambda c: c.options.padding.dummy_request and c.layout.num_padding_tokens > 0,
+    "fewer keys than topk": lambda c: any(
+        r.context_len + 1 < c.options.selection.topk for r in _computing(c)
+    ),
     "keys reach topk in the chunk": lambda c: any(
-        r.context_len + 1 < c.options.topk < r.seq_len for r in _computing(c)
+        r.context_len + 1 < c.options.selection.topk < r.seq_len for r in _computing(c)
     ),
-    "context beyond topk": lambda c: any(r.context_len >= c.options.topk for r in _computing(c)),
+    "context beyond topk": lambda c: any(r.context_len >= c.options.selection.topk for r in _computing(c)),
     "several prefills in a workspace": lambda c: (
-        c.options.prefill_workspace and sum(r.phase == "prefill" for r in _computing(c)) > 1
+        c.options.selection.prefill_workspace and sum(r.phase == "prefill" for r in _computing(c)) > 1
     ),
-    "topk of one": lambda c: c.options.topk == 1,
-    "topk of thousands": lambda c: c.options.topk > 1000 and c.batch.num_tokens > 0,
-    "topk a multiple of split_size": lambda c: c.options.topk > c.options.split_size > 1 and not _rest(c),
-    "topk no multiple of split_size": lambda c: c.options.topk > c.options.split_size and _rest(c) > 0,
-    "split_size beyond topk": lambda c: c.options.split_size > c.options.topk,
-    "more workers than items": lambda c: c.options.num_workers > 1 and c.options.num_workers > _items(c) > 0,
-    "items dealt unevenly": lambda c: c.options.num_workers > 1 and _items(c) % c.options.num_workers > 0,
+    "topk of one": lambda c: c.options.selection.topk == 1,
+    "topk of thousands": lambda c: c.options.selection.topk > 1000 and c.batch.num_tokens > 0,
+    "topk a multiple of split_size": lambda c: (
+        c.options.selection.topk > c.options.schedule.split_size > 1 and not _rest(c)
+    ),
+    "topk no multiple of split_size": lambda c: (
+        c.options.selection.topk > c.options.schedule.split_size and _rest(c) > 0
+    ),
+    "split_size beyond topk": lambda c: c.options.schedule.split_size > c.options.selection.topk,
+    "more workers than items": lambda c: (
+        c.options.schedule.num_workers > 1 and c.options.schedule.num_workers > _items(c) > 0
+    ),
+    "items dealt unevenly": lambda c: (
+        c.options.schedule.num_workers > 1 and _items(c) % c.options.schedule.num_workers > 0
+    ),
     "no work items": lambda c: c.batch.num_tokens == 0,
     "lengths unknown to the host": lambda c: not c.layout.host_lens,
     "buffers longer than tokens": lambda c: c.layout.num_spare_tokens > 0,
-    "rows of fp8": lambda c: c.options.row_format == "fp8",
-    "rows of fp16": lambda c: c.options.row_format == "fp16",
-    "rows of fp32": lambda c: c.options.row_format == "fp32",
-    "rows 512 + 64": lambda c: (c.options.kv_lora_rank, c.options.qk_rope_head_dim) == (512, 64),
+    "rows of fp8": lambda c: c.options.rows.row_format == "fp8",
+    "rows of fp16": lambda c: c.options.rows.row_format == "fp16",
+    "rows of fp32": lambda c: c.options.rows.row_format == "fp32",
+    "rows 512 + 64": lambda c: (c.options.rows.kv_lora_rank, c.options.rows.qk_rope_head_dim) == (512, 64),
     "logits all equal": _routes("equal"),
     "logits tied": _routes("ties"),
     "choices a rounding apart": _routes("near_ties"),
@@ -164,11 +174,13 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "choices all negative": _routes("negative"),
     "logits huge and tiny": _routes("huge_and_tiny"),
     "logits NaN and infinite": _routes("nan_and_inf"),
-    "logits of bf16": lambda c: c.options.logits_dtype == "bf16",
-    "bias of bf16": lambda c: c.options.bias_dtype == "bf16",
-    "256 experts in 8 groups": lambda c: (c.options.num_experts, c.options.num_groups) == (256, 8),
-    "experts without groups": lambda c: c.options.num_groups == 1,
-    "weights not renormalised": lambda c: not c.options.renormalize,
+    "logits of bf16": lambda c: c.options.router.logits_dtype == "bf16",
+    "bias of bf16": lambda c: c.options.router.bias_dtype == "bf16",
+    "256 experts in 8 groups": lambda c: (
+        (c.options.router.num_experts, c.options.router.num_groups) == (256, 8)
+    ),
+    "experts without groups": lambda c: c.options.router.num_groups == 1,
+    "weights not renormalised": lambda c: not c.options.router.renormalize,
 }
 
 

@@ -7,18 +7,19 @@ from hypothesis import strategies as st
 from cumae.oracle import Batch, Case
 from cumae.properties.cases.choices import HypothesisChoices
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES, draw_case
+from cumae.properties.cases.draws import draw_case
+from cumae.properties.cases.features import NAMES
 
 
-def cases(*, domain: Domain | None = None, features: Collection[str] = FEATURES) -> st.SearchStrategy[Case]:
+def cases(*, domain: Domain | None = None, features: Collection[str] = NAMES) -> st.SearchStrategy[Case]:
     """Return a strategy for valid cases of a domain; they shrink towards few requests and short lengths.
 
     ``features``: the options and layout facts that may differ from their neutral value. Raises
     ``ValueError`` for a feature that does not exist.
     """
-    unknown = set(features) - FEATURES
+    unknown = set(features) - NAMES
     if unknown:
-        raise ValueError(f"features = {sorted(unknown)}, must be among {', '.join(sorted(FEATURES))}")
+        raise ValueError(f"features = {sorted(unknown)}, must be among {', '.join(sorted(NAMES))}")
     chosen = domain or Domain()
 
     @st.composite

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from cumae.oracle import Batch, Case, Inputs, Layout, Request
+from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
 from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
@@ -56,7 +56,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
         dropped.add("survives_large_ids")
     if not (named & _STRIDED and binding.domain.strided):
         dropped.add("accepts_strides")
-    if len(binding.domain.index_dtypes) < 2 or not _shows_index_dtype(binding):
+    if len(binding.domain.among("index_dtype", INDEX_DTYPES)) < 2 or not _shows_index_dtype(binding):
         dropped.add("accepts_index_types")
     return tuple(name for name in CHECKS if name not in dropped)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from cumae.oracle import INDEX_DTYPES
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.trial import Trial
@@ -10,7 +11,7 @@ from cumae.properties.running.trial import Trial
 def accepts_index_types(trial: Trial) -> Finding | None:
     """Call with each other width that is promised."""
     base, case = trial.first, trial.quiet.case
-    for dtype in trial.binding.domain.index_dtypes[1:]:
+    for dtype in trial.binding.domain.among("index_dtype", INDEX_DTYPES)[1:]:
         if trial.is_over():
             return None
         because = f"when lengths, rows and ids were {dtype}"

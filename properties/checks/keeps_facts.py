@@ -64,9 +64,7 @@ def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequ
     return None
 
 
-def _parts(
-    binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]
-) -> Iterator[Part]:
+def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]) -> Iterator[Part]:
     """Yield the parts of all outputs of a call, and the lengths of windows where it tells both bounds."""
     wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
     for name, whole in wholes.items():

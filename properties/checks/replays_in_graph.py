@@ -84,7 +84,7 @@ def _others(case: Case) -> list[Case]:
             requests[b] = replace(request, query_len=request.query_len - 1)
             fewer = edited(case, requests, case.layout.row_index)
             padding = case.layout.num_padding_tokens + 1
-            if not case.options.dummy_request:
+            if not case.options.padding.dummy_request:
                 others.append(replace(fewer, layout=replace(fewer.layout, num_padding_tokens=padding)))
             break
     return others

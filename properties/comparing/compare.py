@@ -237,7 +237,11 @@ def _wrong_extent(binding: Binding, name: str, where: Mask, case: Case | None, h
 
 def _extent(binding: Binding, name: str, case: Case, length: int) -> Extent | None:
     """Return how many elements of an output are live, and how many are there up to the padded count."""
-    per_item, num_requests, topk = _per_item(binding, name), len(case.batch.requests), case.options.topk
+    per_item, num_requests, topk = (
+        _per_item(binding, name),
+        len(case.batch.requests),
+        case.options.selection.topk,
+    )
     extents = {
         "token": Extent(case.batch.num_tokens, case.num_tokens_padded),
         "slot": Extent(case.batch.num_tokens, case.num_tokens_padded),

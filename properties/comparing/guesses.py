@@ -71,7 +71,7 @@ def _replacements(
         if other not in (size, kernel_size):
             cause = f"block size {other} is used instead of {kernel_size}"
             found.append((cause, {"kernel_block_size": other}))
-    window = case.options.window
+    window = case.options.keys.window
     if window > 0:
         found.append(("off by one: the window is one key too long", {"window": window + 1}))
     if window > 1:
@@ -129,7 +129,7 @@ def _per_token(case: Case, expected: Sequence[Any], per_token: int) -> list[Gues
         for _ in range(per_token)
     ]
     rest = list(expected[len(tokens) :])
-    size, ratio = case.kernel_block_size, case.options.compress_ratio
+    size, ratio = case.kernel_block_size, case.options.keys.compress_ratio
     live = list(zip(expected, tokens, strict=False))
     as_id = [-size + p % size if e == -1 else e for e, (_, _, _, p) in live]
     found = [

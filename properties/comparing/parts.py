@@ -61,9 +61,7 @@ def _of_requests(
 def _of_chunks(whole: Part, width: int, axis: str, case: Case) -> Iterator[Part]:
     """Yield the entries of each request, or of each boundary and their steps, over all chunks."""
     rows = len(whole.words) // width
-    words, wanted, held = (
-        a.reshape(rows, width).T.ravel() for a in (whole.words, whole.wanted, whole.held)
-    )
+    words, wanted, held = (a.reshape(rows, width).T.ravel() for a in (whole.words, whole.wanted, whole.held))
     by_column = Part(whole.what, words, wanted, held)
     if axis == "chunk_request":
         yield from _of_requests(by_column, _one, case, rows)
@@ -93,7 +91,7 @@ def _prefill_tokens(request: Request, case: Case) -> int:
 
 
 def _keys(request: Request, case: Case) -> int:
-    return request.seq_len if case.options.key_scope == "all" or request.phase == "prefill" else 0
+    return request.seq_len if case.options.keys.key_scope == "all" or request.phase == "prefill" else 0
 
 
 _ITEMS: dict[str, Callable[[Request, Case], int]] = {

@@ -172,7 +172,7 @@ def _one_after_the_other(case: Case, base: Part, others: Sequence[Part]) -> Iter
 
 
 def _num_key_rows(case: Case) -> int:
-    scope, ratio = case.options.key_scope, case.options.compress_ratio
+    scope, ratio = case.options.keys.key_scope, case.options.keys.compress_ratio
     kept = [r for r in case.batch.requests if scope == "all" or r.phase == "prefill"]
     return sum(request.seq_len // ratio for request in kept)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs, local_len
+from cumae.properties.cases.features import FEATURES
 from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
@@ -14,28 +15,18 @@ _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request", "workspace_ids", "workspace_starts")
 _ON_HOST = ("context_lens_cpu", "query_lens_cpu")
 _OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
-_CARRIES = {
-    "block_table": ("missing_blocks",),
-    "context_lens_cpu": ("host_lens",),
-    "cu_seqlens_k": ("key_scope",),
-    "max_context_len": ("context_slack",),
-    "max_num_tokens": ("num_spare_tokens",),
-    "new_latents": ("num_spare_tokens", "row_format"),
-    "query_lens_cpu": ("host_lens",),
-    "selected_positions": ("topk",),
-    "slot_mapping": ("interleave", "missing_blocks", "num_padding_slots", "rank", "row_index", "world"),
-    "topk_indices": ("topk",),
-    "workspace_ids": ("prefill_workspace",),
-    "workspace_starts": ("prefill_workspace",),
-    "workspace_tokens": ("workspace",),
-}
+
+
+def _carries(name: str) -> tuple[str, ...]:
+    """Return the features that an input shows: its own field's, and those whose rows name it."""
+    return tuple(sorted({row.name for row in FEATURES if name in (*row.shown_by, *row.fields)}))
 
 
 def row_dtype(case: Case) -> tuple[str, int]:
     """Return dtype and width of a latent row."""
     options = case.options
-    dtype = "uint8" if options.row_format == "fp8" else options.row_format
-    return dtype, options.row_bytes // ITEM_BYTES[dtype]
+    dtype = "uint8" if options.rows.row_format == "fp8" else options.rows.row_format
+    return dtype, options.rows.row_bytes // ITEM_BYTES[dtype]
 
 
 def cached_places(case: Case) -> list[tuple[int, int]]:
@@ -43,7 +34,9 @@ def cached_places(case: Case) -> list[tuple[int, int]]:
     size, world, options = case.batch.block_size, case.batch.world, case.options
     places = set()
     for request in case.batch.requests:
-        held = range(local_len(request.context_len, world, options.rank, options.interleave))
+        held = range(
+            local_len(request.context_len, world, options.parallel.rank, options.parallel.interleave)
+        )
         places |= {(block, i % size) for i, block in zip(held, _each(request.block_ids, size), strict=False)}
     return sorted(place for place in places if place[0] >= 0)
 
@@ -58,7 +51,7 @@ def _list(name: str, dtype: str | None) -> Input:
         layout, values = inputs.case.layout, inputs[name]
         return None if values is None else ints(values, dtype or layout.index_dtype, layout.garbage)
 
-    return Input(hold, _CARRIES.get(name, ()))
+    return Input(hold, _carries(name))
 
 
 def _block_table(inputs: Inputs) -> Ints:
@@ -71,23 +64,25 @@ def _block_table(inputs: Inputs) -> Ints:
 
 def _topk_indices(inputs: Inputs) -> Ints:
     case = inputs.case
-    return ints(inputs["topk_indices"], "int32", case.layout.garbage, width=case.options.topk)
+    return ints(inputs["topk_indices"], "int32", case.layout.garbage, width=case.options.selection.topk)
 
 
 def _selected_positions(inputs: Inputs) -> Ints:
     case = inputs.case
-    return ints(inputs["selected_positions"], "int32", case.layout.garbage, width=case.options.topk)
+    return ints(inputs["selected_positions"], "int32", case.layout.garbage, width=case.options.selection.topk)
 
 
 def held_logits(inputs: Inputs) -> Floats:
     """Return the router's logits [T, E] as a tensor."""
     layout, options = inputs.case.layout, inputs.case.options
-    return floats(inputs["logits"], options.logits_dtype, layout.garbage, width=options.num_experts)
+    return floats(
+        inputs["logits"], options.router.logits_dtype, layout.garbage, width=options.router.num_experts
+    )
 
 
 def held_bias(inputs: Inputs) -> Floats:
     """Return the router's bias [E] as a tensor."""
-    return floats(inputs["bias"], inputs.case.options.bias_dtype, inputs.case.layout.garbage)
+    return floats(inputs["bias"], inputs.case.options.router.bias_dtype, inputs.case.layout.garbage)
 
 
 def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
@@ -106,13 +101,13 @@ def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
 
 def cache_before(inputs: Inputs) -> Rows:
     """Return the cache that new rows are written into; fp8 rows, which hold words, begin at words."""
-    return held_cache(inputs, gap=16 if inputs.case.options.row_format == "fp8" else 1)
+    return held_cache(inputs, gap=16 if inputs.case.options.rows.row_format == "fp8" else 1)
 
 
 def held_latents(inputs: Inputs) -> Rows:
     """Return the rows to be written, in the cache's format, of bf16 for fp8; spare ones have no slot."""
     case = inputs.case
-    if case.options.row_format == "fp8":
+    if case.options.rows.row_format == "fp8":
         return new_latents(inputs)
     dtype, width = row_dtype(case)
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
@@ -141,7 +136,7 @@ def _host(name: str) -> Input:
         value: Held = inputs[name]
         return value
 
-    return Input(hold, _CARRIES.get(name, ()))
+    return Input(hold, _carries(name))
 
 
 def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
@@ -149,20 +144,20 @@ def _pack_windows(answer: Any, inputs: Inputs) -> list[Any]:
 
 
 def _inputs() -> dict[str, Input]:
-    named = {name: Input(_host(name).hold, _CARRIES.get(name, ())) for name in INPUTS}
+    named = {name: Input(_host(name).hold, _carries(name)) for name in INPUTS}
     named |= {name: _list(name, None) for name in (*_INDEX, *_ON_HOST, *_OF_THE_STEP_BEFORE)}
     named |= {name: _list(name, "int32") for name in _INT32}
     named["is_prefill"] = _list("is_prefill", "bool")
     named["position_ids"] = _list("position_ids", "int64")
-    named["block_table"] = Input(_block_table, _CARRIES["block_table"])
-    named["topk_indices"] = Input(_topk_indices, _CARRIES["topk_indices"])
-    named["selected_positions"] = Input(_selected_positions, _CARRIES["selected_positions"])
-    named["logits"] = Input(held_logits, ("router",))
-    named["bias"] = Input(held_bias, ("router",))
-    named["cache"] = Input(held_cache, ("row_format",))
-    named["new_latents"] = Input(held_latents, _CARRIES["new_latents"])
-    named["slot_mapping"] = Input(held_slots, _CARRIES["slot_mapping"])
-    named["new_rows"] = Input(_new_rows, ("row_format",))
+    named["block_table"] = Input(_block_table, _carries("block_table"))
+    named["topk_indices"] = Input(_topk_indices, _carries("topk_indices"))
+    named["selected_positions"] = Input(_selected_positions, _carries("selected_positions"))
+    named["logits"] = Input(held_logits, _carries("logits"))
+    named["bias"] = Input(held_bias, _carries("bias"))
+    named["cache"] = Input(held_cache, _carries("cache"))
+    named["new_latents"] = Input(held_latents, _carries("new_latents"))
+    named["slot_mapping"] = Input(held_slots, _carries("slot_mapping"))
+    named["new_rows"] = Input(_new_rows, _carries("new_rows"))
     return named
 
 

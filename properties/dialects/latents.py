@@ -75,8 +75,8 @@ _KINDS = (_of_one_size, _halfway, _of_all_sizes, _zeros, _subnormal, _largest, _
 
 def as_cached(case: Case, content: ByteArray) -> ByteArray:
     """Return new rows as the cache holds them: as they are, or as the oracle's fp8 rows of rows of bf16."""
-    if case.options.row_format != "fp8":
+    if case.options.rows.row_format != "fp8":
         return content
-    power_of_two = case.options.power_of_two_scales
+    power_of_two = case.options.rows.power_of_two_scales
     made = [fp8_row(tuple(row.view(np.uint16).tolist()), power_of_two) for row in content]
-    return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(-1, case.options.row_bytes)
+    return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(-1, case.options.rows.row_bytes)

@@ -1,7 +1,6 @@
 """Index functions of flash-linear-attention, whose sequences have no cached context."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,10 +17,10 @@ _FRESH = Domain(
     phases=("prefill",),
     max_context_len=0,
     padding="none",
-    index_dtypes=("int64",),
+    index_dtype=("int64",),
     captured=False,
 )
-_FULL = replace(_FRESH, empty_requests=False)
+_FULL = _FRESH.having(empty_requests=False)
 _STARTS = CUMAE.extend(cu_seqlens="cu_seqlens_q")
 
 
@@ -36,9 +35,7 @@ def prepare_position_ids(function: Any) -> Callable[..., Tensor]:
     return launch
 
 
-@ENGINE.adapts(
-    _INDEX, "prepare_sequence_ids", operation="sequence_layout", dialect=_STARTS, domain=_FULL
-)
+@ENGINE.adapts(_INDEX, "prepare_sequence_ids", operation="sequence_layout", dialect=_STARTS, domain=_FULL)
 def prepare_sequence_ids(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The sequence of each token."""
 

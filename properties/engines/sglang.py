@@ -1,7 +1,6 @@
 """SGLang's metadata functions under its dialect; router and cache writer under the names of vLLM."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +18,8 @@ ENGINE = Engine("sglang", "sglang", ("0.5.23",))
 _STEPS = Domain(
     min_requests=1, min_tokens=1, max_requests=1024, strided=False, large_slots=False, captured=False
 )
-_EXTENDS = replace(_STEPS, phases=("prefill",), padding="none")
-_DECODES = replace(_STEPS, phases=("decode",), max_query_len=1, empty_requests=False)
+_EXTENDS = _STEPS.having(phases=("prefill",), padding="none")
+_DECODES = _STEPS.having(phases=("decode",), max_query_len=1, empty_requests=False)
 
 
 _FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
@@ -248,7 +247,7 @@ def fused_dsa_decode(function: Any) -> Callable[..., None]:
 
 
 _LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
-_NEXT = replace(_DECODES, padding="none")
+_NEXT = _DECODES.having(padding="none")
 
 
 @ENGINE.adapts(
@@ -256,7 +255,7 @@ _NEXT = replace(_DECODES, padding="none")
     "assign_extend_cache_locs",
     operation="slot_mapping",
     dialect=_SPANS,
-    domain=replace(_STEPS, padding="none"),
+    domain=_STEPS.having(padding="none"),
 )
 def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
     """Slots of the new tokens of each request."""
@@ -271,9 +270,7 @@ def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
     ) -> None:
         width = 1 << max(batch - 1, 0).bit_length()
         spans = (start_offset, end_offset)
-        kernel[(batch,)](
-            req_pool_indices, req_to_token, *spans, out_cache_loc, req_to_token.shape[1], width
-        )
+        kernel[(batch,)](req_pool_indices, req_to_token, *spans, out_cache_loc, req_to_token.shape[1], width)
 
     return launch
 
@@ -310,9 +307,7 @@ def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
 def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
     """The same of requests that extend by the same number of tokens, 1 here."""
 
-    def launch(
-        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int
-    ) -> Tensor:
+    def launch(req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int) -> Tensor:
         where = (batch, 1, req_to_token.device)
         slots: Tensor = function(req_pool_indices, req_to_token, start_offset, *where)
         return slots
@@ -411,9 +406,7 @@ _TAKES = Domain(
 _ALLOCATOR = "sglang/kernels/ops/memory/allocator.py"
 
 
-@ENGINE.adapts(
-    _ALLOCATOR, "alloc_extend_kernel", operation="slot_mapping", dialect=_PAGES, domain=_TAKES
-)
+@ENGINE.adapts(_ALLOCATOR, "alloc_extend_kernel", operation="slot_mapping", dialect=_PAGES, domain=_TAKES)
 def alloc_extend(kernel: Any) -> Callable[..., None]:
     """Slots that an extend takes: the rest of each last page, then free pages."""
 
@@ -438,7 +431,7 @@ def alloc_extend(kernel: Any) -> Callable[..., None]:
     "alloc_decode_kernel",
     operation="slot_mapping",
     dialect=_PAGES,
-    domain=replace(_TAKES, phases=("decode",), max_query_len=1, empty_requests=False),
+    domain=_TAKES.having(phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def alloc_decode(kernel: Any) -> Callable[..., None]:
     """Slots that decodes take."""
@@ -481,7 +474,7 @@ def prefix_chunks(method: Any) -> Callable[..., dict[str, Tensor]]:
     "biased_grouped_topk_impl",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=replace(_STEPS, logits_dtypes=("fp32",), logits_kinds=_FINITE),
+    domain=_STEPS.having(logits_dtype=("fp32",), logits_kind=_FINITE),
 )
 def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router of DeepSeek models in torch, of logits in fp32."""
@@ -493,7 +486,7 @@ def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     "biased_grouped_topk_impl",
     operation=router(ties="any", rounding="bf16"),
     dialect="vllm",
-    domain=replace(_STEPS, logits_dtypes=("bf16",), logits_kinds=_FINITE),
+    domain=_STEPS.having(logits_dtype=("bf16",), logits_kind=_FINITE),
 )
 def biased_grouped_topk_in_bf16(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The same of logits in bf16, in which the scores are rounded."""
@@ -531,10 +524,9 @@ def _router(function: Any) -> Callable[..., dict[str, Tensor]]:
     "fused_topk_torch_native",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=replace(
-        _STEPS,
-        logits_dtypes=("fp32",),
-        logits_kinds=_FINITE,
+    domain=_STEPS.having(
+        logits_dtype=("fp32",),
+        logits_kind=_FINITE,
         router_shapes=((4, 1, 1, 3), (64, 1, 1, 6), (384, 1, 1, 8)),
     ),
 )
@@ -569,9 +561,7 @@ def _write_rows(function: Any) -> Callable[..., None]:
     return launch
 
 
-_ROWS = replace(
-    _STEPS, row_formats=("bf16", "fp16", "fp32"), latent_dims=((2, 1), (8, 4), (33, 7), (512, 64))
-)
+_ROWS = _STEPS.having(row_format=("bf16", "fp16", "fp32"), latent_dims=((2, 1), (8, 4), (33, 7), (512, 64)))
 _WRITER = "sglang/kernels/ops/kvcache/mla_buffer.py"
 
 

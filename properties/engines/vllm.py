@@ -1,7 +1,6 @@
 """vLLM's metadata functions under its dialect."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,11 +18,11 @@ from cumae.properties.operations.router import router
 Tensor = torch.Tensor
 ENGINE = Engine("vllm", "vllm", ("0.33.0",))
 _STEPS = Domain(min_requests=1, max_requests=1024, strided=False, captured=False)
-_SMALL = replace(_STEPS, large_slots=False)
-_UNPADDED = replace(_STEPS, padding="none")
+_SMALL = _STEPS.having(large_slots=False)
+_UNPADDED = _STEPS.having(padding="none")
 
 
-_NEW = replace(_SMALL, padding="none", min_tokens=1)
+_NEW = _SMALL.having(padding="none", min_tokens=1)
 
 
 def _rows(case: Case) -> Any:
@@ -129,7 +128,7 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
     "prepare_pos_seq_lens",
     operation="position_ids",
     dialect=_V2,
-    domain=replace(_STEPS, padding="untouched"),
+    domain=_STEPS.having(padding="untouched"),
 )
 def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
     """Runner V2: positions; padded ones are left as they are."""
@@ -157,9 +156,7 @@ def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
 def expand_idx_mapping(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Runner V2: the request of each logit; every token has one here."""
 
-    def launch(
-        idx_mapping: Tensor, starts: Tensor, num_tokens: int, max_query_len: int
-    ) -> dict[str, Tensor]:
+    def launch(idx_mapping: Tensor, starts: Tensor, num_tokens: int, max_query_len: int) -> dict[str, Tensor]:
         return {"req_id_per_token": function(idx_mapping, num_tokens, starts, max(max_query_len, 1))[0]}
 
     return launch
@@ -175,9 +172,7 @@ def expand_idx_mapping(function: Any) -> Callable[..., dict[str, Tensor]]:
 def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
     """The request of each token, 0 on padding."""
 
-    def launch(
-        starts: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
-    ) -> None:
+    def launch(starts: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor) -> None:
         if num_tokens_padded:
             function(starts, req_id_per_token, num_tokens, num_tokens_padded)
 
@@ -207,7 +202,7 @@ def expand_kernel(kernel: Any) -> Callable[..., None]:
     "eagle_step_slot_mapping_metadata_kernel",
     operation="slot_mapping",
     dialect=_DRAFTS,
-    domain=replace(_SMALL, phases=("decode",), max_query_len=1, empty_requests=False),
+    domain=_SMALL.having(phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def eagle_step_slots(kernel: Any) -> Callable[..., None]:
     """The slot of the next token of each request, from the position of the last one."""
@@ -314,7 +309,7 @@ def _tile(topk: int) -> int:
     return min(topk & -topk, 128)
 
 
-_SELECTED = replace(_SMALL, min_tokens=1)
+_SELECTED = _SMALL.having(min_tokens=1)
 _SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
 
 
@@ -420,7 +415,7 @@ _NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "h
     "vllm/model_executor/layers/fused_moe/router/grouped_topk_router.py",
     "grouped_topk",
     operation=router(ties="any"),
-    domain=replace(_SELECTED, logits_dtypes=("fp32",), logits_kinds=_NONZERO),
+    domain=_SELECTED.having(logits_dtype=("fp32",), logits_kind=_NONZERO),
     current_platform=_PLATFORM,
     envs=_ENVS,
 )
@@ -457,7 +452,7 @@ def grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     "GPUModelRunner._get_cumsum_and_arange",
     operation="position_ids",
     dialect="cumae",
-    domain=replace(_NEW, phases=("prefill",), max_context_len=0),
+    domain=_NEW.having(phases=("prefill",), max_context_len=0),
 )
 def cumsum_and_arange(method: Any) -> Callable[..., None]:
     """Runner V1: positions in each query, on the host; sequences have no context here."""
@@ -500,7 +495,7 @@ def _rows_of_tokens(case: Case) -> Any:
     "CompressedSlotMappingKernel.kernel",
     operation="slot_mapping",
     dialect=VLLM.extend(own_slots=_rows_of_tokens),
-    domain=replace(_NEW, large_slots=True),
+    domain=_NEW.having(large_slots=True),
 )
 def compressed_slots(kernel: Any) -> Callable[..., None]:
     """Slots of compressed states, one for each token here."""
@@ -535,7 +530,7 @@ def compressed_slots(kernel: Any) -> Callable[..., None]:
 def _positions_inside(inputs: Inputs) -> Ints:
     """Return the selected positions without those that the token's request does not have."""
     case, own = inputs.case, inputs["position_ids"]
-    topk = case.options.topk
+    topk = case.options.selection.topk
     live = inputs["selected_positions"][: case.batch.num_tokens]
     rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
     rows += [[-1] * topk] * case.layout.num_padding_tokens
@@ -564,10 +559,9 @@ def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
     "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py",
     "triton_reshape_and_cache_flash_diffkv",
     operation="cache_write",
-    domain=replace(
-        _STEPS,
+    domain=_STEPS.having(
         min_tokens=1,
-        row_formats=("bf16", "fp16", "fp32"),
+        row_format=("bf16", "fp16", "fp32"),
         latent_dims=((2, 1), (8, 4), (33, 7), (512, 64)),
     ),
     is_quantized_kv_cache=lambda kind: False,

@@ -1,11 +1,13 @@
 """All cases of a domain small enough to try every one: where a mutant and its original can be compared."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Phase, Request, Trace, leveled
+from cumae.oracle.model.options import GROUP_OF
+from cumae.properties.cases.features import FEATURES
 from cumae.properties.operations.binding import Binding
 
 MOST_LEN, BLOCK_SIZE = 2, 2
@@ -17,37 +19,6 @@ PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 
 # What tells a function of the cumae dialect whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens", "prefill_workspace"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
-# The first with all lengths, then what is varied, one at a time: the feature it needs, and how layout,
-# options and world differ.
-_VARIED: tuple[tuple[str, dict[str, Any], dict[str, Any], int], ...] = (
-    ("", _PADDED, {}, 1),
-    ("", {}, {}, 1),
-    ("key_scope", _PADDED, {"key_scope": "prefill"}, 1),
-    ("compress_ratio", _PADDED, {"compress_ratio": 2}, 1),
-    ("window", _PADDED, {"window": 2}, 1),
-    ("token_padding", _PADDED, {"token_padding": 0}, 1),
-    ("dummy_request", _PADDED, {"dummy_request": True}, 1),
-    ("row_index", {**_PADDED, "row_index": (1, 0), "num_padding_slots": 1}, {}, 1),
-    ("row_index", {**_PADDED, "row_index": (-1, 0)}, {}, 1),
-    ("key_slack", {**_PADDED, "key_slack": -1}, {}, 1),
-    ("key_slack", {**_PADDED, "key_slack": 1}, {}, 1),
-    ("kernel_block_size", _PADDED, {"kernel_block_size": 1}, 1),
-    ("world", _PADDED, {"rank": 1}, 2),
-    ("world", _PADDED, {"interleave": 2}, 2),
-    ("topk", _PADDED, {"topk": 3, "split_size": 2}, 1),
-    ("num_workers", _PADDED, {"num_workers": 2}, 1),
-    ("context_slack", {**_PADDED, "context_slack": 3}, {}, 1),
-    ("router", _PADDED, {"logits_kind": "ties"}, 1),
-    ("router", _PADDED, {"logits_kind": "negative", "num_groups": 4, "topk_group": 2, "top_k": 3}, 1),
-    ("router", _PADDED, {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3}, 1),
-    ("scaling_factor", _PADDED, {"scaling_thousandths": 2500}, 1),
-    ("renormalize", _PADDED, {"renormalize": False}, 1),
-    ("prefill_workspace", _PADDED, {"prefill_workspace": True, "topk": 3}, 1),
-    ("prefill_workspace", _PADDED, {"prefill_workspace": True, "rank": 1}, 2),
-    ("power_of_two_scales", _PADDED, {"row_format": "fp8"}, 1),
-    ("power_of_two_scales", _PADDED, {"row_format": "fp8", "power_of_two_scales": True}, 1),
-    ("missing_blocks", {"table_column_step": 2}, {}, 1),
-)
 
 
 def small_cases(binding: Binding) -> list[Case]:
@@ -55,27 +26,34 @@ def small_cases(binding: Binding) -> list[Case]:
     cases = []
     reserved = binding.domain.reserved_blocks
     both = binding.dialect.name != "cumae" or bool(_PHASES & {*binding.inputs, *binding.features})
-    for number, (feature, layout, options, world) in enumerate(_VARIED):
-        if feature and feature not in binding.features:
-            continue
+    for number, (feature, fields) in enumerate(_varied(binding.features)):
         for requests in _steps(2, (0, MOST_LEN) if number else range(MOST_LEN + 1), both=both):
+            world = fields.get("world", 1)
             given = _with_blocks(requests, world, reserved, missing=feature == "missing_blocks")
-            batch = Batch(given, BLOCK_SIZE, world)
-            case = Case(batch, _layout(layout, len(requests)), _options(binding, options))
+            case = _case(binding, Batch(given, BLOCK_SIZE, world), fields)
             if binding.why_not(case) is None:
                 cases.append(case)
     return cases
+
+
+def _varied(features: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield fields that differ from neutral ones, one feature at a time; all lengths go with the first."""
+    yield "", _PADDED
+    yield "", {}
+    for row in FEATURES:
+        if row.name in features:
+            yield from ((row.name, {**_PADDED, **small}) for small in row.small)
 
 
 def small_traces(binding: Binding) -> list[Trace]:
     """Return every pair of steps, in buffers one row longer than the longest step."""
     traces = []
     reserved = binding.domain.reserved_blocks
-    options = _options(binding, {"num_workers": 2} if "num_workers" in binding.features else {})
+    changed = {"num_workers": 2} if "num_workers" in binding.features else {}
     small = _steps(1, (0, 1, 3), both=True)
     steps = [Batch(_with_blocks(requests, 1, reserved), BLOCK_SIZE) for requests in small]
     for first, second in product(steps, repeat=2):
-        trace = leveled([Case(batch, Layout(), options) for batch in (first, second)], spare=1)
+        trace = leveled([_case(binding, batch, changed) for batch in (first, second)], spare=1)
         if all(binding.why_not(case) is None for case in trace.steps):
             traces.append(trace)
     return traces
@@ -104,12 +82,17 @@ def _with_blocks(
     return tuple(given)
 
 
-def _layout(changed: dict[str, Any], num_requests: int) -> Layout:
-    rows = changed.get("row_index")
-    return Layout(**{**changed, "row_index": rows[2 - num_requests :] if rows and num_requests else None})
-
-
-def _options(binding: Binding, changed: dict[str, Any]) -> Options:
-    plain = binding.domain.latent_dims is None and changed.get("row_format") != "fp8"
-    small = {"kv_lora_rank": 2, "qk_rope_head_dim": 1} if plain and "row_format" in binding.features else {}
-    return Options(**{**small, **changed})
+def _case(binding: Binding, batch: Batch, changed: Mapping[str, Any]) -> Case:
+    """Return the case of a batch with other values of some fields; latent rows are small."""
+    fields = {name: value for name, value in changed.items() if name != "world"}
+    rows, count = fields.pop("row_index", None), len(batch.requests)
+    layout = {name: fields.pop(name) for name in tuple(fields) if name not in GROUP_OF}
+    copied = "row_format" in binding.features and fields.get("row_format") != "fp8"
+    if copied and binding.domain.latent_dims is None:
+        fields = {"kv_lora_rank": 2, "qk_rope_head_dim": 1, **fields}
+    settled = {name: binding.domain.settled(name) for name in binding.domain.values if name in GROUP_OF}
+    return Case(
+        batch,
+        Layout(**layout, row_index=rows[2 - count :] if rows and count else None),
+        Options.of(**{**settled, **fields}),
+    )

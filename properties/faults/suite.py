@@ -35,7 +35,7 @@ LARGE: tuple[Callable[[Case], bool], ...] = (
     lambda case: case.num_requests_padded == 1025 and case.batch.num_tokens > 0,
     lambda case: case.num_requests_padded > 1025 and case.batch.num_tokens > 1024,
     lambda case: case.num_requests_padded == 2048,
-    lambda case: case.num_requests_padded > 1024 and case.options.dummy_request,
+    lambda case: case.num_requests_padded > 1024 and case.options.padding.dummy_request,
     lambda case: case.num_tokens_padded == 1025,
 )
 """Kinds of cases that are longer than tiles are: barely and by more, in tokens and in requests."""

@@ -19,7 +19,7 @@ def counting_cases(binding: Binding) -> Iterator[Case]:
     size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
     phase = domain.phases[0]
     narrow = "row_format" in binding.features and domain.latent_dims is None
-    options = Options(kv_lora_rank=16, qk_rope_head_dim=8) if narrow else Options()
+    options = Options.of(kv_lora_rank=16, qk_rope_head_dim=8) if narrow else Options()
     for count in COUNTS:
         for num_requests, query_len in ((count, 1), (1, count)):
             blocks = -(-(context_len + query_len) // size)

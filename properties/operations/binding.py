@@ -2,12 +2,15 @@
 
 import inspect
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from cumae.oracle import Case, Inputs, Options
+from cumae.oracle import ROW_FORMATS, Case, Inputs
+from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import FEATURES, varied
+from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, NamedOutput
 from cumae.properties.operations import OPERATIONS, Operation, Output
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
@@ -82,7 +85,7 @@ class Binding:
 
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
-        hidden = _varied(case) - self.features
+        hidden = varied(case, self.domain.settled) - self.features
         if hidden:
             return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
         return self.domain.why_not(case)
@@ -91,39 +94,6 @@ class Binding:
 def _nearest(name: str, dialect: Dialect) -> str:
     near = get_close_matches(name, dialect.inputs, cutoff=0.5)
     return f" (like {', '.join(near)})" if near else ""
-
-
-_FEATURES_OF_SEVERAL = {
-    "router": {
-        "num_experts",
-        "num_groups",
-        "topk_group",
-        "top_k",
-        "logits_dtype",
-        "bias_dtype",
-        "logits_kind",
-        "logits_seed",
-    },
-    "scaling_factor": {"scaling_thousandths"},
-    "row_format": {"kv_lora_rank", "qk_rope_head_dim"},
-    "workspace": {"chunk_blocks", "workspace_slack"},
-}
-_LAYOUT_FEATURES = ("row_index", "num_padding_slots", "key_slack")
-
-
-def _varied(case: Case) -> set[str]:
-    """Return the features in which a case differs from the neutral one."""
-    options, layout = case.options, case.layout
-    varied = {f.name for f in fields(Options) if getattr(options, f.name) != f.default}
-    varied |= {name for name in _LAYOUT_FEATURES if getattr(layout, name)}
-    varied |= set() if layout.host_lens else {"host_lens"}
-    varied |= {"world"} if case.batch.world > 1 else set()
-    live = ((r.block_ids, case.batch.num_live_blocks(r)) for r in case.batch.requests)
-    varied |= {"missing_blocks"} if any(-1 in ids[:count] for ids, count in live) else set()
-    for feature, names in _FEATURES_OF_SEVERAL.items():
-        if varied & names:
-            varied = varied - names | {feature}
-    return varied
 
 
 def bind(
@@ -187,8 +157,10 @@ def promises_of(binding: Binding) -> str:
     """Return in which fields the domain of a function differs from what it promises unasked, as text."""
     unasked = bind(binding.function, binding.operation, binding.dialect).domain
     given = binding.domain
-    values = ((f.name, getattr(given, f.name), getattr(unasked, f.name)) for f in fields(Domain))
-    return ", ".join(f"{name}={value!r}" for name, value, usual in values if value != usual)
+    differ = [name for name in PROMISES if getattr(given, name) != getattr(unasked, name)]
+    told = [f"{name}={getattr(given, name)!r}" for name in differ]
+    told += [f"{name}={value!r}" for name, value in given.values.items() if unasked.values.get(name) != value]
+    return ", ".join(told)
 
 
 def _refuse_a_taken_name(operation: Operation) -> None:
@@ -202,19 +174,19 @@ def _refuse_a_taken_name(operation: Operation) -> None:
 
 def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
     """Return the part of a domain that the dialect has; what copies no rows has none of any width."""
-    formats = tuple(name for name in domain.row_formats if name in dialect.row_formats)
-    if not formats:
-        held = ", ".join(dialect.row_formats)
-        raise ValueError(
-            f"row_formats = {domain.row_formats}, must hold one of dialect {dialect.name}: {held}"
-        )
-    reserved = max(domain.reserved_blocks, dialect.reserved_blocks)
+    held = dialect.row_formats
+    formats = tuple(name for name in domain.among("row_format", ROW_FORMATS) if name in held)
+    rule = f"hold one of dialect {dialect.name}: {', '.join(held)}"
+    require(bool(formats), "row_format", domain.values.get("row_format"), rule)
+    values = dict(domain.values)
+    if len(formats) < len(ROW_FORMATS):
+        values["row_format"] = formats
     return replace(
         domain,
-        reserved_blocks=reserved,
-        row_formats=formats,
+        reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),
         rowless_requests=domain.rowless_requests and dialect.rowless_requests,
         latent_dims=domain.latent_dims if "row_format" in features else None,
+        values=values,
     )
 
 
@@ -224,10 +196,7 @@ def _features(
     """What varies is what the function names, or what an input or a buffer of its own length shows."""
     inputs = inputs | {dialect.inputs[name].alias for name in inputs & set(dialect.inputs)}
     shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
-    if "slot_mapping" in outputs or "num_slots" in inputs:
-        shown.add("num_padding_slots")
-    if "keys" in outputs or "capacity" in inputs:
-        shown.add("key_slack")
+    shown |= {row.name for row in FEATURES if not {*inputs, *outputs}.isdisjoint(row.lengths)}
     return operation.features & shown
 
 

@@ -29,7 +29,9 @@ COMPACT_TOPK_SLOTS = Operation(
         ),
         Output("num_valid", int32, tokens, "token", "how many of the selected positions have a slot"),
     ),
-    frozenset({"topk", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}),
+    frozenset(
+        {"topk", "select_beyond", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}
+    ),
     "in front of each row stand the slots of its selected positions, in any order, then -1 for those without",
     ("cumae.gpu_impl:write_compact_topk_slots",),
     far_table_rows,

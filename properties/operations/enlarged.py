@@ -68,7 +68,7 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
     layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0)
     num_rows = case.num_cache_blocks * case.batch.block_size
-    each = 16 if case.options.row_format == "fp8" else 1
+    each = 16 if case.options.rows.row_format == "fp8" else 1
     gap = _gap(highest * each)
     if gap and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
         yield replace(case, layout=replace(layout, cache_row_gap=gap))
@@ -83,7 +83,7 @@ def large_rows(case: Case) -> Iterator[Case]:
     Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
     """
     if row_dtype(case)[1] < 4:
-        case = replace(case, options=replace(case.options, kv_lora_rank=512, qk_rope_head_dim=64))
+        case = replace(case, options=case.options.having(kv_lora_rank=512, qk_rope_head_dim=64))
     stride = case.batch.block_size * row_dtype(case)[1]
     for span in (_SPAN, 2 * _SPAN):
         yield renamed(case, span // stride + 1)

@@ -32,12 +32,12 @@ def requests(case: Case) -> tuple[int, ...]:
 
 def experts(case: Case) -> tuple[int, ...]:
     """Return an entry for each expert that a padded token is routed to."""
-    return (case.num_tokens_padded, case.options.top_k)
+    return (case.num_tokens_padded, case.options.router.top_k)
 
 
 def selected(case: Case) -> tuple[int, ...]:
     """Return an entry for each position that a padded token can select."""
-    return (case.num_tokens_padded * case.options.topk,)
+    return (case.num_tokens_padded * case.options.selection.topk,)
 
 
 def one(case: Case) -> tuple[int, ...]:

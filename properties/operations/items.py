@@ -27,7 +27,7 @@ def elements_each(binding: Binding, name: str, case: Case) -> int:
     shape = own.shape(case) if own else ()
     if len(shape) > 1:
         return prod(shape[1:])
-    sizes = {"selected_key": case.options.topk, "expert_of_token": case.options.top_k}
+    sizes = {"selected_key": case.options.selection.topk, "expert_of_token": case.options.router.top_k}
     return sizes.get(axis_of(binding, name), 1)
 
 

@@ -11,7 +11,7 @@ _SCHEDULE = (
     Output(
         "work_indptr",
         int32,
-        lambda case: (case.options.num_workers + 1,),
+        lambda case: (case.options.schedule.num_workers + 1,),
         "worker_start",
         "worker w begins at w * (n // W) + min(w, n % W) of n items over W workers",
     ),
@@ -97,7 +97,7 @@ PERSISTENT_BUFFERS = Operation(
         Output(
             "kv_indices",
             int32,
-            lambda case: (case.max_num_tokens * case.options.topk,),
+            lambda case: (case.max_num_tokens * case.options.selection.topk,),
             "selected_key",
             "the slot of each selected position, -1 on rows that only the step before had",
             starts=-1,

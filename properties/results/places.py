@@ -32,7 +32,7 @@ def marks_of(case: Case, finding: Finding | None) -> Marks:
     if finding.axis == "request_start":
         return Marks(ends=frozenset(entry - 1 for entry in wrong))
     if finding.axis in _ENTRIES:
-        each = getattr(case.options, _ENTRIES[finding.axis])
+        each = case.options.value(_ENTRIES[finding.axis])
         finding, wrong = replace(finding, axis="token"), tuple(index // each for index in wrong)
     if finding.axis not in (*TOKEN_AXES, "key_row"):
         return Marks()
@@ -69,7 +69,7 @@ def place_text(case: Case, finding: Finding) -> str:
         whose = "padded request" if index > len(requests) else "request"
         return f"entry {index}: behind {whose} {index - 1}" if index else "entry 0: before the first request"
     if finding.axis in _ENTRIES:
-        token, entry = divmod(index, getattr(case.options, _ENTRIES[finding.axis]))
+        token, entry = divmod(index, case.options.value(_ENTRIES[finding.axis]))
         place = place_text(case, replace(finding, index=token, axis="token"))
         return f"entry {entry} of {place}{_selected(case, finding.axis, token, entry)}"
     if finding.axis == "cache_slot":
@@ -107,7 +107,7 @@ def owner_of(case: Case, finding: Finding) -> tuple[int | None, int | None]:
     if axis == "request_start":
         return (index - 1 if index else None), None
     if axis in _ENTRIES:
-        index, axis = index // getattr(case.options, _ENTRIES[axis]), "token"
+        index, axis = index // case.options.value(_ENTRIES[axis]), "token"
     if axis not in (*TOKEN_AXES, "key_row"):
         return None, None
     found = place_of(case, axis, index)
@@ -166,7 +166,7 @@ def _global(case: Case, local: int) -> int:
     """Return the position that is the rank's ``local``-th of a request."""
     position = owned = 0
     while True:
-        if owns(position, case.batch.world, case.options.rank, case.options.interleave):
+        if owns(position, case.batch.world, case.options.parallel.rank, case.options.parallel.interleave):
             if owned == local:
                 return position
             owned += 1

@@ -154,7 +154,7 @@ def _blocks(picture: Picture, case: Case, request: Request, wrong: frozenset[int
 
 def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> None:
     """Draw the windows of a request's tokens as bars under its keys; of the wrong one, both."""
-    request, ratio = case.batch.requests[b], case.options.compress_ratio
+    request, ratio = case.batch.requests[b], case.options.keys.compress_ratio
     if case.batch.world > 1 or request.phase != "prefill" or not request.query_len:
         return
     first_token = sum(other.query_len for other in case.batch.requests[:b])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.oracle import Case, GarbageKind
+from cumae.oracle import INDEX_DTYPES, Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import with_small_slots, without_empty
@@ -43,7 +43,7 @@ class Trial:
         self._begins = begins
         self._goes_on = goes_on
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
-        narrow = replace(quiet.layout, index_dtype=binding.domain.index_dtypes[0])
+        narrow = replace(quiet.layout, index_dtype=binding.domain.among("index_dtype", INDEX_DTYPES)[0])
         quiet = replace(quiet, layout=narrow)
         self.quiet = Bench(binding, quiet, device, begins=lambda: self._begin(None, ""))
         self.saw_nothing = False

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from cumae.oracle import GARBAGE_KINDS, Batch, Case, Layout, Options, Phase, Request
+from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Batch, Case, Layout, Options, Phase, Request
 from cumae.properties.cases.choices import Choices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_options
@@ -42,17 +42,18 @@ def draw_setting(
     buckets: bool | None = None,
 ) -> Setting:
     """Return the setting of an engine whose steps lie in a domain."""
-    small = [size for size in domain.block_sizes if size <= 16] or domain.block_sizes
+    small = [size for size in domain.sizes if size <= 16] or domain.sizes
     block_size = choices.pick(small)
-    world = choices.pick((1, 1, 2, 3)) if "world" in features else 1
+    worlds = domain.among("world", (1, 1, 2, 3))
+    world = choices.pick(worlds) if "world" in features else domain.settled("world")
     # One padded request is always there, so a dummy request may take the padding tokens.
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
-    if options.topk > 64:
-        options = replace(options, topk=8, split_size=min(options.split_size, 8))
+    if options.selection.topk > 64 and "topk" not in domain.values:
+        options = options.having(topk=8, split_size=min(options.schedule.split_size, 8))
     layout = Layout(
         garbage=choices.pick(GARBAGE_KINDS),
-        index_dtype=choices.pick(domain.index_dtypes),
+        index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
         table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
@@ -273,7 +274,7 @@ class Engine:
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)
         capacity = sizes.num_rows * self.most_tokens
-        if setting.options.key_scope == "prefill":
+        if setting.options.keys.key_scope == "prefill":
             num_keys = sum(r.seq_len for r in batch.requests if r.phase == "prefill")
         else:
             num_keys = sum(r.seq_len for r in batch.requests)

@@ -145,8 +145,6 @@ def mask_of_a_number(values: tl.tensor, answer: tl.tensor, flag: tl.tensor) -> N
     tl.store(answer + o_value, tl.load(values + o_value, mask=(o_value < 3).to(tl.int32), other=0))
 
 
-
-
 @triton.jit
 def _slots(
     token_to_request: tl.tensor,

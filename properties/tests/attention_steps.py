@@ -15,7 +15,7 @@ from cumae.properties.attention.reasons import reasons
 from cumae.properties.attention.routes import ROUTES, WRITES
 from cumae.properties.attention.unread import BlindSpot
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.outcome import Clock, OutOfTime
@@ -24,7 +24,7 @@ from cumae.properties.tests.traces import a_token_ago, one_engine, step_of
 
 DOMAIN = Domain(block_sizes=(1, 2, 3, 4, 5, 7), max_context_len=24, max_query_len=9, max_requests=6)
 # Attention is not defined over keys that have no block or are dropped for lack of room.
-DRAWN = FEATURES - {"missing_blocks", "key_slack", "router", "scaling_factor", "renormalize"}
+DRAWN = NAMES - {"missing_blocks", "key_slack", "router", "scaling_factor", "renormalize"}
 ORACLES: dict[str, Callable[..., Any]] = {
     **{name: op.oracle for name, op in OPERATIONS.items() if name not in {"any_schedule", *NO_PART}},
     "latent_layout": latent_layout,
@@ -51,7 +51,7 @@ def fixed_steps() -> tuple[Step, ...]:
         before = case
     two = (Request(2, 1, (4,), "decode"), Request(3, 2, (2, 5)))
     one = (Request(3, 1, (4,), "decode"),)
-    longer, shorter = (Case(Batch(requests, 4), options=Options(topk=2)) for requests in (two, one))
+    longer, shorter = (Case(Batch(requests, 4), options=Options.of(topk=2)) for requests in (two, one))
     shorter = replace(shorter, layout=Layout(num_padding_tokens=1, num_spare_tokens=1))
     nobody = Case(Batch((Request(0, 0, (3,)),), 4), Layout(num_padding_tokens=1))
     return (*steps, (None, nobody), one_engine(longer, shorter))
@@ -72,9 +72,9 @@ def _confused_by_a_key() -> Iterator[Step]:
         (8, [(4, 1), (3, 4)], [(1, 4), (6, 1)]),
         (2, [(0, 2)], [(1, 2)]),
     ):
-        options = Options(topk=topk)
+        options = Options.of(topk=topk)
         yield one_engine(Case(step_of(*one), options=options), Case(step_of(*other), options=options))
-    known = Case(step_of((4, 1), (3, 1)), options=Options(topk=2))
+    known = Case(step_of((4, 1), (3, 1)), options=Options.of(topk=2))
     yield known, replace(known, layout=Layout(host_lens=False))
 
 
@@ -91,9 +91,9 @@ def _of_several_tokens() -> Iterator[Step]:
     layout = Layout(num_padding_tokens=3, num_padding_requests=2, garbage="plausible")
     batch = Batch(requests, 4)
     for topk, split_size in ((21, 4), (5, 2)):
-        options = Options(topk=topk, split_size=split_size, num_workers=3)
+        options = Options.of(topk=topk, split_size=split_size, num_workers=3)
         yield None, Case(batch, layout, options)
-    yield None, Case(batch, layout, Options(window=6, chunk_blocks=2, key_scope="prefill"))
+    yield None, Case(batch, layout, Options.of(window=6, chunk_blocks=2, key_scope="prefill"))
 
 
 class Copies(Inputs):
@@ -117,7 +117,9 @@ class Asked:
         ways = [route for route in ROUTES if operation in (*WRITES, *route.operations)]
         self.operation = operation
         self.steps = [s for s in steps if any(route.fits(s[1]) for route in ways)]
-        self._inputs = [asked(operation, case, previous, case.options.rank) for previous, case in self.steps]
+        self._inputs = [
+            asked(operation, case, previous, case.options.parallel.rank) for previous, case in self.steps
+        ]
         self.right = [answer_of(ORACLES[operation])(inputs) for inputs in self._inputs]
 
     def outcome(self, oracle: Callable[..., Any]) -> tuple[str, set[BlindSpot]]:
@@ -182,4 +184,4 @@ class Asked:
         right = right_answers()[self.operation]
         if self.operation not in OPERATIONS or "rank" not in OPERATIONS[self.operation].features:
             return lambda inputs: wrong
-        return lambda inputs: wrong if inputs["rank"] == case.options.rank else right(inputs)
+        return lambda inputs: wrong if inputs["rank"] == case.options.parallel.rank else right(inputs)

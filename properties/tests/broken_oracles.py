@@ -441,7 +441,7 @@ BROKEN = (
     Broken("sparse_schedule", rest_for_the_last_worker, "workers", frozenset({"num_workers"})),
     Broken("sparse_schedule", padding_attends_to_one_key, "padding"),
     Broken("topk_to_slots", every_token_of_request_zero, "topk"),
-    Broken("topk_to_slots", last_block_beyond_the_table, "vllm#53982"),
+    Broken("topk_to_slots", last_block_beyond_the_table, "vllm#53982", frozenset({"select_beyond"})),
     Broken("topk_to_slots", a_slot_for_every_rank, "context_parallel", frozenset({"world", "topk"})),
     Broken("topk_to_slots", no_token_in_the_workspace, "prefill_workspace", frozenset({"prefill_workspace"})),
     Broken(

@@ -51,10 +51,10 @@ def _sequence_layout(case: Case) -> Answer:
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
         num_padding_requests=case.layout.num_padding_requests,
-        key_scope=case.options.key_scope,
-        compress_ratio=case.options.compress_ratio,
-        token_padding=case.options.token_padding,
-        dummy_request=case.options.dummy_request,
+        key_scope=case.options.keys.key_scope,
+        compress_ratio=case.options.keys.compress_ratio,
+        token_padding=case.options.padding.token_padding,
+        dummy_request=case.options.padding.dummy_request,
     )
 
 
@@ -66,8 +66,8 @@ def _slot_mapping(case: Case) -> Answer:
     return simulation.slot_mapping(
         case.batch,
         num_unused_slots=case.layout.num_padding_tokens + case.layout.num_padding_slots,
-        rank=case.options.rank,
-        interleave=case.options.interleave,
+        rank=case.options.parallel.rank,
+        interleave=case.options.parallel.interleave,
         row_index=case.layout.row_index,
     )
 
@@ -76,21 +76,21 @@ def _causal_windows(case: Case) -> Answer:
     return simulation.causal_windows(
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
-        key_scope=case.options.key_scope,
-        compress_ratio=case.options.compress_ratio,
-        window=case.options.window,
-        rank=case.options.rank,
-        interleave=case.options.interleave,
+        key_scope=case.options.keys.key_scope,
+        compress_ratio=case.options.keys.compress_ratio,
+        window=case.options.keys.window,
+        rank=case.options.parallel.rank,
+        interleave=case.options.parallel.interleave,
     )
 
 
 def _prefix_interleave(case: Case) -> Answer:
-    kept = [r for r in case.batch.requests if case.options.key_scope == "all" or r.phase == "prefill"]
+    kept = [r for r in case.batch.requests if case.options.keys.key_scope == "all" or r.phase == "prefill"]
     num_keys = sum(r.context_len + r.query_len for r in kept)
     return simulation.prefix_interleave(
         case.batch,
         capacity=max(0, num_keys + case.layout.key_slack),
-        key_scope=case.options.key_scope,
+        key_scope=case.options.keys.key_scope,
     )
 
 
@@ -98,8 +98,8 @@ def _cache_write(case: Case) -> Answer:
     return simulation.cache_write(
         case.batch,
         num_slots=case.num_cache_blocks * case.batch.block_size,
-        rank=case.options.rank,
-        interleave=case.options.interleave,
+        rank=case.options.parallel.rank,
+        interleave=case.options.parallel.interleave,
         row_index=case.layout.row_index,
     )
 
@@ -108,9 +108,9 @@ def _sparse_schedule(case: Case) -> Answer:
     return simulation.sparse_schedule(
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
-        topk=case.options.topk,
-        split_size=case.options.split_size,
-        num_workers=case.options.num_workers,
+        topk=case.options.selection.topk,
+        split_size=case.options.schedule.split_size,
+        num_workers=case.options.schedule.num_workers,
     )
 
 
@@ -118,8 +118,8 @@ def _any_schedule(case: Case) -> Answer:
     return simulation.any_schedule(
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
-        topk=case.options.topk,
-        split_size=case.options.split_size,
+        topk=case.options.selection.topk,
+        split_size=case.options.schedule.split_size,
     )
 
 
@@ -128,22 +128,24 @@ def _topk_to_slots(case: Case) -> Answer:
         case.batch,
         Inputs(case)["selected_positions"],
         num_padding_tokens=case.layout.num_padding_tokens,
-        topk=case.options.topk,
-        rank=case.options.rank,
-        interleave=case.options.interleave,
-        has_workspace=case.options.prefill_workspace,
+        topk=case.options.selection.topk,
+        rank=case.options.parallel.rank,
+        interleave=case.options.parallel.interleave,
+        has_workspace=case.options.selection.prefill_workspace,
     )
 
 
 def _compact_topk_slots(case: Case) -> Answer:
-    return simulation.compact_topk_slots(_topk_to_slots(case)["selected_slots"], topk=case.options.topk)
+    return simulation.compact_topk_slots(
+        _topk_to_slots(case)["selected_slots"], topk=case.options.selection.topk
+    )
 
 
 def _chunked_context(case: Case) -> Answer:
     return simulation.chunked_context(
         case.batch,
         num_padding_requests=case.layout.num_padding_requests,
-        key_scope=case.options.key_scope,
+        key_scope=case.options.keys.key_scope,
         workspace_tokens=case.workspace_tokens,
         max_context_len=case.max_context_len,
     )
@@ -156,9 +158,9 @@ def _metadata_cache(case: Case, previous: Case | None) -> Answer:
         known.batch if known else None,
         num_padding_tokens=case.layout.num_padding_tokens,
         num_previous_padding_tokens=known.layout.num_padding_tokens if known else 0,
-        topk=case.options.topk,
-        split_size=case.options.split_size,
-        num_workers=case.options.num_workers,
+        topk=case.options.selection.topk,
+        split_size=case.options.schedule.split_size,
+        num_workers=case.options.schedule.num_workers,
     )
 
 
@@ -170,7 +172,7 @@ def _persistent_buffers(case: Case, previous: Case | None) -> Answer:
         num_padding_tokens=case.layout.num_padding_tokens,
         num_previous_rows=before,
         num_spare_tokens=case.layout.num_spare_tokens,
-        topk=case.options.topk,
+        topk=case.options.selection.topk,
     )
 
 

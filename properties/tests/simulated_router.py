@@ -23,36 +23,38 @@ def grouped_topk(case: Case) -> Answer:
     for row in inputs["logits"]:
         found = None if row and row[0] is GARBAGE else _selected(row, inputs["bias"], case)
         if found is None:
-            ids += ["any"] * options.top_k
-            weights += ["any"] * options.top_k
+            ids += ["any"] * options.router.top_k
+            weights += ["any"] * options.router.top_k
             continue
         ids += found
         scores = [Decimal(_score(row[i])) for i in found]
-        whole = _LONG.add(sum(scores), Decimal("1e-20")) if options.renormalize else Decimal(1)
-        scale = Decimal(options.scaling_thousandths / 1000)
+        whole = _LONG.add(sum(scores), Decimal("1e-20")) if options.router.renormalize else Decimal(1)
+        scale = Decimal(options.router.scaling_thousandths / 1000)
         weights += [float(np.float32(float(_LONG.divide(scale * score, whole)))) for score in scores]
     return {"expert_ids": ids, "expert_weights": weights}
 
 
 def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[int] | None:
     options = case.options
-    size = options.num_experts // options.num_groups
+    size = options.router.num_experts // options.router.num_groups
     choices = [_score(x) + b if not isnan(x) else -inf for x, b in zip(row, bias, strict=True)]
     totals = []
-    for first in range(0, options.num_experts, size):
+    for first in range(0, options.router.num_experts, size):
         known = [(_score(row[i]), bias[i]) for i in range(first, first + size) if not isnan(row[i])]
         totals.append(max((fsum(a + b) for a, b in combinations(known, 2)), default=-inf))
     usable = [g for g, total in enumerate(totals) if not isinf(total)]
-    kept = max(combinations(usable, options.topk_group), key=lambda c: _best_first(totals, c), default=None)
+    kept = max(
+        combinations(usable, options.router.topk_group), key=lambda c: _best_first(totals, c), default=None
+    )
     if kept is None:
         return None
     left = {i: choices[i] for g in kept for i in range(g * size, g * size + size) if not isinf(choices[i])}
     taken: list[int] = []
-    while left and len(taken) < options.top_k:
+    while left and len(taken) < options.router.top_k:
         best = max(left.values())
         taken.append(min(i for i, choice in left.items() if choice == best))
         del left[taken[-1]]
-    return taken if len(taken) == options.top_k else None
+    return taken if len(taken) == options.router.top_k else None
 
 
 def _best_first(totals: Sequence[float], groups: Sequence[int]) -> list[tuple[float, int]]:

@@ -30,11 +30,13 @@ def draw_trace(choices: Choices) -> Trace:
 def one_engine(previous: Case, case: Case) -> Trace:
     """Return both steps with the options of the second, its buffers long enough for the first."""
     rows = max(previous.num_tokens_padded, case.max_num_tokens)
-    topk = case.options.topk if rows * case.options.topk <= MOST_SELECTED else 2
-    options = replace(case.options, topk=topk)
+    topk = case.options.selection.topk if rows * case.options.selection.topk <= MOST_SELECTED else 2
+    options = case.options.having(topk=topk)
     layout = replace(case.layout, num_spare_tokens=rows - case.num_tokens_padded)
-    earlier = replace(
-        previous.options, topk=topk, split_size=options.split_size, num_workers=options.num_workers
+    earlier = previous.options.having(
+        topk=topk,
+        split_size=options.schedule.split_size,
+        num_workers=options.schedule.num_workers,
     )
     return replace(previous, options=earlier), replace(case, options=options, layout=layout)
 

@@ -70,21 +70,21 @@ def _live(values: list[Any], inputs: Inputs) -> list[Any]:
 
 
 def _latent_dim(case: Case) -> int:
-    return case.options.kv_lora_rank + case.options.qk_rope_head_dim
+    return case.options.rows.kv_lora_rank + case.options.rows.qk_rope_head_dim
 
 
 def _kv_lora_rank(case: Case) -> int:
-    return case.options.kv_lora_rank
+    return case.options.rows.kv_lora_rank
 
 
 def _qk_rope_head_dim(case: Case) -> int:
-    return case.options.qk_rope_head_dim
+    return case.options.rows.qk_rope_head_dim
 
 
 def _latent_cache(inputs: Inputs) -> Rows:
     """Blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the cached rows of the step are live."""
     case = inputs.case
-    size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.row_format
+    size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.rows.row_format
     live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
     shape = (case.num_cache_blocks, 1, size, width)
     return rows(shape, dtype, (size * width, size * width, width, 1), live, case.layout.garbage, seed=1)
@@ -97,7 +97,7 @@ def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
         case = inputs.case
         shape = (case.batch.num_tokens, width(case))
         live = np.arange(shape[0], dtype=np.int64).reshape(-1, 1)
-        return rows(shape, case.options.row_format, (shape[1], 1), live, case.layout.garbage, seed)
+        return rows(shape, case.options.rows.row_format, (shape[1], 1), live, case.layout.garbage, seed)
 
     return Input(hold, ("row_format",))
 

@@ -17,7 +17,7 @@ from cumae.properties.dialects.sglang.step import (
 def _topk_indices(inputs: Inputs) -> Ints:
     """No row selects what its request does not have; an extend reads no row of padding."""
     case = inputs.case
-    topk, live = case.options.topk, inputs["selected_positions"][: case.batch.num_tokens]
+    topk, live = case.options.selection.topk, inputs["selected_positions"][: case.batch.num_tokens]
     own = inputs["position_ids"]
     rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
     unread = GARBAGE if forward_mode(case.batch) == "extend" else -1
@@ -26,15 +26,15 @@ def _topk_indices(inputs: Inputs) -> Ints:
 
 
 def _selected_slots(answer: Any, inputs: Inputs) -> list[Any]:
-    case, topk = inputs.case, inputs.case.options.topk
+    case, topk = inputs.case, inputs.case.options.selection.topk
     live: list[Any] = answer.selected_slots[: case.batch.num_tokens * topk]
     return live + [-1] * (num_rows(case) * topk - len(live))
 
 
 def _chunk_capacity(case: Case) -> int:
     """Return the tokens that a chunk may have: blocks for each request, and what is left over."""
-    each = case.options.chunk_blocks * case.batch.block_size
-    return max(case.num_requests_padded, 1) * each + case.options.workspace_slack
+    each = case.options.workspace.chunk_blocks * case.batch.block_size
+    return max(case.num_requests_padded, 1) * each + case.options.workspace.workspace_slack
 
 
 def _prefix_chunk_len(case: Case) -> int:
@@ -97,7 +97,7 @@ OUTPUTS = {
         lambda inputs: num_rows(inputs.case),
         _selected_slots,
         "selected_key",
-        width=lambda case: case.options.topk,
+        width=lambda case: case.options.selection.topk,
         is_captured=False,
     ),
     ("chunked_context", "prefix_chunk_starts"): _chunked("chunk_starts", "chunk_request", 0),

@@ -14,7 +14,7 @@ _ROPE_WIDTH = 64
 def _part(inputs: Inputs, *, rope: bool) -> Rows:
     """Return the columns of the new rows that are rotated, or those before them."""
     whole, options = held_latents(inputs), inputs.case.options
-    last = _ROPE_WIDTH if options.row_format == "fp8" else options.qk_rope_head_dim
+    last = _ROPE_WIDTH if options.rows.row_format == "fp8" else options.rows.qk_rope_head_dim
     width, item = whole.shape[1], ITEM_BYTES[whole.dtype]
     first, stop = (width - last, width) if rope else (0, width - last)
     row = stop - first + inputs.case.layout.key_row_gap
@@ -32,7 +32,7 @@ def _num_slots(inputs: Inputs) -> int:
 
 
 def _row_bytes(case: Case) -> int:
-    return case.options.row_bytes
+    return case.options.rows.row_bytes
 
 
 _ROWS = ("num_spare_tokens", "row_format")
@@ -42,7 +42,8 @@ CACHE_INPUTS = {
     "kv_c_and_k_pe": Input(held_latents, _ROWS),
     "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),  # no more than rows
     "kv_cache_dtype": Input(
-        lambda inputs: "fp8_ds_mla" if inputs.case.options.row_format == "fp8" else "auto", ("row_format",)
+        lambda inputs: "fp8_ds_mla" if inputs.case.options.rows.row_format == "fp8" else "auto",
+        ("row_format",),
     ),
     "scale": Input(lambda _: Floats(np.ones(1), "fp32")),
 }

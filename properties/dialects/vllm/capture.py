@@ -70,7 +70,7 @@ def capture(
         num_spare_rows=max(len(table) - count, 0),
         num_spare_columns=width - max((len(request.block_ids) for request in requests), default=0),
     )
-    options = Options(
+    options = Options.of(
         rank=read_count("dcp_rank", dcp_rank),
         interleave=read_count("cp_kv_cache_interleave_size", cp_kv_cache_interleave_size, 1),
         kernel_block_size=None if kernel == size else kernel,

@@ -16,7 +16,7 @@ def _host(value: Callable[[Case], int], *carries: str) -> Input:
 def _token_indices(inputs: Inputs) -> Ints:
     """Rows of padding select nothing: the indexer clears them before it writes."""
     case = inputs.case
-    num_tokens, topk = case.batch.num_tokens, case.options.topk
+    num_tokens, topk = case.batch.num_tokens, case.options.selection.topk
     rows = inputs["selected_positions"][:num_tokens] + [[-1] * topk] * case.layout.num_padding_tokens
     return ints(rows, "int32", case.layout.garbage, width=topk)
 
@@ -30,7 +30,7 @@ def _workspace(name: str) -> Input:
 
 
 def _scoped(case: Case) -> Case:
-    return replace(case, options=replace(case.options, key_scope="prefill"))
+    return replace(case, options=case.options.having(key_scope="prefill"))
 
 
 def _context_lens(case: Case) -> list[int]:
@@ -42,7 +42,7 @@ def _held_context_lens(inputs: Inputs) -> Ints:
 
 
 def _topk(case: Case) -> int:
-    return case.options.topk
+    return case.options.selection.topk
 
 
 def _longest(case: Case) -> int:
@@ -80,7 +80,9 @@ INPUTS = {
     "token_indices": Input(_token_indices, ("topk",)),
     "NUM_TOPK_TOKENS": _host(_topk, "topk"),
     "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
-    "HAS_PREFILL_WORKSPACE": _host(lambda case: case.options.prefill_workspace, "prefill_workspace"),
+    "HAS_PREFILL_WORKSPACE": _host(
+        lambda case: case.options.selection.prefill_workspace, "prefill_workspace"
+    ),
     "prefill_workspace_request_ids": _workspace("workspace_ids"),
     "prefill_workspace_starts": _workspace("workspace_starts"),
     "dcp_size": _host(lambda case: case.batch.world, "world"),

@@ -21,7 +21,7 @@ def _per_expert(name: str, dtype: str) -> NamedOutput:
         lambda answer, _: list(getattr(answer, name)),
         "expert_of_token",
         says=name,
-        width=lambda case: case.options.top_k,
+        width=lambda case: case.options.router.top_k,
         is_captured=False,
     )
 

@@ -55,12 +55,14 @@ def _num_prefill_tokens(case: Case) -> int:
 
 
 def _num_rows(request: Request, case: Case) -> int:
-    return request.seq_len // case.options.compress_ratio
+    return request.seq_len // case.options.keys.compress_ratio
 
 
 def _num_local_rows(request: Request, case: Case) -> int:
     options = case.options
-    return local_len(_num_rows(request, case), case.batch.world, options.rank, options.interleave)
+    return local_len(
+        _num_rows(request, case), case.batch.world, options.parallel.rank, options.parallel.interleave
+    )
 
 
 def _starts(count: Callable[[Request, Case], int]) -> Callable[[Inputs], list[int]]:
@@ -73,7 +75,7 @@ def _windows(bound: str) -> Callable[[Any, Inputs], list[int]]:
 
     def expect(_: Any, inputs: Inputs) -> list[int]:
         case = inputs.case
-        scoped = replace(case, options=replace(case.options, key_scope="prefill"))
+        scoped = replace(case, options=case.options.having(key_scope="prefill"))
         answer = Inputs(scoped).call(causal_windows)
         first_local = iter(_starts(_num_local_rows)(inputs))
         bounds: list[int] = []
@@ -119,9 +121,9 @@ _INPUTS = {
     "max_query_len": _host(_longest("query_len")),
     "max_seq_len": _host(_longest("seq_len")),
     "dcp_world_size": _host(lambda case: case.batch.world, "world"),
-    "dcp_rank": _host(lambda case: case.options.rank, "rank"),
-    "cp_kv_cache_interleave_size": _host(lambda case: case.options.interleave, "interleave"),
-    "compress_ratio": _host(lambda case: case.options.compress_ratio),
+    "dcp_rank": _host(lambda case: case.options.parallel.rank, "rank"),
+    "cp_kv_cache_interleave_size": _host(lambda case: case.options.parallel.interleave, "interleave"),
+    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio),
     "num_prefills": _host(lambda case: len(_prefills(case))),
     "num_prefill_tokens": _host(_num_prefill_tokens),
     "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),

@@ -129,7 +129,8 @@ class TestEveryRoute:
         layout = Layout(num_padding_tokens=4, num_padding_requests=2, row_index=(3, 0, 4, 2, 1))
         for topk in (1, 5, 64):
             assert (
-                judge(Case(Batch(requests, 4), layout, Options(topk=topk, split_size=2, num_workers=3))) == []
+                judge(Case(Batch(requests, 4), layout, Options.of(topk=topk, split_size=2, num_workers=3)))
+                == []
             )
 
 

@@ -115,7 +115,7 @@ def _with_one_entry_changed(right: Lists) -> Iterator[tuple[str, Lists]]:
 def test_a_schedule_of_any_kind_is_right_iff_attention_is(
     items: list[tuple[int, int, int]], is_right: bool
 ) -> None:
-    case = Case(Batch((Request(2, 3, (4, 2), "decode"),), 4), options=Options(topk=8, split_size=4))
+    case = Case(Batch((Request(2, 3, (4, 2), "decode"),), 4), options=Options.of(topk=8, split_size=4))
     padded = [*items, *[(-1, 0, 0)] * (6 - len(items))]
     said = {
         name: [item[i] for item in padded] for i, name in enumerate(("work_token", "work_start", "work_stop"))
@@ -130,7 +130,7 @@ def test_an_operation_that_has_no_part_in_attention_is_no_answer(operation: str)
 
 
 def test_an_empty_window_may_stand_anywhere() -> None:
-    case = Case(Batch((Request(0, 3, (0,)),), 4), options=Options(compress_ratio=2))
+    case = Case(Batch((Request(0, 3, (0,)),), 4), options=Options.of(compress_ratio=2))
     asked = Asked("causal_windows", [(None, case)])
     assert asked.right == [{"ks": [0, 0, 0], "ke": [0, 1, 1]}]
     (spot,), is_noticed = asked.one(0, {"ks": [1, 0, 0], "ke": [1, 1, 1]})

@@ -44,7 +44,7 @@ def test_attention_through_all_kernels_is_dense_attention_on_every_route() -> No
     ],
 )
 def test_the_smallest_steps_are_right_too(requests: tuple[Request, ...]) -> None:
-    case = Case(Batch(requests, 4), Layout(num_padding_tokens=2), Options(topk=3))
+    case = Case(Batch(requests, 4), Layout(num_padding_tokens=2), Options.of(topk=3))
     assert all(result.rows <= 3 and result.worst <= 1 for result in compared(case, {}, DEVICE, DIMS))
 
 
@@ -70,7 +70,7 @@ def test_a_part_without_keys_changes_nothing() -> None:
     ("requests", "options", "rule"),
     [
         ((), Options(), "num_tokens = 0, must be >= 1"),
-        ((Request(0, 1, (3,)),), Options(window=3), "must have one rank, compress_ratio 1, window 0"),
+        ((Request(0, 1, (3,)),), Options.of(window=3), "must have one rank, compress_ratio 1, window 0"),
     ],
 )
 def test_what_the_path_does_not_cover_is_refused(

@@ -71,29 +71,29 @@ RULES: list[tuple[Callable[..., object], str, object, str]] = [
     (Layout, "index_dtype", "uint32", "must be one of 'int32', 'int64'"),
     (Layout, "row_index", "01", "must be a list of integers or null"),
     (Layout, "row_index", (2, 2), "must give each request a row of its own"),
-    (Options, "rank", -1, "must be >= 0"),
-    (Options, "interleave", 0, "must be >= 1"),
-    (Options, "kernel_block_size", 0, "must be >= 1"),
-    (Options, "kernel_block_size", True, "must be an integer"),
-    (Options, "compress_ratio", 0, "must be >= 1"),
-    (Options, "window", -1, "must be >= 0"),
-    (Options, "key_scope", "decode", "must be one of 'all', 'prefill'"),
-    (Options, "token_padding", 1, "must be one of -1, 0"),
-    (Options, "token_padding", False, "must be one of -1, 0"),
-    (Options, "dummy_request", 1, "must be true or false"),
-    (Options, "row_format", "int8", "must be one of 'bf16', 'fp16', 'fp32', 'fp8'"),
-    (Options, "kv_lora_rank", 0, "must be >= 1"),
-    (Options, "qk_rope_head_dim", -1, "must be >= 0"),
-    (Options, "topk", 0, "must be >= 1"),
-    (Options, "topk", 2**16 + 1, "must be <= 65536"),
-    (Options, "split_size", 0, "must be >= 1"),
-    (Options, "num_workers", True, "must be an integer"),
+    (Options.of, "rank", -1, "must be >= 0"),
+    (Options.of, "interleave", 0, "must be >= 1"),
+    (Options.of, "kernel_block_size", 0, "must be >= 1"),
+    (Options.of, "kernel_block_size", True, "must be an integer"),
+    (Options.of, "compress_ratio", 0, "must be >= 1"),
+    (Options.of, "window", -1, "must be >= 0"),
+    (Options.of, "key_scope", "decode", "must be one of 'all', 'prefill'"),
+    (Options.of, "token_padding", 1, "must be one of -1, 0"),
+    (Options.of, "token_padding", False, "must be one of -1, 0"),
+    (Options.of, "dummy_request", 1, "must be true or false"),
+    (Options.of, "row_format", "int8", "must be one of 'bf16', 'fp16', 'fp32', 'fp8'"),
+    (Options.of, "kv_lora_rank", 0, "must be >= 1"),
+    (Options.of, "qk_rope_head_dim", -1, "must be >= 0"),
+    (Options.of, "topk", 0, "must be >= 1"),
+    (Options.of, "topk", 2**16 + 1, "must be <= 65536"),
+    (Options.of, "split_size", 0, "must be >= 1"),
+    (Options.of, "num_workers", True, "must be an integer"),
 ]
 NEEDED: dict[Callable[..., object], dict[str, object]] = {
     Request: {"context_len": 0, "query_len": 0},
     Batch: {"requests": (), "block_size": 4},
     Layout: {},
-    Options: {},
+    Options.of: {},
 }
 
 
@@ -139,7 +139,7 @@ class TestFields:
         assert hash(Request(0, 1, blocks)) == hash(Request(0, 1, (3, 4)))
 
     def test_a_window_over_compressed_rows_is_refused(self) -> None:
-        assert refusal(lambda: Options(compress_ratio=2, window=4)) == (
+        assert refusal(lambda: Options.of(compress_ratio=2, window=4)) == (
             "window = 4, must be 0 when compress_ratio > 1"
         )
 
@@ -272,31 +272,31 @@ class TestPartsTogether:
         )
 
     def test_a_rank_lies_in_the_world(self) -> None:
-        assert refusal(lambda: Case(Batch((), 4, 2), options=Options(rank=2))) == (
-            "options.rank = 2, must be < world = 2"
+        assert refusal(lambda: Case(Batch((), 4, 2), options=Options.of(rank=2))) == (
+            "options.parallel.rank = 2, must be < world = 2"
         )
 
     def test_the_kernel_block_divides_the_managers(self) -> None:
-        assert refusal(lambda: Case(Batch((), 6), options=Options(kernel_block_size=4))) == (
-            "options.kernel_block_size = 4, must divide block_size = 6"
+        assert refusal(lambda: Case(Batch((), 6), options=Options.of(kernel_block_size=4))) == (
+            "options.blocks.kernel_block_size = 4, must divide block_size = 6"
         )
 
     def test_the_interleave_divides_the_block_between_ranks(self) -> None:
-        assert refusal(lambda: Case(Batch((), 4, 2), options=Options(interleave=3))) == (
-            "options.interleave = 3, must divide block_size = 4 when world > 1"
+        assert refusal(lambda: Case(Batch((), 4, 2), options=Options.of(interleave=3))) == (
+            "options.parallel.interleave = 3, must divide block_size = 4 when world > 1"
         )
 
     def test_the_interleave_is_free_on_one_rank(self) -> None:
-        assert Case(Batch((), 4), options=Options(interleave=3)).options.interleave == 3
+        assert Case(Batch((), 4), options=Options.of(interleave=3)).options.parallel.interleave == 3
 
-    @pytest.mark.parametrize("options", [Options(compress_ratio=2), Options(window=1)])
+    @pytest.mark.parametrize("options", [Options.of(compress_ratio=2), Options.of(window=1)])
     def test_ranks_do_not_compress_or_slide(self, options: Options) -> None:
         assert refusal(lambda: Case(Batch((), 4, 2), options=options)) == (
             "batch.world = 2, must be 1 when compress_ratio > 1 or window > 0"
         )
 
     def test_a_dummy_request_needs_a_padded_one(self) -> None:
-        options, layout = Options(dummy_request=True), Layout(num_padding_tokens=1)
+        options, layout = Options.of(dummy_request=True), Layout(num_padding_tokens=1)
         assert refusal(lambda: Case(Batch((), 4), layout, options)) == (
             "layout.num_padding_requests = 0, must be >= 1 for a dummy request"
         )
@@ -376,8 +376,8 @@ class TestJson:
             ("layout.row_index", {}, "be a list of integers or null"),
             ("layout.padding", 1, "not be there: the field is unknown"),
             ("options", [], "be an object"),
-            ("options.rank", 1, "be < world = 1"),
-            ("options.token_padding", 0.0, "be one of -1, 0"),
+            ("options.parallel.rank", 1, "be < world = 1"),
+            ("options.padding.token_padding", 0.0, "be one of -1, 0"),
         ],
     )
     def test_the_error_names_the_path(self, path: str, value: object, rule: str) -> None:
@@ -397,7 +397,7 @@ def changed_at(value: dict[str, Any], path: str, new: object) -> dict[str, Any]:
     *outer, last = (int(key) if key.isdigit() else key for key in re.findall(r"\w+", path))
     place: Any = changed
     for key in outer:
-        place = place[key]
+        place = place[key] if isinstance(place, list) else place.setdefault(key, {})
     place[last] = new
     return changed
 

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 
 from cumae.oracle import Case, to_json
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import large_case, seeded_case, seeded_cases
 from cumae.properties.cases.shapes import SHAPES, shapes_of
 from cumae.properties.cases.strategies import batches, cases
@@ -17,7 +17,7 @@ NARROW = Domain(
     empty_requests=False,
     max_context_len=40,
     max_query_len=9,
-    index_dtypes=("int64",),
+    index_dtype=("int64",),
     strided=False,
     phases=("decode",),
 )
@@ -87,7 +87,7 @@ def test_the_smallest_failing_batch_is_the_one_on_paper() -> None:
 
 def test_an_unknown_feature_is_refused() -> None:
     with pytest.raises(ValueError, match=r"features = \['phase_of_moon'\], must be among compress_ratio"):
-        cases(features={*FEATURES, "phase_of_moon"})
+        cases(features={*NAMES, "phase_of_moon"})
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_an_unknown_feature_is_refused() -> None:
         ("block_sizes", (0,), "be >= 1"),
         ("min_requests", -1, "be >= 0"),
         ("max_requests", -1, "be >= 0"),
-        ("index_dtypes", ("int16",), "be one of 'int32', 'int64'"),
+        ("index_dtype", ("int16",), "be one of 'int32', 'int64'"),
         ("phases", ("verify",), "be one of 'prefill', 'decode'"),
         ("strided", 1, "be true or false"),
     ],
 )
 def test_a_bad_domain_names_field_value_and_rule(field: str, value: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rf"{field}(\[0\])? = .*, must {rule}"):
-        Domain(**{field: value})  # type: ignore[arg-type]
+        Domain(**{field: value})

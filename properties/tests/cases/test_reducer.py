@@ -60,11 +60,11 @@ def test_what_is_reduced_never_grows_and_still_fails() -> None:
 
 
 def test_the_numbers_of_a_sparse_schedule_shrink_to_the_least_that_fails() -> None:
-    options = Options(topk=2048, split_size=64, num_workers=132)
+    options = Options.of(topk=2048, split_size=64, num_workers=132)
     layout = Layout(num_spare_tokens=40, host_lens=False)
     case = Case(Batch((Request(0, 1, (0,)),), 1), layout, options)
-    small = reduce_case(case, lambda c: c.options.topk >= 5 and c.options.num_workers >= 3)
-    assert small.options == Options(topk=5, split_size=1, num_workers=3)
+    small = reduce_case(case, lambda c: c.options.selection.topk >= 5 and c.options.schedule.num_workers >= 3)
+    assert small.options == Options.of(topk=5, split_size=1, num_workers=3)
     assert small.layout == Layout()
 
 

@@ -161,7 +161,7 @@ CASE = Case(
         4,
     ),
     Layout(num_padding_tokens=1),
-    Options(topk=3),
+    Options.of(topk=3),
 )
 EMPTY, ORDER, FIRST_HALF, SECOND_HALF, FIRST_CHUNK, SECOND_CHUNK, RENAMED = range(1, 8)
 """Which of the calls of the check is wrong: the case itself is the first one, and right."""

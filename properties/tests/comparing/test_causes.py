@@ -137,7 +137,7 @@ class TestCauses:
         assert cause.startswith("a quotient is truncated toward zero, not rounded down")
 
     def test_compressed_windows_that_round_up(self) -> None:
-        case = Case(Batch((Request(4, 4, (4, 1)),), 4), options=Options(compress_ratio=4))
+        case = Case(Batch((Request(4, 4, (4, 1)),), 4), options=Options.of(compress_ratio=4))
 
         def rounds_up(compress_ratio: int, ks: torch.Tensor, ke: torch.Tensor) -> None:
             ks.zero_()
@@ -169,7 +169,7 @@ class TestCauses:
         assert cause_of(writing_positions(twice), "position_ids") == cause
 
     def test_the_managers_block_size_in_the_kernels_table(self) -> None:
-        case = replace(CASE, options=Options(kernel_block_size=2))
+        case = replace(CASE, options=Options.of(kernel_block_size=2))
         slots = slots_of(case, kernel_block_size=4)
         cause = "block size of the other role: 4 (manager) instead of 2 (kernel)"
         assert cause_of(writing_slots(slots), "slot_mapping", case) == cause
@@ -236,16 +236,17 @@ def answer_of(operation: str, case: Case, replaced: dict[str, Any]) -> Any:
 
 
 SELECTING = Case(
-    Batch((Request(5, 2, (4, 1)), Request(4, 1, (9, 3)), Request(6, 1, (7, 2))), 4), options=Options(topk=3)
+    Batch((Request(5, 2, (4, 1)), Request(4, 1, (9, 3)), Request(6, 1, (7, 2))), 4),
+    options=Options.of(topk=3),
 )
 # Its last token selects none first, and the one before it a position that no request has.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
 # The token of request 1 has two keys, and so selects none in its third place.
-FEW_KEYS = Case(Batch((Request(5, 2, (4, 1)), Request(1, 1, (9,))), 4), options=Options(topk=3))
-GATHERING = replace(SELECTING, options=Options(topk=3, prefill_workspace=True))
+FEW_KEYS = Case(Batch((Request(5, 2, (4, 1)), Request(1, 1, (9,))), 4), options=Options.of(topk=3))
+GATHERING = replace(SELECTING, options=Options.of(topk=3, prefill_workspace=True))
 WITH_CHUNKS = Case(
     Batch((Request(7, 1, (5, 2, 6, 1)), Request(0, 2, (7,)), Request(3, 1, (4, 8))), 2),
-    options=Options(chunk_blocks=2, workspace_slack=3),
+    options=Options.of(chunk_blocks=2, workspace_slack=3),
 )
 
 

@@ -100,7 +100,7 @@ def test_outputs_are_as_worked_by_hand(operation: str, name: str, dtype: str, va
 
 def test_latent_rows_are_as_worked_by_hand() -> None:
     """The fused read of FastDeploy#7727: cached rows of each request, then its new ones."""
-    dims = replace(STEP, options=Options(kv_lora_rank=2, qk_rope_head_dim=1))
+    dims = replace(STEP, options=Options.of(kv_lora_rank=2, qk_rope_head_dim=1))
     inputs = Inputs(dims)
     held = {
         name: FASTDEPLOY.inputs[name].hold(inputs) for name in ("latent_cache", "compressed_kv", "key_pe")

@@ -33,10 +33,10 @@ DECODE = Case(
 # Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
 CHUNKED = Case(
     Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
-    options=Options(workspace_slack=7),
+    options=Options.of(workspace_slack=7),
 )
 # Of three tokens the last selects none first, and a position that no request has is none here.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
 HELD: list[tuple[Case, dict[str, Any]]] = [
     (
         MIXED,

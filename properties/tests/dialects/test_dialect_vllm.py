@@ -35,13 +35,13 @@ STEP = Case(
     ),
 )
 PARALLEL = Case(
-    Batch((Request(3, 5, (5,)), Request(1, 2, (3,))), 4, 2), options=Options(rank=1, interleave=2)
+    Batch((Request(3, 5, (5,)), Request(1, 2, (3,))), 4, 2), options=Options.of(rank=1, interleave=2)
 )
 COMPRESSED = Case(
     Batch((Request(0, 1, (1,)), Request(0, 1, (2,)), Request(0, 4, (3,))), 4),
-    options=Options(compress_ratio=2),
+    options=Options.of(compress_ratio=2),
 )
-HYBRID = Case(Batch((Request(3, 2, (5, 2)),), 4), options=Options(kernel_block_size=2))
+HYBRID = Case(Batch((Request(3, 2, (5, 2)),), 4), options=Options.of(kernel_block_size=2))
 
 # 19 rows for two prefills with context are chunks of 8; of the decode's context none is counted.
 CHUNKED = Case(
@@ -55,25 +55,25 @@ CHUNKED = Case(
         block_size=4,
     ),
     Layout(num_padding_requests=1, context_slack=4),
-    Options(chunk_blocks=2, workspace_slack=3),
+    Options.of(chunk_blocks=2, workspace_slack=3),
 )
 # The three tokens select positions (3, 0) and (4, 3) of request 0, and (1, 0) of request 1.
 SELECTING = Case(
-    Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options(topk=2)
+    Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options.of(topk=2)
 )
 # Of three tokens the second selects a position that no request has, and the last selects none first.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options(topk=4))
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
 # A decode that reads the cache, and two prefills whose keys stand in a workspace, two rows and then one.
 GATHERING = Case(
     Batch((Request(2, 1, (5,), "decode"), Request(1, 1, (7,)), Request(0, 1, (2,))), 4),
     Layout(num_padding_tokens=1),
-    Options(topk=2, prefill_workspace=True),
+    Options.of(topk=2, prefill_workspace=True),
 )
 # Two tokens whose experts are all equal, and a row of padding.
 ROUTING = Case(
     Batch((Request(0, 2, (5,)),), 4),
     Layout(num_padding_tokens=1),
-    Options(logits_kind="equal", scaling_thousandths=2500, logits_dtype="bf16"),
+    Options.of(logits_kind="equal", scaling_thousandths=2500, logits_dtype="bf16"),
 )
 
 

@@ -56,7 +56,10 @@ def test_tensors_of_a_case_give_it_back(part: int) -> None:
         back = case_from_tensors("vllm", **dumped(case, names, number), is_prefill=flags)
         assert said(back) == said(case)
         assert (back.batch.block_size, back.batch.world) == (case.batch.block_size, case.batch.world)
-        assert (back.options.rank, back.kernel_block_size) == (case.options.rank, case.kernel_block_size)
+        assert (back.options.parallel.rank, back.kernel_block_size) == (
+            case.options.parallel.rank,
+            case.kernel_block_size,
+        )
         assert dumped(back, ("query_start_loc", "seq_lens", "positions"), 2) == dumped(
             case, ("query_start_loc", "seq_lens", "positions"), 2
         )

@@ -216,7 +216,7 @@ CASE = Case(Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4), 
 
 @pytest.mark.parametrize("function", [raw.slots_by_address, raw.slots_of_a_copy, raw.Mapper])
 def test_a_table_that_is_known_by_its_address_is_accused_by_no_check(function: Any) -> None:
-    promised = Domain(index_dtypes=("int32",), captured=False)
+    promised = Domain(index_dtype=("int32",), captured=False)
     binding = binding_of(function, "slot_mapping", domain=promised)
     trial = Trial(binding, CASE, "cpu")
     assert {name: CHECKS[name](trial) for name in checks_for(binding)} == dict.fromkeys(checks_for(binding))
@@ -225,7 +225,7 @@ def test_a_table_that_is_known_by_its_address_is_accused_by_no_check(function: A
 
 
 def test_wrong_values_say_what_was_masked_off() -> None:
-    binding = binding_of(raw.slots_of_nowhere, "slot_mapping", domain=Domain(index_dtypes=("int32",)))
+    binding = binding_of(raw.slots_of_nowhere, "slot_mapping", domain=Domain(index_dtype=("int32",)))
     trial = Trial(binding, CASE, "cpu")
     agrees, bounds = CHECKS["agrees"](trial), CHECKS["stays_in_bounds"](trial)
     assert agrees is not None

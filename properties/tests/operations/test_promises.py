@@ -12,7 +12,8 @@ import torch
 import cumae
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.cases.domain import Domain, largest_slot
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.promises import largest_slot
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case, seeded_cases
 from cumae.properties.checks import CHECKS, Trial
@@ -37,7 +38,7 @@ def _beyond(case: Case) -> bool:
 
 
 def _rows_of(case: Case) -> tuple[int, int]:
-    return case.options.kv_lora_rank, case.options.qk_rope_head_dim
+    return case.options.rows.kv_lora_rank, case.options.rows.qk_rope_head_dim
 
 
 PROMISES: dict[str, tuple[Domain, str, Callable[[Case], bool]]] = {
@@ -120,7 +121,7 @@ def _narrow_slots(
 
 def test_slots_of_32_bits_are_wrong_only_where_larger_ones_are_promised() -> None:
     def verdict(**more: Any) -> cumae.Verdict:
-        domain = Domain(captured=False, strided=False, index_dtypes=("int32",), **more)
+        domain = Domain(captured=False, strided=False, index_dtype=("int32",), **more)
         return cumae.check(_narrow_slots, "slot_mapping", domain=domain, examples=25, save_to=None)
 
     wrong = verdict()
@@ -206,7 +207,7 @@ def _live_outputs(operation: str) -> Callable[..., Any]:
 _CASE = Case(
     Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4),
     Layout(num_padding_tokens=2, num_padding_requests=1),
-    Options(topk=3),
+    Options.of(topk=3),
 )
 
 
@@ -227,7 +228,7 @@ def test_every_axis_knows_its_padding(operation: str) -> None:
 
 
 def test_rows_are_of_the_widths_promised_and_no_other() -> None:
-    domain = Domain(latent_dims=((64, 16),), row_formats=("bf16",))
+    domain = Domain(latent_dims=((64, 16),), row_format=("bf16",))
     target = load_function("cumae.gpu_impl:write_cache")
     binding = binding_of(target, "cache_write", domain=domain)
 
@@ -258,7 +259,7 @@ def test_a_bad_promise_names_field_value_and_rule(field: str, value: Any, rule: 
 
 
 def test_promises_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValueError, match="min_tokens = 5, must be <= 4: requests have no more"):
+    with pytest.raises(ValueError, match="min_tokens = 5, must be <= 4: a step has no more"):
         Domain(min_tokens=5, max_requests=2, max_query_len=2)
     with pytest.raises(ValueError, match=r"block_sizes\[0\] = 8192, must be <= 4096 without large slots"):
         Domain(block_sizes=(8192,), large_slots=False)
@@ -313,4 +314,4 @@ def test_no_live_request_stands_in_the_row_that_sglang_gives_nobody() -> None:
 @pytest.mark.parametrize("value", [(), [], 64])
 def test_dimensions_are_one_or_more_or_all(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} = .*, must be None or a tuple of at least one"):
-        Domain(**{name: value})  # type: ignore[arg-type]
+        Domain(**{name: value})

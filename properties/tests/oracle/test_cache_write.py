@@ -22,7 +22,7 @@ from cumae.properties.running.tensors import tensors
 from cumae.properties.search.python_api import check
 
 DEVICE = prepare("auto")
-FORMATS = Domain(row_formats=("bf16", "fp8"), strided=False, captured=False)
+FORMATS = Domain(row_format=("bf16", "fp8"), strided=False, captured=False)
 ROW_WORDS = torch.int16
 Write = Callable[..., None]
 
@@ -156,7 +156,7 @@ def test_scales_at_the_edges() -> None:
 def test_latents_to_quantise_are_finite_and_of_every_kind() -> None:
     kinds: set[str] = set()
     binding = binding_of(gpu_impl.write_cache, "cache_write")
-    for case in islice(seeded_cases(5, Domain(row_formats=("fp8",)), binding.features), 60):
+    for case in islice(seeded_cases(5, Domain(row_format=("fp8",)), binding.features), 60):
         held = new_latents(Inputs(case))
         bits = held.content.view(np.uint16).astype(np.int64)[:, :512].reshape(-1, 4, 128)
         exponents = bits >> 7 & 0xFF
@@ -183,7 +183,7 @@ def test_a_rounded_scale_moves_a_number_from_halfway_to_the_byte_above() -> None
 
 def test_options_of_rows_that_have_no_scales_are_refused() -> None:
     with pytest.raises(ValueError, match="power_of_two_scales = True, must be false for fp16 rows"):
-        Options(row_format="fp16", power_of_two_scales=True)
+        Options.of(row_format="fp16", power_of_two_scales=True)
 
 
 @pytest.mark.parametrize(("highest_block", "gaps"), [(2, [2**29 + 1]), (3000, [])])

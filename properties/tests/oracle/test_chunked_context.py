@@ -24,7 +24,7 @@ def broken_facts(function: Any, case: Case) -> list[str]:
     chunks, count = Inputs(case).call(function), case.num_requests_padded
     lens = [chunks.chunk_lens[i : i + count] for i in range(0, len(chunks.chunk_lens), count or 1)]
     requests = case.batch.requests
-    everybody = case.options.key_scope == "all"
+    everybody = case.options.keys.key_scope == "all"
     contexts = [r.context_len if everybody or r.phase == "prefill" else 0 for r in requests]
     contexts += [0] * case.layout.num_padding_requests
     whole = [sum(of_request) for of_request in zip(*lens, strict=True)] or [0] * count

@@ -18,7 +18,7 @@ from cumae.properties.search.python_api import check
 from cumae.properties.tests import wrong_compact_slots as wrong
 
 UNCAPTURED = Domain(captured=False)
-CASE = Case(Batch((Request(5, 1, (9, 4), "decode"), Request(0, 1, (2,))), 4), options=Options(topk=4))
+CASE = Case(Batch((Request(5, 1, (9, 4), "decode"), Request(0, 1, (2,))), 4), options=Options.of(topk=4))
 RIGHT = compact_topk_slots([0, 1], [[1, 4, 5, 3], [0, -1, 9, -1]], [[9, 4], [2, -1]], 4)
 
 

@@ -36,9 +36,10 @@ from cumae.oracle.grouped_topk_judge import _wrong_selection
 from cumae.oracle.router_logits import as_stored, router_bias, router_logits
 from cumae.oracle.router_margins import group_key, is_undefined
 from cumae.properties.cases.choices import SeededChoices
-from cumae.properties.cases.domain import ROUTER_SHAPES, Domain
+from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.cases.values import ROUTER_SHAPES
 from cumae.properties.commands.fuzz import fuzz
 from cumae.properties.operations.router import router
 from cumae.properties.results.explain import explain
@@ -54,7 +55,7 @@ STEP = Batch((Request(0, 3, (4,)), Request(0, 0), Request(5, 2, (7, 2), "decode"
 
 
 def shape_of(options: Options) -> Any:
-    return {name: getattr(options, name) for name in ("num_groups", "topk_group", "top_k")}
+    return {name: options.value(name) for name in ("num_groups", "topk_group", "top_k")}
 
 
 def drawn(seed: int, count: int) -> list[tuple[Options, list[list[float]], list[float]]]:
@@ -86,16 +87,16 @@ def computed(
     scores = rounded(np.clip(scores, 0, 1))
     choices = rounded(scores + rounded(bias))
     choices[np.isnan(row)] = -np.inf
-    grouped = np.sort(choices.reshape(options.num_groups, -1), axis=1)
+    grouped = np.sort(choices.reshape(options.router.num_groups, -1), axis=1)
     totals = rounded(grouped[:, -1] + grouped[:, -2])
-    kept = np.argsort(-totals, kind="stable")[: options.topk_group]
-    masked = np.full_like(choices, -np.inf).reshape(options.num_groups, -1)
-    masked[kept] = choices.reshape(options.num_groups, -1)[kept]
-    ids = np.argsort(-masked.ravel(), kind="stable")[: options.top_k]
+    kept = np.argsort(-totals, kind="stable")[: options.router.topk_group]
+    masked = np.full_like(choices, -np.inf).reshape(options.router.num_groups, -1)
+    masked[kept] = choices.reshape(options.router.num_groups, -1)[kept]
+    ids = np.argsort(-masked.ravel(), kind="stable")[: options.router.top_k]
     weights = scores[ids]
-    if options.renormalize:
+    if options.router.renormalize:
         weights = weights / (weights.sum(dtype=np.float32) + np.float32(1e-20))
-    return ids.tolist(), (weights * np.float32(options.scaling_thousandths / 1000)).tolist()
+    return ids.tolist(), (weights * np.float32(options.router.scaling_thousandths / 1000)).tolist()
 
 
 def sigmoid(x: float) -> float:
@@ -103,7 +104,7 @@ def sigmoid(x: float) -> float:
 
 
 def judged(options: Options, rows: Any, bias: Any, ids: Any, weights: Any, **how: Any) -> list[str]:
-    scale, renormalize = options.scaling_thousandths / 1000, options.renormalize
+    scale, renormalize = options.router.scaling_thousandths / 1000, options.router.renormalize
     return grouped_topk_faults(rows, bias, **shape_of(options), scaling_factor=scale, renormalize=renormalize,
                                expert_ids=ids, expert_weights=weights, **how)  # fmt: skip
 
@@ -123,42 +124,51 @@ class TestTheJudge:
         """The rule as it is written: every set of groups, and every selection of few experts, is tried."""
         accepted = refused = 0
         for options, rows, bias in drawn(11, 400):
-            if options.num_experts > 12 or math.comb(options.num_experts, options.top_k) > 300:
+            if (
+                options.router.num_experts > 12
+                or math.comb(options.router.num_experts, options.router.top_k) > 300
+            ):
                 continue
             for row in rows[:2]:
-                token, margins = routed(row, bias, options.num_groups), margins_of(bias)
-                if is_undefined(token, options.topk_group, options.top_k, margins):
+                token, margins = routed(row, bias, options.router.num_groups), margins_of(bias)
+                if is_undefined(token, options.router.topk_group, options.router.top_k, margins):
                     continue
-                for ids in combinations(range(options.num_experts), options.top_k):
+                for ids in combinations(range(options.router.num_experts), options.router.top_k):
                     for ties in ("lower", "any"):
-                        found = _wrong_selection(token, ids, options.topk_group, margins, ties)
-                        right = right_by_trying_all(token, ids, options.topk_group, bias, ties)
+                        found = _wrong_selection(token, ids, options.router.topk_group, margins, ties)
+                        right = right_by_trying_all(token, ids, options.router.topk_group, bias, ties)
                         assert (not found) == right, (options, row, ids, found)
                         accepted, refused = accepted + right, refused + (not right)
         assert accepted > 1000 and refused > 5000
 
     def test_the_ideal_answer_is_right(self) -> None:
         for options, rows, bias in drawn(3, 300):
-            scale, renormalize = options.scaling_thousandths / 1000, options.renormalize
+            scale, renormalize = options.router.scaling_thousandths / 1000, options.router.renormalize
             ideal = grouped_topk(
                 rows, bias, **shape_of(options), scaling_factor=scale, renormalize=renormalize
             )
-            known = [t for t in range(len(rows)) if isinstance(ideal.expert_ids[t * options.top_k], int)]
+            known = [
+                t for t in range(len(rows)) if isinstance(ideal.expert_ids[t * options.router.top_k], int)
+            ]
             for t in known:
-                part = slice(t * options.top_k, (t + 1) * options.top_k)
+                part = slice(t * options.router.top_k, (t + 1) * options.router.top_k)
                 ids, weights = ideal.expert_ids[part], ideal.expert_weights[part]
                 assert judged(options, [rows[t]], bias, ids, weights) == []
 
     def test_one_right_answer_leaves_no_other(self) -> None:
         ones = 0
         for options, rows, bias in drawn(17, 200):
-            if options.num_experts > 12 or math.comb(options.num_experts, options.top_k) > 300:
+            if (
+                options.router.num_experts > 12
+                or math.comb(options.router.num_experts, options.router.top_k) > 300
+            ):
                 continue
             for row, rights in zip(rows, rights_of_rows(rows, bias, **shape_of(options)), strict=True):
-                token, margins = routed(row, bias, options.num_groups), margins_of(bias)
-                every = combinations(range(options.num_experts), options.top_k)
+                token, margins = routed(row, bias, options.router.num_groups), margins_of(bias)
+                every = combinations(range(options.router.num_experts), options.router.top_k)
                 right = [
-                    not _wrong_selection(token, ids, options.topk_group, margins, "lower") for ids in every
+                    not _wrong_selection(token, ids, options.router.topk_group, margins, "lower")
+                    for ids in every
                 ]
                 if rights == 1:
                     assert sum(right) == 1
@@ -204,7 +214,7 @@ class TestTheJudge:
         bias, row = [0.0] * 4, [3.0, -1.0, 0.5, -8.0]
         token = routed(row, bias, 1)
         for renormalize, scale in ((True, 2.5), (False, 2.5), (True, 1.0)):
-            options = Options(num_experts=4, num_groups=1, topk_group=1, top_k=3, renormalize=renormalize,
+            options = Options.of(num_experts=4, num_groups=1, topk_group=1, top_k=3, renormalize=renormalize,
                               scaling_thousandths=int(1000 * scale))  # fmt: skip
             ids = [0, 2, 1]
             exact = weights_of(token, ids, scale, renormalize)
@@ -219,7 +229,7 @@ class TestTheJudge:
                     assert len(judged(options, [row], bias, ids, weights)) == count
 
     def test_a_sum_of_nothing_leaves_weights_open(self) -> None:
-        options = Options(num_experts=4, num_groups=1, topk_group=1, top_k=2)
+        options = Options.of(num_experts=4, num_groups=1, topk_group=1, top_k=2)
         assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, 0.0]) == []
         assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, -0.1]) != []
 
@@ -274,7 +284,7 @@ class TestLogits:
                 assert dtype == "fp32" or bits & 0xFFFF == 0 or math.isnan(value)
 
     def test_a_token_keeps_its_logits_when_others_go(self) -> None:
-        options = Options(logits_kind="near_ties", logits_seed=4)
+        options = Options.of(logits_kind="near_ties", logits_seed=4)
         whole, part = Case(STEP, options=options), Case(Batch(STEP.requests[2:], 4), options=options)
         assert Inputs(whole)["logits"][3:] == Inputs(part)["logits"]
         rows = Inputs(whole)["logits"]
@@ -285,7 +295,7 @@ class TestLogits:
         assert Inputs(case)["logits"][5:] == [[GARBAGE] * 8] * 2
 
     def test_every_kind_dtype_and_shape_is_drawn(self) -> None:
-        options = [draw_case(SeededChoices(i), Domain(), ROUTED).options for i in range(600)]
+        options = [draw_case(SeededChoices(i), Domain(), ROUTED).options.router for i in range(600)]
         assert {o.logits_kind for o in options} == set(LOGITS_KINDS)
         assert {(o.logits_dtype, o.bias_dtype) for o in options} == {(a, b) for a in D for b in D}
         assert {(o.num_experts, o.num_groups, o.topk_group, o.top_k) for o in options} == set(ROUTER_SHAPES)
@@ -318,18 +328,18 @@ class TestOptions:
     )
     def test_numbers_that_are_no_router_are_refused(self, fields: dict[str, Any], said: str) -> None:
         with pytest.raises(ValueError, match=f"^{said}"):
-            Options(**fields)
+            Options.of(**fields)
 
     def test_a_case_is_written_and_read(self) -> None:
         for case in islice(seeded_cases(9, None, ROUTED), 50):
             assert from_json(to_json(case)) == case
 
     def test_a_domain_promises_shapes_dtypes_and_kinds(self) -> None:
-        domain = Domain(router_shapes=((256, 8, 4, 8),), logits_dtypes=("bf16",), logits_kinds=("random",))
+        domain = Domain(router_shapes=((256, 8, 4, 8),), logits_dtype=("bf16",), logits_kind=("random",))
         for case in islice(seeded_cases(1, domain, ROUTED), 20):
             assert domain.why_not(case) is None
-            assert (case.options.num_experts, case.options.logits_dtype) == (256, "bf16")
-        other = Case(STEP, options=Options(logits_dtype="bf16"))
+            assert (case.options.router.num_experts, case.options.router.logits_dtype) == (256, "bf16")
+        other = Case(STEP, options=Options.of(logits_dtype="bf16"))
         assert domain.why_not(other) == "8 experts in 2 groups, 1 kept, top 2"
         with pytest.raises(ValueError, match=r"num_experts = 8, must divide evenly"):
             Domain(router_shapes=((8, 3, 1, 1),))
@@ -340,7 +350,7 @@ def check(function: Callable[..., Any], operation: Any = "grouped_topk", **more:
 
 
 UNCAPTURED = Domain(captured=False)
-NO_NAN = Domain(captured=False, logits_kinds=tuple(k for k in LOGITS_KINDS if k != "nan_and_inf"))
+NO_NAN = Domain(captured=False, logits_kind=tuple(k for k in LOGITS_KINDS if k != "nan_and_inf"))
 
 
 class TestChecks:
@@ -407,7 +417,7 @@ class TestChecks:
     @pytest.mark.parametrize("renormalize", [True, False])
     def test_weights_in_bf16_are_bounded_as_written(self, renormalize: bool) -> None:
         bias, row, ids, scale, v = [0.0] * 4, [3.0, -1.0, 0.5, -8.0], [0, 2, 1], 2.5, 2.0**-8
-        options = Options(num_experts=4, num_groups=1, topk_group=1, top_k=3, renormalize=renormalize,
+        options = Options.of(num_experts=4, num_groups=1, topk_group=1, top_k=3, renormalize=renormalize,
                           scaling_thousandths=2500)  # fmt: skip
         token = routed(row, bias, 1)
         exact, total = weights_of(token, ids, scale, renormalize), sum(token.scores[i] for i in ids)
@@ -421,7 +431,7 @@ class TestChecks:
                 assert len(found) == faults
 
     def test_a_tie_names_the_rule_that_leaves_it_open(self) -> None:
-        kinds = Domain(captured=False, logits_kinds=("close_biases",))
+        kinds = Domain(captured=False, logits_kind=("close_biases",))
         failure = check(wrong.higher_index_first, domain=kinds, checks=["agrees"]).failure
         assert failure is not None and 'router(ties="any")' in failure.finding.message
         assert check(wrong.higher_index_first, router(ties="any"), domain=kinds, checks=["agrees"]).ok
@@ -450,7 +460,7 @@ class TestChecks:
         failure = verdict.failure
         assert failure is not None
         assert "at token 0: request 0, position 0, block" in explain(verdict)
-        assert failure.case.options.num_experts <= 8
+        assert failure.case.options.router.num_experts <= 8
         assert failure.case.num_tokens_padded == 1
 
     def test_the_command_line_counts_rows_that_rounding_decides(self) -> None:

@@ -19,7 +19,7 @@ from cumae.oracle import (
     slot_mapping,
 )
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.operations import OPERATIONS
@@ -38,11 +38,11 @@ NOT_INTERLEAVED = {
     "window",
     "world",
 }
-FEATURES_OF = dict.fromkeys(ORACLES, FEATURES) | {
-    "prefix_interleave": FEATURES - NOT_INTERLEAVED,
+FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
+    "prefix_interleave": NAMES - NOT_INTERLEAVED,
     # Their table holds whole blocks, for each request in order.
-    "topk_to_slots": FEATURES - {"kernel_block_size", "row_index"},
-    "compact_topk_slots": FEATURES - {"kernel_block_size", "row_index"},
+    "topk_to_slots": NAMES - {"kernel_block_size", "row_index"},
+    "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 
@@ -117,12 +117,12 @@ class TestAgainstTheSimulation:
             options = case.options
             facts = {
                 "ranks": case.batch.world > 1,
-                "window": options.window > 0,
-                "compressed": options.compress_ratio > 1,
+                "window": options.keys.window > 0,
+                "compressed": options.keys.compress_ratio > 1,
                 "no row": -1 in (case.layout.row_index or ()),
                 "no block": any(-1 in request.block_ids for request in case.batch.requests),
-                "prefill scope": options.key_scope == "prefill",
-                "dummy request": options.dummy_request,
+                "prefill scope": options.keys.key_scope == "prefill",
+                "dummy request": options.padding.dummy_request,
             }
             seen.update({fact: int(holds) for fact, holds in facts.items()})
         assert min(seen.values()) > 10, seen
@@ -147,7 +147,7 @@ class TestSequenceLayout:
 
     def test_padding_tokens_belong_to_request_zero_where_the_engine_says_so(self) -> None:
         batch = step(prefill(0, 0), prefill(0, 1))
-        answer = layout_of(batch, Layout(num_padding_tokens=1), Options(token_padding=0))
+        answer = layout_of(batch, Layout(num_padding_tokens=1), Options.of(token_padding=0))
         assert answer["token_to_request"] == [1, 0]
 
     def test_padded_requests_repeat_the_last_live_offset(self) -> None:
@@ -156,12 +156,12 @@ class TestSequenceLayout:
 
     def test_a_dummy_request_takes_the_padding_tokens(self) -> None:
         layout = Layout(num_padding_tokens=3, num_padding_requests=1)
-        answer = layout_of(step(prefill(0, 5)), layout, Options(dummy_request=True))
+        answer = layout_of(step(prefill(0, 5)), layout, Options.of(dummy_request=True))
         assert (answer["cu_seqlens_q"], answer["cu_seqlens_k"]) == ([0, 5, 8], [0, 5, 5])
 
     def test_a_dummy_request_is_no_longest_one(self) -> None:
         layout = Layout(num_padding_tokens=30, num_padding_requests=1)
-        assert layout_of(step(prefill(0, 5)), layout, Options(dummy_request=True))["max_seqlen_q"] == [5]
+        assert layout_of(step(prefill(0, 5)), layout, Options.of(dummy_request=True))["max_seqlen_q"] == [5]
 
     def test_the_longest_sequence_is_one_that_computes(self) -> None:
         answer = layout_of(step(decode(90, 0), prefill(4, 2), decode(7, 1)))
@@ -186,11 +186,11 @@ class TestSequenceLayout:
 
     def test_compressed_rows_are_a_sum_of_floors(self) -> None:
         batch = step(prefill(0, 1), prefill(0, 1), prefill(0, 4))
-        assert layout_of(batch, options=Options(compress_ratio=2))["cu_seqlens_k"] == [0, 0, 0, 2]
+        assert layout_of(batch, options=Options.of(compress_ratio=2))["cu_seqlens_k"] == [0, 0, 0, 2]
 
     def test_prefill_scope_leaves_decodes_out_of_the_keys(self) -> None:
         batch = step(decode(5, 1), prefill(0, 2))
-        assert layout_of(batch, options=Options(key_scope="prefill"))["cu_seqlens_k"] == [0, 0, 2]
+        assert layout_of(batch, options=Options.of(key_scope="prefill"))["cu_seqlens_k"] == [0, 0, 2]
 
 
 class TestPositionIds:
@@ -247,12 +247,34 @@ class TestSlotMapping:
     def test_the_kernel_block_size_changes_no_slot(self) -> None:
         batch = step(prefill(3, 3, 7, 2), block_size=4)
         expected = [31, 8, 9]
-        assert [slots(batch, options=Options(kernel_block_size=k)) for k in (1, 2, 4)] == [expected] * 3
+        assert [slots(batch, options=Options.of(kernel_block_size=k)) for k in (1, 2, 4)] == [expected] * 3
 
     def test_a_rank_fills_its_blocks_with_its_own_tokens(self) -> None:
         batch = step(prefill(0, 10, 7, 2), block_size=4, world=2)
-        assert slots(batch, options=Options(rank=0, interleave=2)) == [28, 29, -1, -1, 30, 31, -1, -1, 8, 9]
-        assert slots(batch, options=Options(rank=1, interleave=2)) == [-1, -1, 28, 29, -1, -1, 30, 31, -1, -1]
+        assert slots(batch, options=Options.of(rank=0, interleave=2)) == [
+            28,
+            29,
+            -1,
+            -1,
+            30,
+            31,
+            -1,
+            -1,
+            8,
+            9,
+        ]
+        assert slots(batch, options=Options.of(rank=1, interleave=2)) == [
+            -1,
+            -1,
+            28,
+            29,
+            -1,
+            -1,
+            30,
+            31,
+            -1,
+            -1,
+        ]
 
     def test_context_parallel_requests_need_fewer_blocks(self) -> None:
         assert step(prefill(0, 8, 7), block_size=4, world=2).num_live_blocks(prefill(0, 8, 7)) == 1
@@ -283,7 +305,7 @@ class TestCausalWindows:
 
     def test_scope_prefill_counts_no_keys_of_decodes(self) -> None:
         batch = step(decode(5, 1), prefill(0, 2))
-        assert windows(batch, options=Options(key_scope="prefill")) == [(0, 0), (0, 1), (0, 2)]
+        assert windows(batch, options=Options.of(key_scope="prefill")) == [(0, 0), (0, 1), (0, 2)]
 
     def test_an_idle_request_moves_later_windows(self) -> None:
         assert windows(step(decode(4, 0), prefill(0, 1))) == [(4, 5)]
@@ -294,21 +316,21 @@ class TestCausalWindows:
     def test_compressed_starts_are_a_sum_of_floors(self) -> None:
         batch = step(prefill(0, 1), prefill(0, 1), prefill(0, 4))
         expected = [(0, 0), (0, 0), (0, 0), (0, 1), (0, 1), (0, 2)]
-        assert windows(batch, options=Options(compress_ratio=2)) == expected
+        assert windows(batch, options=Options.of(compress_ratio=2)) == expected
 
     def test_without_a_complete_group_the_window_is_empty_at_its_start(self) -> None:
         batch = step(prefill(0, 4), prefill(0, 1))
-        assert windows(batch, options=Options(compress_ratio=2))[-1] == (2, 2)
+        assert windows(batch, options=Options.of(compress_ratio=2))[-1] == (2, 2)
 
     def test_a_sliding_window_holds_the_token_itself(self) -> None:
-        assert windows(step(prefill(0, 3)), options=Options(window=2)) == [(0, 1), (0, 2), (1, 3)]
+        assert windows(step(prefill(0, 3)), options=Options.of(window=2)) == [(0, 1), (0, 2), (1, 3)]
 
     def test_a_window_of_one_is_the_token_itself(self) -> None:
-        assert windows(step(prefill(2, 2)), options=Options(window=1)) == [(2, 3), (3, 4)]
+        assert windows(step(prefill(2, 2)), options=Options.of(window=1)) == [(2, 3), (3, 4)]
 
     def test_a_rank_sees_the_keys_it_holds(self) -> None:
         batch = step(prefill(7, 3), block_size=64, world=2)
-        assert windows(batch, options=Options(rank=1)) == [(0, 4), (0, 4), (0, 5)]
+        assert windows(batch, options=Options.of(rank=1)) == [(0, 4), (0, 4), (0, 5)]
 
     def test_an_empty_step_has_no_windows(self) -> None:
         assert windows(step()) == []
@@ -339,7 +361,7 @@ class TestPrefixInterleave:
 
     def test_prefill_scope_skips_decodes_but_not_their_new_rows(self) -> None:
         batch = step(decode(1, 1, 5), prefill(1, 1, 3), block_size=2)
-        assert keys(batch, options=Options(key_scope="prefill")) == [("cache", 3, 0), ("new", 1)]
+        assert keys(batch, options=Options.of(key_scope="prefill")) == [("cache", 3, 0), ("new", 1)]
 
     def test_rows_behind_the_last_key_keep_what_they_held(self) -> None:
         assert keys(step(prefill(0, 1)), Layout(key_slack=2)) == [("new", 0), "untouched", "untouched"]
@@ -412,7 +434,7 @@ class TestContextParallel:
             length = 2 * manager * world + 1
             batch = Batch((prefill(0, length, 4, 1, 9),), manager, world)
             for rank in range(world):
-                options = Options(rank=rank, interleave=interleave, kernel_block_size=kernel)
+                options = Options.of(rank=rank, interleave=interleave, kernel_block_size=kernel)
                 expected = []
                 for p in range(length):
                     owner, column, offset = by_virtual_block(p, manager, kernel, world, interleave)
@@ -436,8 +458,8 @@ class TestContextParallel:
     @settings(max_examples=50, deadline=None, derandomize=False)
     def test_an_interleave_that_does_not_divide_the_block_is_refused(self, size: int, factor: int) -> None:
         batch = Batch((), size, world=2)
-        with pytest.raises(ValueError, match=f"options.interleave = {size * factor + 1}"):
-            Case(batch, options=Options(interleave=size * factor + 1))
+        with pytest.raises(ValueError, match=f"options.parallel.interleave = {size * factor + 1}"):
+            Case(batch, options=Options.of(interleave=size * factor + 1))
 
 
 class TestBrokenOracles:

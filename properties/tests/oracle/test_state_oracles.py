@@ -58,7 +58,7 @@ def case_of(
     *lens: tuple[int, int], topk: int = 2, spare: int = 0, host: bool = True, padding: int = 0
 ) -> Case:
     layout = Layout(num_padding_tokens=padding, num_spare_tokens=spare, host_lens=host)
-    return Case(step_of(*lens), layout, Options(topk=topk))
+    return Case(step_of(*lens), layout, Options.of(topk=topk))
 
 
 def rebuilt(previous: Case | None, case: Case, oracle: Oracle = metadata_cache) -> list[object]:
@@ -276,7 +276,7 @@ class TestMetadataCache:
 class TestPersistentBuffers:
     def test_a_step_in_new_buffers(self) -> None:
         batch = Batch((Request(1, 1, (7,)), Request(0, 0), Request(0, 2, (4,))), 4)
-        case = Case(batch, Layout(num_padding_tokens=1, num_spare_tokens=1), Options(topk=2))
+        case = Case(batch, Layout(num_padding_tokens=1, num_spare_tokens=1), Options.of(topk=2))
         assert Inputs(case)["topk_indices"][:3] == [[1, 0], [0, GARBAGE], [1, 0]]
         assert buffers(None, case) == {
             "request_of_row": [0, 2, 2, -1, "untouched"],
@@ -313,7 +313,7 @@ class TestPersistentBuffers:
         }
 
     def test_a_position_without_a_block_has_no_slot(self) -> None:
-        case = Case(Batch((Request(3, 1, (-1, 6)), Request(3, 1, (5, -1))), 2), options=Options(topk=4))
+        case = Case(Batch((Request(3, 1, (-1, 6)), Request(3, 1, (5, -1))), 2), options=Options.of(topk=4))
         positions = Inputs(case)["topk_indices"]
         slots = [{0: -1, 1: -1, 2: 12, 3: 13}, {0: 10, 1: 11, 2: -1, 3: -1}]
         expected = [slots[row][position] for row in range(2) for position in positions[row]]
@@ -331,12 +331,14 @@ class TestInputs:
             inputs = Inputs(case)
             for row, position in enumerate(inputs["position_ids"][: case.batch.num_tokens]):
                 entries = inputs["topk_indices"][row]
-                kept = min(position + 1, case.options.topk)
+                kept = min(position + 1, case.options.selection.topk)
                 selected = entries[:kept]
                 assert len(set(selected)) == kept and set(selected) <= set(range(position + 1))
                 assert position in selected
                 assert kept == 1 or selected != sorted(selected)
-                assert [entry is GARBAGE for entry in entries[kept:]] == [True] * (case.options.topk - kept)
+                assert [entry is GARBAGE for entry in entries[kept:]] == [True] * (
+                    case.options.selection.topk - kept
+                )
 
     def test_selected_positions_are_scattered_over_the_context(self) -> None:
         row = sorted(Inputs(case_of((999, 1), topk=8))["topk_indices"][0])

@@ -53,7 +53,7 @@ DRAWN = [
 
 
 def test_an_entry_of_a_token_is_told_with_the_position_that_it_selects() -> None:
-    case = replace(CASE, options=Options(topk=2))
+    case = replace(CASE, options=Options.of(topk=2))
     found = finding(5, "selected_key", "selected_slots")
     selected = Inputs(case)["selected_positions"][2][1]
     place = "entry 1 of token 2: request 1, position 5, block 2"

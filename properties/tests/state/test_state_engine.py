@@ -14,7 +14,7 @@ from cumae.fixtures.bugs import BUGS, Bug
 from cumae.gpu_impl import PersistentBuffers
 from cumae.oracle import Batch, Case, Inputs, Layout, Request, Trace, leveled, trace_from_json, trace_to_json
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import FEATURES
+from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.reducer import reduce_trace
 from cumae.properties.cases.shapes import shapes_of
 from cumae.properties.dialects import CUMAE, Ints
@@ -53,7 +53,7 @@ def bound(operation: str, target: str, dialect: str = "cumae") -> Binding:
 
 def everything() -> Binding:
     """A binding that shows every feature, so that the engine varies all of them."""
-    return replace(bound("slot_mapping", "cumae.gpu_impl:write_slot_mapping"), features=FEATURES)
+    return replace(bound("slot_mapping", "cumae.gpu_impl:write_slot_mapping"), features=NAMES)
 
 
 def steps_of(number: int, count: int, **more: Any) -> list[Case]:

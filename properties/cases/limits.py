@@ -1,0 +1,66 @@
+"""Work cut down to what a domain promises of a whole step: alike decodes, tokens, block ids."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.requests import Work
+
+
+def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Work]:
+    """Return work that keeps to the promises on a whole step; most work does as it is."""
+    if domain.uniform_decodes or domain.verify_steps:
+        works = _level(works, least=2 if domain.verify_steps else 0)
+    while _tokens(works) > domain.max_tokens and len(works) > domain.min_requests:
+        works = _with_fewer_tokens(domain, works)
+    room = domain.max_block_id + 1 - domain.reserved_blocks
+    while _blocks(works, tokens_per_block) > room and len(works) > domain.min_requests:
+        works = _with_fewer_blocks(domain, works, _blocks(works, tokens_per_block) - room, tokens_per_block)
+    return works
+
+
+def _level(works: list[Work], least: int) -> list[Work]:
+    """Return work in which all decodes compute as many tokens as the first of them."""
+    lens = [work.query_len for work in works if work.phase == "decode"]
+    same = max(lens[0], least) if lens else 0
+    return [replace(work, query_len=same) if work.phase == "decode" else work for work in works]
+
+
+def _tokens(works: list[Work]) -> int:
+    return sum(work.query_len for work in works)
+
+
+def _blocks(works: list[Work], tokens_per_block: int) -> int:
+    return sum(-(-(work.context_len + work.query_len) // tokens_per_block) for work in works)
+
+
+def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
+    """Return work with the longest chunk cut, decodes all alike, or without the last request."""
+    least = 2 if domain.verify_steps else int(not domain.empty_requests)
+    longest = max(work.query_len for work in works)
+    if longest <= least:
+        return works[:-1]
+    over = _tokens(works) - domain.max_tokens
+    alike = domain.uniform_decodes or domain.verify_steps
+    first = next(b for b, work in enumerate(works) if work.query_len == longest)
+    if alike and works[first].phase == "decode":
+        return [
+            replace(w, query_len=max(least, w.query_len // 2)) if w.phase == "decode" else w for w in works
+        ]
+    return _changed(works, first, lambda work: replace(work, query_len=max(least, longest - over)))
+
+
+def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_block: int) -> list[Work]:
+    """Return work with the longest context cut, then the longest chunk, or without the last request."""
+    first = max(range(len(works)), key=lambda b: works[b].context_len)
+    least = int(works[first].phase == "decode")
+    if works[first].context_len > least:
+        shorter = max(least, works[first].context_len - over * tokens_per_block)
+        return _changed(works, first, lambda work: replace(work, context_len=shorter))
+    if max(work.query_len for work in works) > max(2, int(not domain.empty_requests)):
+        return [replace(work, query_len=min(work.query_len, 2)) for work in works]
+    return works[:-1]
+
+
+def _changed(works: list[Work], which: int, change: Callable[[Work], Work]) -> list[Work]:
+    return [change(work) if b == which else work for b, work in enumerate(works)]

@@ -1,0 +1,195 @@
+"""One row a promise of a domain: the values it may have, and which cases go beyond it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from cumae.oracle import Case, Request
+from cumae.oracle.grouped_topk import check_router_shape
+from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_choice, require_int
+
+LARGEST_BLOCK = 2**20
+MOST_REQUIRED = 2**17
+Padding = Literal["written", "untouched", "none"]
+PADDINGS: tuple[Padding, ...] = ("written", "untouched", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A promise. ``check``: raises ``ValueError`` for a bad value of the name it gets.
+
+    ``beyond``: returns in words how a case goes beyond a value, None where it does not.
+    """
+
+    check: Callable[[str, Any], None]
+    beyond: Callable[[Any, Case], str | None]
+
+
+def _whole(low: int, high: int = INT32_MAX) -> Callable[[str, Any], None]:
+    return lambda name, value: require_int(name, value, low, high)
+
+
+def _choice(known: Sequence[object]) -> Callable[[str, Any], None]:
+    return lambda name, value: require_choice(name, value, known)
+
+
+def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Callable[[str, Any], None]:
+    """Return the check of a tuple of at least one, each of which passes ``check``."""
+    rule = "be None or a tuple of at least one" if or_none else "be a tuple of at least one"
+
+    def check_all(name: str, values: Any) -> None:
+        if or_none and values is None:
+            return
+        require(isinstance(values, tuple) and bool(values), name, values, rule)
+        for i, value in enumerate(values):
+            check(f"{name}[{i}]", value)
+
+    return check_all
+
+
+def _dims(name: str, dims: Any) -> None:
+    pair = isinstance(dims, tuple) and len(dims) == 2
+    require(pair, name, dims, "be a pair of kv_lora_rank and qk_rope_head_dim")
+    require_int(f"{name}: kv_lora_rank", dims[0], 1, 2**16)
+    require_int(f"{name}: qk_rope_head_dim", dims[1], 0, 2**16)
+
+
+def _router_shape(name: str, shape: Any) -> None:
+    four = isinstance(shape, tuple) and len(shape) == 4
+    require(four, name, shape, "be experts, groups, groups kept and experts selected")
+    check_router_shape(*shape)
+
+
+def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Callable[[Any, Case], str | None]:
+    """Return the words of the first request that goes beyond a promise, with its number."""
+
+    def beyond(value: Any, case: Case) -> str | None:
+        for b, request in enumerate(case.batch.requests):
+            if (told := breaks(value, request, case)) is not None:
+                return f"{told}, request {b}"
+        return None
+
+    return beyond
+
+
+def _limit(name: str, of: Callable[[Request], int]) -> Callable[[Any, Case], str | None]:
+    return _of_requests(lambda most, r, case: f"{name} {of(r)}" if of(r) > most else None)
+
+
+def largest_slot(request: Request, block_size: int) -> int:
+    """Return the largest slot of a request's blocks, -1 where it has none."""
+    return (max(request.block_ids, default=-1) + 1) * block_size - 1
+
+
+def _count(requests: Sequence[Request]) -> str:
+    return f"{len(requests)} requests"
+
+
+def _strided(promised: bool, case: Case) -> str | None:
+    layout = case.layout
+    gaps = layout.table_row_gap + layout.cache_row_gap + layout.key_row_gap
+    return None if promised or (not gaps and layout.table_column_step == 1) else "strided tensors"
+
+
+def _padding(promised: Padding, case: Case) -> str | None:
+    layout = case.layout
+    padded = layout.num_padding_tokens + layout.num_padding_requests + layout.num_padding_slots
+    return "padding" if promised == "none" and padded else None
+
+
+def _latent_dims(promised: Any, case: Case) -> str | None:
+    rows = case.options.rows
+    dims = (rows.kv_lora_rank, rows.qk_rope_head_dim)
+    inside = promised is None or rows.row_format == "fp8" or dims in promised
+    return None if inside else f"latent rows of {dims[0]} + {dims[1]}"
+
+
+def _routed(promised: Any, case: Case) -> str | None:
+    router = case.options.router
+    shape = (router.num_experts, router.num_groups, router.topk_group, router.top_k)
+    if promised is None or shape in promised:
+        return None
+    return f"{shape[0]} experts in {shape[1]} groups, {shape[2]} kept, top {shape[3]}"
+
+
+def _decode_lens(case: Case) -> set[int]:
+    return {r.query_len for r in case.batch.requests if r.phase == "decode"}
+
+
+def _uniform(promised: bool, case: Case) -> str | None:
+    lens = _decode_lens(case)
+    return f"decodes of {min(lens)} and of {max(lens)} tokens" if promised and len(lens) > 1 else None
+
+
+def _verify(promised: bool, case: Case) -> str | None:
+    if not promised or not case.batch.requests:
+        return None
+    if any(r.phase == "prefill" for r in case.batch.requests):
+        return "a prefill, which is no verify step"
+    lens = _decode_lens(case)
+    return None if len(lens) == 1 and min(lens) > 1 else f"decodes of {sorted(lens)} tokens, no verify step"
+
+
+PROMISES: Mapping[str, Promise] = {
+    "block_sizes": Promise(
+        _several(_whole(1, LARGEST_BLOCK)),
+        lambda sizes, c: None if c.batch.block_size in sizes else f"block_size {c.batch.block_size}",
+    ),
+    "min_requests": Promise(
+        _whole(0, MOST_REQUIRED), lambda n, c: _count(c.batch.requests) if len(c.batch.requests) < n else None
+    ),
+    "max_requests": Promise(
+        _whole(0), lambda n, c: _count(c.batch.requests) if len(c.batch.requests) > n else None
+    ),
+    "min_tokens": Promise(
+        _whole(0, MOST_REQUIRED),
+        lambda n, c: f"{c.batch.num_tokens} tokens" if c.batch.num_tokens < n else None,
+    ),
+    "max_tokens": Promise(
+        _whole(1), lambda n, c: f"{c.num_tokens_padded} tokens" if c.num_tokens_padded > n else None
+    ),
+    "padding": Promise(_choice(PADDINGS), _padding),
+    "rowless_requests": Promise(
+        require_bool,
+        lambda promised, c: (
+            None if promised or -1 not in (c.layout.row_index or ()) else "a request without a row"
+        ),
+    ),
+    "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims),
+    "router_shapes": Promise(_several(_router_shape, or_none=True), _routed),
+    "strided": Promise(require_bool, _strided),
+    "reserved_blocks": Promise(
+        _whole(0, 1024),
+        _of_requests(lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None),
+    ),
+    "max_block_id": Promise(
+        _whole(0),
+        _of_requests(
+            lambda n, r, c: f"block id {max(r.block_ids)}" if max(r.block_ids, default=-1) > n else None
+        ),
+    ),
+    "large_slots": Promise(
+        require_bool,
+        _of_requests(
+            lambda promised, r, c: (
+                "slots past 2^31"
+                if not promised and largest_slot(r, c.batch.block_size) > INT32_MAX
+                else None
+            )
+        ),
+    ),
+    "phases": Promise(
+        _several(_choice(("prefill", "decode"))),
+        _of_requests(lambda known, r, c: None if r.phase in known else f"a {r.phase}"),
+    ),
+    "empty_requests": Promise(
+        require_bool,
+        _of_requests(lambda promised, r, c: None if promised or r.query_len else "an empty request"),
+    ),
+    "max_context_len": Promise(_whole(0), _limit("context_len", lambda r: r.context_len)),
+    "max_query_len": Promise(_whole(0), _limit("query_len", lambda r: r.query_len)),
+    "uniform_decodes": Promise(require_bool, _uniform),
+    "verify_steps": Promise(require_bool, _verify),
+    "captured": Promise(require_bool, lambda promised, c: None),
+}
+"""By field of ``Domain``, in the order in which a case is looked at."""

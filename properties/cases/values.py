@@ -1,0 +1,180 @@
+"""How the values of fields are drawn: from choices, within a domain, after the fields before them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from cumae.oracle import FLOAT_DTYPES, Batch, Case, Layout
+from cumae.oracle.model.options import GROUPS
+from cumae.properties.cases.choices import Choices, draw_permutation
+
+if TYPE_CHECKING:
+    from cumae.properties.cases.domain import Domain
+
+_RECORDS: tuple[type[Any], ...] = (Layout, *GROUPS.values())
+NEUTRAL: Mapping[str, Any] = {one.name: one.default for kind in _RECORDS for one in fields(kind)} | {
+    "world": 1
+}
+"""The neutral value of every field."""
+MOST_SELECTED = 2**14
+ROUTER_SHAPES = (
+    (8, 2, 1, 2),
+    (4, 2, 1, 1),
+    (4, 1, 1, 3),
+    (12, 3, 2, 5),
+    (16, 4, 4, 4),
+    (32, 8, 3, 6),
+    (64, 1, 1, 6),
+    (160, 8, 3, 6),
+    (256, 8, 4, 8),
+    (384, 1, 1, 8),
+)
+"""Experts, groups, groups kept, experts selected; the last ones of DeepSeek-V2, DeepSeek-V3 and Kimi K2."""
+LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
+
+
+class Draw:
+    """What the fields of a record are drawn from: choices, the domain, and what is drawn before them.
+
+    ``strided``: whether tables and rows have gaps. ``keys``: whether keys are compressed, or tokens see a
+    window of them, which exclude each other.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        domain: "Domain",
+        batch: Batch,
+        layout: Layout | None = None,
+        *,
+        strided: bool = False,
+        keys: str = "plain",
+    ) -> None:
+        self.choices = choices
+        self.domain = domain
+        self.batch = batch
+        self.layout = layout or Layout()
+        self.strided = strided
+        self.keys = keys
+        self.values: dict[str, Any] = {}
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of tokens, padding included."""
+        return self.batch.num_tokens + self.layout.num_padding_tokens
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the domain has padding."""
+        return self.domain.padding != "none"
+
+    def pick(self, name: str, usual: Sequence[Any], fits: Callable[[Any], bool] = lambda value: True) -> Any:
+        """Return one of the usual values of a field, or of those that the domain promises."""
+        return self.choices.pick([v for v in self.domain.among(name, usual) if fits(v)] or [NEUTRAL[name]])
+
+    def flag(self, name: str, percent: int, *, odd: bool = True) -> bool:
+        """Return ``odd`` in about ``percent`` of 100 draws, or what the domain promises."""
+        promised = set(self.domain.among(name, (False, True)))
+        return promised.pop() if len(promised) == 1 else self.choices.chance(percent) == odd
+
+
+def padding_tokens(d: Draw) -> int:
+    """Return the padding of tokens: a little, or over a tile of a kernel."""
+    if not d.is_padded:
+        return 0
+    slack = (30, 60, 124, 250, 1020) if d.choices.chance(10) else (0, 0, 1, 2, 5)
+    return min(d.choices.pick(slack), max(d.domain.max_tokens - d.batch.num_tokens, 0))
+
+
+def row_index(d: Draw) -> tuple[int, ...] | None:
+    """Return scattered rows of a larger table, now and then none for a request; None is the identity."""
+    count, choices = len(d.batch.requests), d.choices
+    if not count or choices.chance(25):
+        return None
+    size = count + choices.integer(0, 3)
+    step, first = draw_permutation(choices, size)
+    rows = [(first + b * step) % size for b in range(count)]
+    if d.domain.rowless_requests and choices.chance(10):
+        rows[choices.integer(0, count - 1)] = -1
+    return tuple(rows)
+
+
+def latent_dims(d: Draw) -> tuple[int, int]:
+    """Return small dimensions mostly: rows as wide as an engine's make large tensors."""
+    dims = sorted(d.domain.latent_dims or LATENT_DIMS)
+    return d.choices.pick(dims[:-1] or dims) if not d.choices.chance(5) else dims[-1]
+
+
+def _divides(d: Draw) -> list[int]:
+    size = d.batch.block_size
+    return [divisor for divisor in range(1, size + 1) if size % divisor == 0]
+
+
+def interleave(d: Draw) -> int:
+    """Return how many positions in a row a rank owns, which divides the block size."""
+    if d.batch.world == 1:
+        return 1
+    size = d.batch.block_size
+    return int(d.pick("interleave", _divides(d), lambda value: size % value == 0))
+
+
+def kernel_block_size(d: Draw) -> int | None:
+    """Return the tokens of a kernel's block, which divides the manager's."""
+    size = d.batch.block_size
+    found: int | None = d.pick(
+        "kernel_block_size", _divides(d)[::-1], lambda value: value is None or size % value == 0
+    )
+    return found
+
+
+def compress_ratio(d: Draw) -> int:
+    """Return the tokens behind a key row; 1 in most cases."""
+    promised = 1 not in d.domain.among("compress_ratio", (1,))
+    compressed = (d.keys == "compressed" or promised) and d.batch.world == 1
+    return int(d.pick("compress_ratio", (2, 3, 4, 128))) if compressed else 1
+
+
+def window(d: Draw) -> int:
+    """Return the keys that a token sees; 0, no limit, in most cases."""
+    promised = 0 not in d.domain.among("window", (0,))
+    limited = (d.keys == "window" or promised) and d.batch.world == 1
+    limited = limited and d.values.get("compress_ratio", 1) == 1
+    return int(d.pick("window", (1, 2, 3, 4, 16, 129))) if limited else 0
+
+
+def dummy_request(d: Draw) -> bool:
+    """Return whether a padded request takes the padding tokens."""
+    able = d.layout.num_padding_requests > 0 or d.layout.num_padding_tokens == 0
+    return able and d.flag("dummy_request", 30)
+
+
+def topk(d: Draw) -> int:
+    """Return how many keys a token selects at most: many only where the rows are few."""
+    rows = d.num_rows + d.layout.num_spare_tokens
+    usual = [2, 1, 3, *(topk for topk in (8, 64, 2048) if rows * topk <= MOST_SELECTED)]
+    return int(d.pick("topk", usual))
+
+
+def router_shape(d: Draw) -> tuple[int, int, int, int]:
+    """Return the sizes of a router: many experts only where the rows are few."""
+    shapes = d.domain.router_shapes or ROUTER_SHAPES
+    fits = [shape for shape in shapes if d.num_rows * shape[0] <= MOST_SELECTED]
+    return d.choices.pick(fits or (min(shapes),))
+
+
+def bias_dtype(d: Draw) -> str:
+    """Return the dtype of the bias, the first one more often."""
+    dtypes = d.domain.among("bias_dtype", FLOAT_DTYPES)
+    return str(d.choices.pick((dtypes[0], *dtypes)))
+
+
+def misses_blocks(case: Case) -> bool:
+    """Whether a request lacks a block that it has tokens in."""
+    requests = case.batch.requests
+    return any(-1 in r.block_ids[: case.batch.num_live_blocks(r)] for r in requests)
+
+
+def context_slack(d: Draw) -> int:
+    """Return how far the host's bound on contexts lies beyond the longest, where a table has columns."""
+    wide = any(request.block_ids for request in d.batch.requests)
+    return int(d.pick("context_slack", (0, 0, 1, 100))) if wide else 0
