@@ -34,7 +34,7 @@ class Domain:
     they keep what they held, ``none`` where no step is padded. ``captured``: whether calls may be captured in
     CUDA graphs, so that they neither synchronise nor allocate. ``latent_dims``: pairs of kv_lora_rank and
     qk_rope_head_dim, None for any, which fp8 rows do not have. ``router_shapes``: experts, groups, groups
-    kept and experts selected, None for any.
+    kept and experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
 
     Any option is promised by its name and a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
     ``index_dtype=("int32",)``, ``row_format=("bf16",)`` or ``select_beyond=(False,)``. They are kept in
@@ -63,6 +63,7 @@ class Domain:
     latent_dims: tuple[tuple[int, int], ...] | None = None
     captured: bool = True
     router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
+    all_but: tuple[str, ...] = ()
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __init__(self, **promises: Any) -> None:

@@ -98,7 +98,8 @@ def draw_large_case(
 ) -> Case:
     """Return a case of exactly so many requests and tokens: 64 drawn patterns and one long prefill."""
     block_size = choices.pick([size for size in domain.sizes if size >= 16] or domain.sizes)
-    patterns = [draw_work(choices, domain, block_size, large=False) for _ in range(64)]
+    world = domain.settled("world")
+    patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
     works: list[Work] = []
     left = num_tokens
     for b in range(num_requests - 1):
@@ -108,8 +109,8 @@ def draw_large_case(
         works.append(work)
         left -= work.query_len
     works.insert(num_requests // 2, Work("prefill", 3 * block_size + 1, left))
-    requests = give_blocks(choices, domain, works, block_size)
-    batch = Batch(requests, block_size)
+    works = within(domain, works, block_size * world)
+    batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
     neutral_world = set(features) - {"world", "rank", "interleave"}
     return Case(batch, layout, draw_options(choices, domain, batch, layout, neutral_world))

@@ -150,11 +150,7 @@ FEATURES: tuple[Feature, ...] = (
     _row(
         "options",
         "rank",
-        lambda d: (
-            d.choices.integer(0, d.batch.world - 1)
-            if "rank" not in d.domain.values
-            else d.pick("rank", (), lambda value: value < d.batch.world)
-        ),
+        lambda d: d.integer("rank", 0, d.batch.world - 1),
         shown_by=("slot_mapping",),
     ),
     _row("options", "interleave", interleave, shown_by=("slot_mapping",)),
@@ -241,7 +237,7 @@ FEATURES: tuple[Feature, ...] = (
     _row("options", "logits_dtype", lambda d: d.pick("logits_dtype", FLOAT_DTYPES), "router"),
     _row("options", "bias_dtype", bias_dtype, "router"),
     _row("options", "logits_kind", lambda d: d.pick("logits_kind", LOGITS_KINDS), "router"),
-    _row("options", "logits_seed", lambda d: d.choices.integer(0, 999), "router"),
+    _row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
     _row(
         "options",
         "prefill_workspace",

@@ -47,6 +47,11 @@ def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Cal
     return check_all
 
 
+def _names(name: str, values: Any) -> None:
+    names = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
+    require(names, name, values, "be a tuple of names of checks")
+
+
 def _dims(name: str, dims: Any) -> None:
     pair = isinstance(dims, tuple) and len(dims) == 2
     require(pair, name, dims, "be a pair of kv_lora_rank and qk_rope_head_dim")
@@ -191,5 +196,6 @@ PROMISES: Mapping[str, Promise] = {
     "uniform_decodes": Promise(require_bool, _uniform),
     "verify_steps": Promise(require_bool, _verify),
     "captured": Promise(require_bool, lambda promised, c: None),
+    "all_but": Promise(_names, lambda names, c: None),
 }
 """By field of ``Domain``, in the order in which a case is looked at."""

@@ -72,6 +72,12 @@ class Draw:
         """Return one of the usual values of a field, or of those that the domain promises."""
         return self.choices.pick([v for v in self.domain.among(name, usual) if fits(v)] or [NEUTRAL[name]])
 
+    def integer(self, name: str, low: int, high: int) -> int:
+        """Return an integer of ``[low, high]``, or one of those in it that the domain promises."""
+        if name not in self.domain.values:
+            return self.choices.integer(low, high)
+        return int(self.pick(name, (), lambda value: low <= value <= high))
+
     def flag(self, name: str, percent: int, *, odd: bool = True) -> bool:
         """Return ``odd`` in about ``percent`` of 100 draws, or what the domain promises."""
         promised = set(self.domain.among(name, (False, True)))

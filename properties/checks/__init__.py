@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
+from cumae.oracle.model.rules import require
 from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
@@ -45,10 +46,17 @@ _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 
 def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
-    """Return the checks that can say something about a function on a device."""
+    """Return the checks that can say something about a function on a device, and that it promises.
+
+    Raises ``ValueError`` where its domain leaves out a check that does not exist.
+    """
     aliases = (binding.dialect.inputs[name].alias for name in binding.inputs)
     named = {*binding.inputs, *binding.outputs, *aliases}
-    dropped = set() if device == "cuda" and binding.domain.captured else set(ON_GPU_ONLY)
+    for name in binding.domain.all_but:
+        require(name in CHECKS, "all_but", name, f"be one of {', '.join(CHECKS)}")
+    dropped = {*binding.domain.all_but}
+    if device != "cuda" or not binding.domain.captured:
+        dropped |= set(ON_GPU_ONLY)
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
     # Without PyTorch's cache of memory, tensors of tens of gigabytes find no room.

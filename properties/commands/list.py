@@ -6,6 +6,9 @@ from typing import Any
 
 import click
 
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import PROMISED
+from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
 
@@ -31,6 +34,9 @@ def list_operations(as_json: bool) -> None:
         click.echo(f"    kernels: {', '.join(operation['kernels'])}")
     for dialect in listed["dialects"]:
         click.echo(f"dialect {dialect['name']}: {', '.join(dialect['inputs'])}")
+    promises = (f"{name}={value!r}" for name, value in listed["promises"].items())
+    click.echo(f"promises of a Domain, and what they are unasked: {', '.join(promises)}")
+    click.echo(f"    and of options, a tuple of values each: {', '.join(listed['options'])}")
 
 
 def _listed() -> dict[str, Any]:
@@ -57,4 +63,6 @@ def _listed() -> dict[str, Any]:
             }
             for dialect in DIALECTS.values()
         ],
+        "promises": {name: getattr(Domain(), name) for name in PROMISES},
+        "options": sorted(PROMISED),
     }

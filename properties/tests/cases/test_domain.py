@@ -1,0 +1,156 @@
+"""Promises on values, whole steps and ids: draws, large cases, fixtures and the reducer stay inside them."""
+
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+import pytest
+
+from cumae.oracle import Case
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import FEATURES, PROMISED
+from cumae.properties.cases.reducer import reduce_case
+from cumae.properties.cases.seeded import large_case, seeded_cases
+from cumae.properties.checks import CHECKS, checks_for
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.search.first_cases import fixture_cases
+
+
+class Promised(NamedTuple):
+    """A promise, and whether a case keeps to it, told without asking the domain."""
+
+    domain: Domain
+    holds: Callable[[Case], bool]
+    kernel: str = "write_slot_mapping"
+    operation: str = "slot_mapping"
+
+    def binding(self, domain: Domain | None = None) -> Binding:
+        return binding_of(load_function(f"cumae.gpu_impl:{self.kernel}"), self.operation, domain=domain)
+
+
+def _decodes(case: Case) -> list[int]:
+    return [r.query_len for r in case.batch.requests if r.phase == "decode"]
+
+
+def _is_verify_step(case: Case) -> bool:
+    lens = _decodes(case)
+    return len(lens) == len(case.batch.requests) and len(set(lens)) <= 1 and min(lens, default=2) > 1
+
+
+def _largest(case: Case) -> int:
+    return max((i for r in case.batch.requests for i in r.block_ids), default=-1)
+
+
+SELECTED = ("write_topk_to_slots", "topk_to_slots")
+PROMISES = {
+    "topk": Promised(
+        Domain(topk=(2048,), max_tokens=64), lambda c: c.options.selection.topk == 2048, *SELECTED
+    ),
+    "world": Promised(Domain(world=(1, 8)), lambda c: c.batch.world in (1, 8)),
+    "interleave": Promised(
+        Domain(world=(4,), interleave=(16,)),
+        lambda c: (c.batch.world, c.options.parallel.interleave) == (4, 16),
+    ),
+    "positions in the table": Promised(
+        Domain(select_beyond=(False,)), lambda c: not c.options.selection.select_beyond, *SELECTED
+    ),
+    "alike decodes": Promised(Domain(uniform_decodes=True), lambda c: len(set(_decodes(c))) <= 1),
+    "verify steps": Promised(Domain(verify_steps=True), _is_verify_step),
+    "block ids": Promised(Domain(max_block_id=40, reserved_blocks=2), lambda c: _largest(c) <= 40),
+    "tokens": Promised(Domain(max_tokens=48), lambda c: c.num_tokens_padded <= 48),
+    "tokens of verify steps": Promised(
+        Domain(max_tokens=48, verify_steps=True),
+        lambda c: c.num_tokens_padded <= 48 and _is_verify_step(c),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_drawn_cases_keep_to_it_and_differ(name: str) -> None:
+    one = PROMISES[name]
+    drawn = list(islice(seeded_cases(7, one.domain, OPERATIONS[one.operation].features), 400))
+    assert all(map(one.holds, drawn))
+    assert {one.domain.why_not(case) for case in drawn} == {None}
+    assert len({len(case.batch.requests) for case in drawn}) > 5
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_large_case_keeps_to_it_or_is_not_promised(name: str) -> None:
+    one = PROMISES[name]
+    case = large_case(3, one.domain, OPERATIONS[one.operation].features, num_requests=300, num_tokens=3000)
+    assert one.holds(case) or one.domain.why_not(case) is not None
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_case_beyond_it_is_no_fixture(name: str) -> None:
+    one = PROMISES[name]
+    beyond = [case for case in fixture_cases(one.binding()) if not one.holds(case)]
+    assert all(map(one.holds, fixture_cases(one.binding(one.domain))))
+    unlimited = beyond or [case for case in seeded_cases_of(one) if not one.holds(case)]
+    assert unlimited
+    assert one.domain.why_not(unlimited[0]) is not None
+
+
+def seeded_cases_of(one: Promised) -> list[Case]:
+    return list(islice(seeded_cases(1, None, OPERATIONS[one.operation].features), 200))
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_a_failing_case_is_reduced_inside_it(name: str) -> None:
+    one = PROMISES[name]
+    drawn = seeded_cases(3, one.domain, OPERATIONS[one.operation].features)
+    case = next(c for c in drawn if len(c.batch.requests) > 2 and c.batch.num_tokens > 2)
+    found = reduce_case(case, lambda tried: tried.batch.num_tokens > 1 and one.domain.why_not(tried) is None)
+    assert one.holds(found)
+    assert found.batch.num_tokens <= 3
+
+
+def test_an_option_that_is_not_named_has_the_promised_value() -> None:
+    drawn = islice(seeded_cases(1, Domain(topk=(8, 16)), features=()), 50)
+    assert {case.options.selection.topk for case in drawn} == {8}
+
+
+def test_every_option_may_be_promised() -> None:
+    alone = {
+        name for row in FEATURES if row.record == "options" and len(row.fields) == 1 for name in row.fields
+    }
+    assert alone <= set(PROMISED)
+    for name in alone - {"interleave", "kernel_block_size", "window", "compress_ratio", "rank"}:
+        case = next(seeded_cases(1, features={PROMISED[name].name}))
+        value = case.options.value(name)
+        given = {**({"row_format": ("fp8",)} if name == "power_of_two_scales" else {}), name: (value,)}
+        for drawn in islice(seeded_cases(2, Domain(**given), {PROMISED[name].name, "row_format"}), 20):
+            assert drawn.options.value(name) == value
+
+
+def test_checks_are_promised_but_for_some() -> None:
+    one = PROMISES["world"]
+    every = checks_for(one.binding())
+    assert checks_for(one.binding(Domain(all_but=("agrees", "keeps_facts")))) == tuple(
+        name for name in every if name not in ("agrees", "keeps_facts")
+    )
+    with pytest.raises(ValueError, match=f"all_but = 'agree', must be one of {', '.join(CHECKS)}"):
+        checks_for(one.binding(Domain(all_but=("agree",))))
+
+
+@pytest.mark.parametrize(
+    ("promises", "error"),
+    [
+        ({"topk": 8}, "topk = 8, must be a tuple of at least one"),
+        ({"topk": (0,)}, "topk = 0, must be >= 1"),
+        ({"top": (8,)}, "top = .*, must be a promise: block_sizes, "),
+        ({"world": (0,)}, "world = 0, must be >= 1"),
+        ({"index_dtype": ("int16",)}, "index_dtype = 'int16', must be one of 'int32', 'int64'"),
+        ({"interleave": (48,)}, r"interleave = \(\(48,\),\), must divide one of block_sizes"),
+        ({"max_tokens": 3, "min_tokens": 4}, "min_tokens = 4, must be <= 3: a step has no more"),
+        ({"max_block_id": 2, "reserved_blocks": 3}, "max_block_id = 2, must be >= 3: "),
+        ({"verify_steps": True, "phases": ("prefill",)}, "phases = .*, must hold 'decode' for verify steps"),
+        ({"verify_steps": True, "max_query_len": 1}, "max_query_len = 1, must be >= 2 for verify steps"),
+        ({"all_but": "agrees"}, "all_but = 'agrees', must be a tuple of names of checks"),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_is_refused(promises: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        Domain(**promises)
