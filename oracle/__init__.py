@@ -26,6 +26,7 @@ from cumae.oracle.model.layout import GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, 
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
+from cumae.oracle.operations import OPERATIONS, outputs_of
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
@@ -51,6 +52,7 @@ __all__ = [
     "INDEX_DTYPES",
     "INPUTS",
     "LOGITS_KINDS",
+    "OPERATIONS",
     "ROW_FORMATS",
     "UNTOUCHED",
     "AnySchedule",
@@ -105,6 +107,7 @@ __all__ = [
     "local_len",
     "margins_of",
     "metadata_cache",
+    "outputs_of",
     "owns",
     "persistent_buffers",
     "position_ids",
