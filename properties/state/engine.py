@@ -177,7 +177,7 @@ class Engine:
 
     def _requests(self, planned: dict[int, int]) -> list[Request | None]:
         """Return the request of each row, None where it is vacated."""
-        return [s and s.request(planned[row]) for row, s in enumerate(self._rows)]
+        return [None if s is None else s.request(planned[row]) for row, s in enumerate(self._rows)]
 
     def _sequence(self, row: int) -> Running:
         sequence = self._rows[row]

@@ -13,9 +13,7 @@ BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 class StepCases:
     """Turns rows of requests into cases. ``num_blocks``: one more than the largest block id of the engine."""
 
-    def __init__(
-        self, setting: Setting, domain: Domain, features: Collection[str], num_blocks: int
-    ) -> None:
+    def __init__(self, setting: Setting, domain: Domain, features: Collection[str], num_blocks: int) -> None:
         self._setting = setting
         self._domain = domain
         self._features = features
