@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.checks.never_synchronises import synchronised
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
@@ -77,18 +77,13 @@ class SyncSystem(System):
         except KernelRaised as error:
             if case.layout.host_lens or not isinstance(error.__cause__, ValueError):
                 raise
-        self.told = ""
+        self.waited: Finding | None = None
         finding = super().step(case)
-        if self.told:
-            rule = (
-                SYNCHRONISES if "synchronises" in self.told else "a call over given buffers allocates nothing"
-            )
-            return Finding(self.check, self.told, rule)
-        return finding
+        return self.waited or finding
 
     def launch(self, call: Call) -> Any:
         """Call once with the debug mode on."""
-        answer, self.told = synchronised(call, allocates=not self.binding.keeps_state)
+        answer, self.waited = synchronised(call, allocates=not self.binding.keeps_state)
         return answer
 
 
