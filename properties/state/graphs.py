@@ -16,8 +16,6 @@ from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
 from cumae.properties.state.system import System
 
-CAPTURED_RULE = "a call can be captured in a CUDA graph"
-
 
 class GraphSystem(System):
     """Captured once for each set of shapes and host numbers, then replayed at every step that has them.
@@ -27,7 +25,6 @@ class GraphSystem(System):
 
     check = "replays_in_graph"
     num_captured = 0
-    num_replayed = 0
 
     def launch(self, call: Call) -> Any:
         """Replay the step's graph, captured before if there was none."""
@@ -47,7 +44,6 @@ class GraphSystem(System):
         graph, answer = graphs[key]
         graph.replay()
         torch.cuda.synchronize()
-        self.num_replayed += 1
         return answer
 
     def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
