@@ -68,7 +68,8 @@ def _softmax_mean(query: Vector, keys: Sequence[Vector]) -> Vector:
     if not keys:
         return (0.0,) * LATENT_DIM
     scores = [fsum(q * k for q, k in zip(query, key, strict=True)) / sqrt(len(query)) for key in keys]
-    weights = [exp(score - max(scores)) for score in scores]
+    highest = max(scores)
+    weights = [exp(score - highest) for score in scores]
     total = fsum(weights)
     return tuple(
         fsum(weight * key[d] for weight, key in zip(weights, keys, strict=True)) / total

@@ -102,6 +102,7 @@ def judged(
     except (OutOfReach, IndexError) as error:
         return Judged([_lost("the step", WRITES, str(error))], 0, 0.0)
     faults, rows, worst = [], 0, 0.0
+    dense = Dense(step)
     for route in ROUTES:
         operations = (*WRITES, *route.operations)
         if not route.fits(case) or not set(asked) & set(operations):
@@ -109,7 +110,7 @@ def judged(
         wanted = _tokens_of(step, route)
         try:
             reached = dict(route.rows(step))
-            found = [_compared(step, route, row, reached.get(row)) for row in wanted]
+            found = [_compared(step, dense, route, row, reached.get(row)) for row in wanted]
         except (OutOfReach, IndexError) as error:
             faults.append(_lost(route.name, operations, str(error)))
             continue
@@ -119,13 +120,12 @@ def judged(
     return Judged(faults, rows, worst)
 
 
-def error_bound(num_keys: int, num_parts: int, dim: int = ROW_DIM, score: float = HIGHEST_SCORE) -> float:
+def error_bound(num_keys: int, num_parts: int) -> float:
     """Return how far two float64 computations of one row may be apart, for values of at most 1.
 
-    ``num_keys`` keys in ``num_parts`` parts, ``dim`` terms a score, scores up to ``score``;
-    ``attention.md`` derives it.
+    ``num_keys`` keys in ``num_parts`` parts; ``attention.md`` derives it.
     """
-    return 2.0**-53 * (7 * (dim + 6) * (score + 1) + 20 * num_keys + 3 * num_parts)
+    return 2.0**-53 * (7 * (ROW_DIM + 6) * (HIGHEST_SCORE + 1) + 20 * num_keys + 3 * num_parts)
 
 
 def _tokens_of(step: Step, route: Route) -> list[int]:
@@ -137,21 +137,36 @@ def _tokens_of(step: Step, route: Route) -> list[int]:
     return list(range(len(step.tokens)))
 
 
-def _compared(step: Step, route: Route, row: int, parts: Sequence[Part] | None) -> Fault:
+class Dense:
+    """The other side: dense attention of a row over the keys that a route sees, computed once."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._known: dict[tuple[str, int], tuple[Sequence[int], Vector]] = {}
+
+    def row(self, sees: str, row: int) -> tuple[Sequence[int], Vector]:
+        """Return the positions seen and what attention puts out over them."""
+        if (sees, row) not in self._known:
+            self._known[sees, row] = self._computed(sees, row)
+        return self._known[sees, row]
+
+    def _computed(self, sees: str, row: int) -> tuple[Sequence[int], Vector]:
+        step, options = self._step, self._step.case.options
+        b, position = step.place(row)
+        stream = step.streams[b][: position + 1]
+        if sees == "selected":
+            selected = step.inputs("topk_to_slots")["topk_indices"][row][: options.selection.topk]
+            seen = [p for p in selected if isinstance(p, int)]
+            return seen, attention_row(stream, position, seen)
+        window = options.keys.window if sees == "window" else 0
+        ratio = options.keys.compress_ratio if sees == "compressed" else 1
+        (expected,) = dense_attention(stream, position, window, ratio)
+        return range(max(0, position + 1 - window) if window else 0, position + 1), expected
+
+
+def _compared(step: Step, dense: Dense, route: Route, row: int, parts: Sequence[Part] | None) -> Fault:
     b, position = step.place(row)
-    stream = step.streams[b][: position + 1]
-    options = step.case.options
-    seen: Sequence[int] = range(position + 1)
-    if route.sees == "compressed":
-        (expected,) = dense_attention(stream, position, compress_ratio=options.keys.compress_ratio)
-    elif route.sees == "selected":
-        seen = step.inputs("topk_to_slots")["topk_indices"][row][: options.selection.topk]
-        seen = [p for p in seen if isinstance(p, int)]
-        expected = attention_row(stream, position, seen)
-    else:
-        window = options.keys.window if route.sees == "window" else 0
-        seen = range(max(0, position + 1 - window) if window else 0, position + 1)
-        (expected,) = dense_attention(stream, position, window)
+    seen, expected = dense.row(route.sees, row)
     actual = step.output(row, parts or [Part([])])
     errors = [abs(x - y) for x, y in zip(expected, actual, strict=True)]
     error = next((e for e in errors if e != e), max(errors))

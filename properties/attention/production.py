@@ -1,20 +1,18 @@
-"""A step of production size, its kernels, and a fault in each operation: for the GPU, and small on a CPU."""
+"""A step of the mix that engines have, its kernels, and a fault in each operation."""
 
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Phase, Request
-from cumae.properties.attention.answers import Answer, Lists, asked
+from cumae.properties.attention.answers import NO_PART, Answer, Lists, right_answers
+from cumae.properties.attention.judge import judged
 from cumae.properties.attention.kernels import kernel_answer
-from cumae.properties.attention.large import Dims
-from cumae.properties.attention.large_routes import ROUTES, WRITES, Compared, compared
 from cumae.properties.attention.reasons import reasons
+from cumae.properties.attention.step import Step
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import Device
-
-REACHED = sorted({*WRITES, *(name for operations, _, _ in ROUTES.values() for name in operations)})
 
 
 def production_case(num_requests: int, longest: int, topk: int, block_size: int = 64, seed: int = 1) -> Case:
@@ -46,37 +44,24 @@ def production_case(num_requests: int, longest: int, topk: int, block_size: int 
 
 
 def kernels(device: Device) -> dict[str, Answer]:
-    """Return how the kernels shipped here answer, each asked once."""
+    """Return how the first kernel shipped here of each operation answers."""
     return {
-        name: _once(kernel_answer(load_function(OPERATIONS[name].kernels[0]), name, device))
-        for name in REACHED
+        name: kernel_answer(load_function(operation.kernels[0]), name, device)
+        for name, operation in OPERATIONS.items()
+        if operation.kernels and name not in NO_PART
     }
 
 
-def _once(answer: Answer) -> Answer:
-    known: list[Lists] = []
-
-    def remembered(inputs: Inputs) -> Lists:
-        if not known:
-            known.append(answer(inputs))
-        return known[0]
-
-    return remembered
-
-
-def faults_noticed(
-    case: Case, answers: Mapping[str, Answer], device: str, dims: Dims
-) -> dict[str, list[Compared]]:
-    """Return for each operation the routes on which one wrong entry of each of its outputs shows, at once.
+def faults_noticed(case: Case, answers: Mapping[str, Answer]) -> dict[str, list[str]]:
+    """Return for each operation that answers the routes on which one wrong entry shows.
 
     The entry is the first that is in no blind spot, raised by one.
     """
-    found = {}
-    for name in REACHED:
-        wrong = with_a_fault(name, asked(name, case, None, 0), answers[name])
+    step, found = Step(case, {**right_answers(), **answers}), {}
+    for name, answer in answers.items():
+        wrong = with_a_fault(name, step.inputs(name), answer)
         planted = {**answers, name: _always(wrong)}
-        routes = compared(case, planted, device, dims, through=[name])
-        found[name] = [route for route in routes if not route.worst <= 1]
+        found[name] = [fault.route for fault in judged(case, planted, through=[name]).faults]
     return found
 
 

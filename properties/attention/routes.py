@@ -174,7 +174,7 @@ ROUTES = (
         "interleaved keys by windows",
         ("causal_windows", "prefix_interleave"),
         by_windows,
-        lambda case: _plain(case),
+        _plain,
         "window",
         "prefill",
     ),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from triton.testing import do_bench_cudagraph
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.model.rules import require
@@ -15,7 +16,6 @@ from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import bind
 from cumae.properties.operations.targets import load_function
-from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.device import Device
 from cumae.properties.running.observed_call import Bench
 
@@ -163,17 +163,16 @@ def _interleave_timings() -> list[Timing]:
     found = []
     runs = {"write_prefix_interleave": lambda: write(**arguments), "copy": lambda: keys.copy_(source)}
     for name, run in runs.items():
-        median, spread = _launch_time(run, 1) if name == "copy" else _graph_time(run)
+        median, spread = _graph_time(run)
         found.append(Timing(name, size, median, spread, moved / median / 1000))
     return found
 
 
 def _graph_time(run: Callable[[], Any]) -> tuple[float, float]:
     """Return median and spread in microseconds of one call, from graphs of many."""
-    run()
-    torch.cuda.synchronize()
-    graph, _ = captured_graph(lambda: [run() for _ in range(LAUNCHES)])
-    return _launch_time(graph.replay, LAUNCHES)
+    torch.cuda.synchronize()  # the calls run on a stream of their own
+    low, median, high = do_bench_cudagraph(run, quantiles=(0.1, 0.5, 0.9))
+    return median * 1000, (high - low) * 1000
 
 
 def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
@@ -199,19 +198,6 @@ def _host_time(run: Callable[[], Any]) -> tuple[float, float]:
         started = time.perf_counter()
         run()
         times.append((time.perf_counter() - started) * 1e6)
-    return _median_and_spread(times)
-
-
-def _launch_time(run: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """Return median and spread in microseconds of one of the ``calls`` that a run makes."""
-    times = []
-    for _ in range(60):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        start.record()
-        run()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop) * 1000 / calls)
     return _median_and_spread(times)
 
 

@@ -9,11 +9,15 @@ from cumae.properties.cases.draws import edited
 from cumae.properties.cases.features import FEATURES, Feature, fields_of
 from cumae.properties.cases.values import NEUTRAL
 
+MOST_MERGED = 8
+"""Of more requests none are merged: dropping and cutting bring a large case down faster."""
+
 
 def edits(case: Case) -> Iterator[Callable[[], Case]]:
     """Yield all edits of a case."""
     yield from fewer_requests(case)
     yield from single_requests(case)
+    yield from merged_requests(case)
     yield from shorter_lengths(case)
     yield from neutral_fields(case)
     yield from smaller_blocks(case)
@@ -45,6 +49,22 @@ def _without_each(case: Case, width: int) -> Iterator[Callable[[], Case]]:
         ):
             continue  # without these the case is the one without those before them
         yield lambda start=start: keep(case, [*range(start), *range(start + width, count)])  # type: ignore[misc]
+
+
+def merged_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that give the tokens and blocks of a request to the one before it."""
+    count = len(case.batch.requests)
+    for b in range(1, count if count <= MOST_MERGED else 0):
+        yield lambda b=b: _merged(case, b)  # type: ignore[misc]
+
+
+def _merged(case: Case, b: int) -> Case:
+    before, request = case.batch.requests[b - 1 : b + 1]
+    longer = _cut(case, before, "query_len", before.query_len + request.query_len)
+    needed = case.batch.num_live_blocks(longer)
+    longer = replace(longer, block_ids=(*before.block_ids, *request.block_ids)[:needed])
+    without = keep(case, [other for other in range(len(case.batch.requests)) if other != b])
+    return _replaced(without, b - 1, longer)
 
 
 def shorter_throughout(case: Case) -> Iterator[Callable[[], Case]]:

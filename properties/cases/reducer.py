@@ -9,6 +9,7 @@ from cumae.properties.cases.edits import (
     edits,
     fewer_requests,
     keep,
+    merged_requests,
     neutral_fields,
     shorten,
     shorter_lengths,
@@ -49,9 +50,9 @@ def size_of(case: Case) -> tuple[int, ...]:
 def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
-    Drops requests (halves of them first), pulls lengths to 0, 1 and block edges, of many requests at once
-    and then of each, makes layout and options neutral, renumbers blocks. Every candidate is a valid case;
-    nothing smaller of these kinds fails when it returns before ``most_tries``.
+    Drops requests (halves of them first) or makes one of two, pulls lengths to 0, 1 and block edges, of many
+    requests at once and then of each, makes layout and options neutral, renumbers blocks. Every candidate is
+    a valid case; nothing smaller of these kinds fails when it returns before ``most_tries``.
     """
     tries = 0
     improved = True
@@ -63,6 +64,7 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
             neutral_fields,
             smaller_blocks,
             single_requests,
+            merged_requests,
             shorter_lengths,
         ):
             builds, next_one = list(edits_of(case)), 0
@@ -143,10 +145,12 @@ def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
     for size in (0, 1, 2, 4):
         yield lambda size=size: [_as_padded(step, size, step.num_requests_padded) for step in steps]  # type: ignore[misc]
         yield lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]  # type: ignore[misc]
+    # Steps that a function takes for one by their longest query or their size stay the same in these.
+    for most in (1, 2):
+        yield lambda most=most: _of_one_size([all_capped(step, "query_len", most) for step in steps])  # type: ignore[misc]
     for row in range(max(len(step.batch.requests) for step in steps)):
         yield lambda row=row: [_without(step, row) for step in steps]  # type: ignore[misc]
         for most in (1, 2):
-            # What compares steps by their longest query or their size sees no difference.
             yield lambda row=row, most=most: _of_one_size(  # type: ignore[misc]
                 [all_capped(_without(step, row), "query_len", most) for step in steps]
             )

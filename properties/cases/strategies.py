@@ -1,10 +1,10 @@
-"""Hypothesis strategies for cases and batches."""
+"""The Hypothesis strategy for cases."""
 
 from collections.abc import Collection
 
 from hypothesis import strategies as st
 
-from cumae.oracle import Batch, Case
+from cumae.oracle import Case
 from cumae.properties.cases.choices import HypothesisChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
@@ -27,8 +27,3 @@ def cases(*, domain: Domain | None = None, features: Collection[str] = NAMES) ->
         return draw_case(HypothesisChoices(draw), chosen, features)
 
     return drawn()
-
-
-def batches(*, domain: Domain | None = None) -> st.SearchStrategy[Batch]:
-    """Return a strategy for valid batches without context parallelism or missing blocks."""
-    return cases(domain=domain, features=()).map(lambda case: case.batch)

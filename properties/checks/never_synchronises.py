@@ -12,6 +12,7 @@ from cumae.properties.running.observed_call import POISON
 from cumae.properties.running.trial import Trial
 
 SYNCHRONISES = "a launch does not wait for the device, or it cannot be captured"
+ALLOCATES = "a call over given buffers allocates nothing"
 _ALLOCATED = "allocation.all.allocated"
 
 
@@ -19,15 +20,11 @@ def never_synchronises(trial: Trial) -> Finding | None:
     """Call a second time, everything compiled, with torch's sync-debug mode on."""
     call = trial.quiet.call(POISON)
     call.run()
-    _, told = synchronised(call, allocates=bool(trial.binding.returned))
-    if not told:
-        return None
-    rule = SYNCHRONISES if "synchronises" in told else "a kernel whose outputs are given allocates nothing"
-    return Finding("never_synchronises", told, rule)
+    return synchronised(call, allocates=bool(trial.binding.returned))[1]
 
 
-def synchronised(call: Call, *, allocates: bool) -> tuple[Any, str]:
-    """Return what a call returned, and in words that it synchronised or, unless it may, allocated.
+def synchronised(call: Call, *, allocates: bool) -> tuple[Any, Finding | None]:
+    """Return what a call returned, and the finding that it synchronised or, unless it may, allocated.
 
     Raises ``KernelRaised`` where the function raises anything else.
     """
@@ -39,10 +36,13 @@ def synchronised(call: Call, *, allocates: bool) -> tuple[Any, str]:
         answer = call.function(**call.arguments)
     except Exception as error:
         if isinstance(error, RuntimeError) and "synchroniz" in str(error):
-            return None, f"the call synchronises: {error}".splitlines()[0]
+            told = f"the call synchronises: {error}".splitlines()[0]
+            return None, Finding("never_synchronises", told, SYNCHRONISES)
         raise KernelRaised.of(error, call.function) from error
     finally:
         torch.cuda.set_sync_debug_mode("default")
         torch.cuda.synchronize()
     count = torch.cuda.memory_stats()[_ALLOCATED] - before
-    return answer, f"the call allocates {count} times" if count and not allocates else ""
+    if not count or allocates:
+        return answer, None
+    return answer, Finding("never_synchronises", f"the call allocates {count} times", ALLOCATES)

@@ -7,8 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from cumae.properties.running.can_run import fault_of
 from cumae.properties.running.device import has_gpu
+from cumae.properties.running.run_probe import fault_of
 
 NEEDED = {
     "torch": "pip install torch (with --index-url https://download.pytorch.org/whl/cpu without a GPU)",

@@ -79,7 +79,7 @@ def replay(
 
 def _judge(file: Path, dialect: str, operation: str | None) -> int:
     """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
-    from cumae.properties.comparing.dumped import (  # imports torch, which takes a second
+    from cumae.properties.comparing.judge_dump import (  # imports torch, which takes a second
         judge_dump,
         not_judged,
     )

@@ -1,4 +1,4 @@
-"""Tensors dumped from an engine, and the case they are."""
+"""Tensors of an engine, dumped to a file or given, and the case that they are."""
 
 import inspect
 import json
@@ -12,7 +12,6 @@ from cumae.oracle import Case
 from cumae.oracle.model.case_json import parse
 from cumae.oracle.model.rules import require
 from cumae.properties.dialects import DIALECTS
-from cumae.properties.dialects.capture import case_from_tensors
 
 SUFFIXES = (".json", ".npz", ".pt")
 Dump = Mapping[str, Any]
@@ -66,3 +65,25 @@ def case_of(dump: Dump, dialect: str) -> Case:
         known = ", ".join(sorted({*parameters, *named}))
         require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")
     return case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
+
+
+def case_from_tensors(dialect: str, **tensors: Any) -> Case:
+    """Return the case that the named tensors of an engine describe.
+
+    Each tensor is of torch, of numpy or a list; the page of the dialect says which names there are.
+    A name that is left out, or given as None, is unknown. Raises ``ValueError`` for a dialect that
+    reads nothing back, for an unknown or missing name, and where the values cannot be a step.
+    """
+    captures = {name: known.capture for name, known in DIALECTS.items() if known.capture is not None}
+    capture = captures.get(dialect)
+    if capture is None:
+        raise ValueError(f"dialect = {dialect!r}, must be one that reads tensors: {', '.join(captures)}")
+    parameters = inspect.signature(capture).parameters
+    for name in tensors:
+        known = f"be a tensor that {dialect} reads: {', '.join(parameters)}"
+        require(name in parameters, "tensor", name, known)
+    given = {name: value for name, value in tensors.items() if value is not None}
+    for name, parameter in parameters.items():
+        needed = parameter.default is inspect.Parameter.empty
+        require(name in given or not needed, name, None, f"be given: {dialect} has no step without it")
+    return capture(**given)

@@ -13,8 +13,8 @@ from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.suite import Suite
 from cumae.properties.faults.ttir import Compiler, Launch, recording
 from cumae.properties.operations.targets import load_function
-from cumae.properties.running.can_run import fault_of
 from cumae.properties.running.device import Device, interpreting
+from cumae.properties.running.run_probe import fault_of
 
 HARD_LIMIT = 600.0
 """Seconds until a process that answers nothing, not even the alarm, is ended."""

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from cumae.oracle import Batch, Case, Layout, Options, Request
     from cumae.properties.cases.domain import Domain
     from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
-    from cumae.properties.dialects.capture import case_from_tensors
+    from cumae.properties.dialects.dump import case_from_tensors
     from cumae.properties.engines.take import take
     from cumae.properties.operations import OPERATIONS, Operation, Output
     from cumae.properties.pytest_plugin.conforms_to import conforms_to
@@ -31,7 +31,7 @@ _HOMES = {
     "Output": "cumae.properties.operations",
     "Request": "cumae.oracle",
     "Verdict": "cumae.properties.results.verdict",
-    "case_from_tensors": "cumae.properties.dialects.capture",
+    "case_from_tensors": "cumae.properties.dialects.dump",
     "check": "cumae.properties.search.python_api",
     "conforms_to": "cumae.properties.pytest_plugin.conforms_to",
     "explain": "cumae.properties.results.explain",

@@ -61,8 +61,23 @@ class Picture:
         self.line(x - arm, y - arm, x + arm, y + arm, "cross")
         self.line(x - arm, y + arm, x + arm, y - arm, "cross")
 
+    @property
+    def height(self) -> int:
+        """How high it has become."""
+        return round(self.y + 10)
 
-def style() -> str:
+    def element(self, top: int = 0) -> str:
+        """Return all of it as an SVG element, at ``top`` inside of another one."""
+        height, place = self.height, f'y="{top}" ' if top else ""
+        head = (
+            f'<svg {place}xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+            f'height="{height}" role="img" aria-label="requests of one step as rows of tokens">'
+        )
+        ground = f'<rect width="{WIDTH}" height="{height}" class="ground"/>'
+        return "\n".join([head, _style(), ground, *self.parts, "</svg>"]) + "\n"
+
+
+def _style() -> str:
     """Return the style element: fonts, and the colours of both pages."""
 
     def rules(colours: dict[str, str]) -> str:

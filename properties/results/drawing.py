@@ -21,6 +21,11 @@ def draw(case: Case, finding: Finding | None = None) -> str:
     Lines hold at most 100 characters: long requests and many requests are cut, wrong ones stay.
     Below: the window or the slot of the first wrong token.
     """
+    return "\n".join([*request_lines(case, finding), _legend(case), *details(case, finding)])
+
+
+def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
+    """Return the lines of requests and padding alone."""
     marks = marks_of(case, finding)
     requests = case.batch.requests
     shared = shared_blocks(case)
@@ -36,13 +41,15 @@ def draw(case: Case, finding: Finding | None = None) -> str:
         lines.append(side + heads[b] + _cells(case, requests[b], wrong, shared, COLUMNS - 2 - len(heads[b])))
     if not requests:
         lines.append("  no requests")
-    lines += _padding(case, marks)
-    lines.append(
+    return lines + _padding(case, marks)
+
+
+def _legend(case: Case) -> str:
+    return (
         f"  {CACHED} cached  {NEW} new  {WRONG} wrong   "
         f"cached + new tokens; |id: opens a block of {counted(case.batch.tokens_per_block, 'token')}"
-        f"{', * shared' if shared else ''}"
+        f"{', * shared' if shared_blocks(case) else ''}"
     )
-    return "\n".join(lines + details(case, finding))
 
 
 def shown_requests(count: int, marks: Marks, most: int = MOST_REQUESTS) -> list[int]:

@@ -1,11 +1,9 @@
 """A trace as a picture: its steps one under the other, the last one with what went wrong in it."""
 
-import re
-
 from cumae.oracle import Case, Trace
 from cumae.properties.results.canvas import WIDTH
-from cumae.properties.results.drawing import draw
-from cumae.properties.results.svg import svg
+from cumae.properties.results.drawing import draw, request_lines
+from cumae.properties.results.svg import picture_of
 from cumae.properties.results.verdict import Finding
 
 MOST_STEPS = 8
@@ -20,10 +18,8 @@ def draw_steps(trace: Trace, finding: Finding | None = None) -> str:
         if k is None or step is None:
             lines.append(f"  … {len(trace.steps) - MOST_STEPS} more steps")
             continue
-        drawn = draw(step, finding if k == last else None).splitlines()
-        legend = [line for line in drawn if "cached + new tokens" in line]
-        kept = drawn if k == last else [line for line in drawn if line not in legend]
-        lines += [f"  {_heading(trace, k)}", *(f"  {line}" for line in kept)]
+        drawn = draw(step, finding).splitlines() if k == last else request_lines(step)
+        lines += [f"  {_heading(trace, k)}", *(f"  {line}" for line in drawn)]
     return "\n".join(lines)
 
 
@@ -38,10 +34,9 @@ def svg_steps(trace: Trace, finding: Finding | None = None) -> str:
         y += _HEADING
         if k is None or step is None:
             continue
-        picture = svg(step, finding if k == last else None)
-        height = int(re.findall(r'height="(\d+)"', picture)[0])
-        parts.append(picture.replace("<svg ", f'<svg y="{y}" ', 1))
-        y += height
+        picture = picture_of(step, finding if k == last else None)
+        parts.append(picture.element(top=y))
+        y += picture.height
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" '
         f'height="{y}" role="img" aria-label="the steps of a trace, one under the other">'

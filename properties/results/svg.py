@@ -3,7 +3,7 @@
 from textwrap import wrap
 
 from cumae.oracle import Case, Inputs, Request
-from cumae.properties.results.canvas import LEFT, RIGHT, WIDTH, Picture, style
+from cumae.properties.results.canvas import LEFT, RIGHT, WIDTH, Picture
 from cumae.properties.results.counting import counted
 from cumae.properties.results.details import WINDOW_OUTPUTS, details, seen_window, window_of
 from cumae.properties.results.drawing import shown_requests
@@ -21,6 +21,11 @@ TEXT_COLUMNS = 104
 
 def svg(case: Case, finding: Finding | None = None) -> str:
     """Return the case as one SVG element, 860 wide, that follows a light or dark reader by itself."""
+    return picture_of(case, finding).element()
+
+
+def picture_of(case: Case, finding: Finding | None = None) -> Picture:
+    """Return what is drawn of a case: words, requests with their windows, padding."""
     marks = marks_of(case, finding)
     requests = case.batch.requests
     padding = case.layout.num_padding_tokens + case.layout.num_padding_slots
@@ -48,13 +53,7 @@ def svg(case: Case, finding: Finding | None = None) -> str:
         picture.text(LEFT, picture.y, "no requests", "soft")
         picture.y += GAP
     _padding(picture, case, marks)
-    height = round(picture.y + 10)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" role="img" aria-label="requests of one step as rows of tokens">'
-    )
-    ground = f'<rect width="{WIDTH}" height="{height}" class="ground"/>'
-    return "\n".join([head, style(), ground, *picture.parts, "</svg>"]) + "\n"
+    return picture
 
 
 def _legend(picture: Picture, case: Case) -> None:

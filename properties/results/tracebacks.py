@@ -2,17 +2,14 @@
 
 import inspect
 import os
-import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from traceback import TracebackException, walk_tb
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-_FOREIGN = ("_pytest", "hypothesis", "numpy", "pluggy", "pytest", "torch", "triton")
-_OURS = ("cumae.oracle", "cumae.properties")
-_SITES = ("site-packages", "dist-packages")
+from cumae.properties.results.users_files import files_of, is_ours, is_users
+
 Frames = list[tuple[FrameType, int]]
 
 
@@ -61,7 +58,7 @@ def _text_of(value: object) -> str:
 def traceback_of(error: BaseException) -> str:
     """Return the whole traceback as Python prints it, without the frames of this suite at its outer end."""
     entry = error.__traceback__
-    while entry is not None and _is_ours(entry.tb_frame.f_code.co_filename):
+    while entry is not None and is_ours(entry.tb_frame.f_code.co_filename):
         entry = entry.tb_next
     whole = TracebackException(type(error), error, entry)
     last = whole
@@ -73,7 +70,7 @@ def traceback_of(error: BaseException) -> str:
 
 def host_line(error: BaseException, function: object = None) -> Line | None:
     """Return the innermost line of the user's code outside kernels, None where there is none."""
-    own = _files_of(function)
+    own = files_of(function)
     for one in _chain(error):
         host, _ = _parted(list(walk_tb(one.__traceback__)))
         if found := _last(host, own):
@@ -88,7 +85,7 @@ def kernel_line(error: BaseException, function: object = None) -> Line | None:
 
     Where a launch failed before the kernel's first line, that is its line of ``def``.
     """
-    own = _files_of(function)
+    own = files_of(function)
     found = launched = None
     for one in _chain(error):
         frames = list(walk_tb(one.__traceback__))
@@ -109,7 +106,7 @@ def compile_line(error: BaseException, kernel: Any) -> Line:
         if line is None:
             continue
         same = (k for k in _callees(kernel) if getattr(k, "src", "") == getattr(one, "src", None))
-        users = (k for k in same if _is_users(k.fn.__code__.co_filename, _files_of(kernel.fn)))
+        users = (k for k in same if is_users(k.fn.__code__.co_filename, files_of(kernel.fn)))
         found = next((_line_in(k, line) for k in users), found)
     return found
 
@@ -123,7 +120,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield one
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         entry = None if one is None else one.__traceback__
-        if entry is None or _is_ours(entry.tb_frame.f_code.co_filename):
+        if entry is None or is_ours(entry.tb_frame.f_code.co_filename):
             return
 
 
@@ -159,7 +156,7 @@ def _parted(frames: Frames) -> tuple[Frames, Frames]:
 
 def _last(frames: Frames, own: Iterable[str]) -> Line | None:
     for frame, line in reversed(frames):
-        if _is_users(frame.f_code.co_filename, own):
+        if is_users(frame.f_code.co_filename, own):
             return Line(frame.f_code.co_filename, line, frame.f_code.co_name)
     return None
 
@@ -211,57 +208,3 @@ def _callees(kernel: Any) -> Iterator[Any]:
         for value in (*named, *one.fn.__globals__.values()):
             values = vars(value).values() if inspect.ismodule(value) else (value,)
             waiting += filter(_is_kernel, values)
-
-
-def _files_of(function: object) -> set[str]:
-    """Return the file that a function, a class or an instance was written in, whatever wraps it."""
-    while True:
-        if isinstance(function, partial):
-            function = function.func
-        elif inspect.ismethod(function):
-            function = function.__func__
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            break
-    if not isinstance(function, (FunctionType, type)):
-        function = type(function)
-    try:
-        file = inspect.getfile(function)
-    except (OSError, TypeError):
-        return set()
-    return {file}
-
-
-def _is_users(file: str, own: Iterable[str]) -> bool:
-    """Whether a file is neither of Python, of this suite, nor of packages that the function is not of."""
-    if file in own:
-        return True
-    if file.startswith("<") and file != "<stdin>":
-        return False
-    if _is_ours(file) or any(_in_package(file, name) for name in _FOREIGN):
-        return False
-    packages = {_package_of(other) for other in own} - {""}
-    installed = _package_of(file)
-    return installed in packages if installed else not file.startswith(os.path.dirname(os.__file__) + os.sep)
-
-
-def _is_ours(file: str) -> bool:
-    tests = os.path.join(_folder("cumae.properties"), "tests") + os.sep
-    return any(_in_package(file, name) for name in _OURS) and not file.startswith(tests)
-
-
-def _in_package(file: str, name: str) -> bool:
-    folder = _folder(name)
-    return bool(folder) and file.startswith(folder + os.sep)
-
-
-def _folder(name: str) -> str:
-    return os.path.dirname(getattr(sys.modules.get(name), "__file__", None) or "")
-
-
-def _package_of(file: str) -> str:
-    """Return the installed package that a file is of, empty where it is of none."""
-    parts = Path(file).parts
-    at = max((i for i, part in enumerate(parts) if part in _SITES), default=-1)
-    return "" if at < 0 else parts[at + 1]

@@ -1,14 +1,11 @@
 """The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from warnings import catch_warnings, filterwarnings
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import HypothesisException, HypothesisWarning
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.seeded import seeded_cases
@@ -26,11 +23,11 @@ from cumae.properties.search.one_check import tampered
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.progress import Disagreement, Searching, Stop
 from cumae.properties.search.trace_run import traced_checks
-from cumae.properties.state.walks import STEPS, drive, machine, walk
+from cumae.properties.state.walks import STEPS, walk
 
 ROUND = 50
-WALKS, MACHINES = 2, 3
-"""In each round: traces walked from a seed, and sequences of rules that Hypothesis draws."""
+WALKS = 5
+"""Traces in each round."""
 
 
 def search(
@@ -52,7 +49,7 @@ def search(
     ``first``: cases and traces tried before any is drawn, whatever the examples, and in half of the time
     where that is given. In a budget of time a case that is unusually dear is stopped between checks once it
     has had its share, and larger ones are left out: the verdict counts them. A failing one is saved
-    under ``save_to`` the moment it is found and replaced as it shrinks, so that an interrupted search
+    under ``save_to`` the moment it is found and replaced by smaller ones, so that an interrupted search
     keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
     and after each case; ``before`` each check and its case, or its trace so far, before they run;
     ``begins``, before each call of a check, the other case that is called on, or None, and why in words.
@@ -132,12 +129,12 @@ def _draw(state: Searching, budget: Budget) -> None:
 
 
 def _traced_round(state: Searching, traced: Sequence[str], number: int) -> None:
-    """Run traces beside the cases: walks from the seed, and sequences that Hypothesis draws and shrinks.
+    """Run traces beside the cases, more of them for a function that keeps something between its steps.
 
-    What keeps something between its steps gets more of them. Their steps are not of the budget's examples.
+    Their steps are not of the budget's examples.
     """
+    times = 3 if state.binding.keeps_state else 1
     for check in traced:
-        times = 3 if state.binding.keeps_state else 1
         for i in range(WALKS * times):
             if state.pace.is_late():
                 return
@@ -146,12 +143,6 @@ def _traced_round(state: Searching, traced: Sequence[str], number: int) -> None:
                 counted = state.verdict.cases
                 run_step(case)
                 state.num_first += state.verdict.cases - counted
-        if not state.pace.is_late():
-            counted = state.verdict.cases
-            serving = machine(state.binding, partial(state.begin, check))
-            with _told(state):
-                drive(serving, MACHINES * times, number)
-            state.num_first += state.verdict.cases - counted
 
 
 def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Budget) -> Iterator[Case]:
@@ -162,7 +153,7 @@ def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Bu
 
 
 def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
-    """Let Hypothesis draw, and shrink what fails; its settings are its own, whatever profile is loaded."""
+    """Let Hypothesis draw cases and shrink none; its settings are its own, whatever profile is loaded."""
 
     @seed(round_seed)
     @settings(
@@ -170,30 +161,14 @@ def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
         deadline=None,
         derandomize=False,
         database=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate,),
         verbosity=Verbosity.quiet,
-        print_blob=False,
-        report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
     @given(case=cases(domain=state.binding.domain, features=state.binding.features))
     def examine(case: Case) -> None:
-        if state.verdict.failure is None and state.pace.is_late():
+        if state.pace.is_late():
             raise Stop
         state.examine(case)
 
-    with _told(state):
-        examine()
-
-
-@contextmanager
-def _told(state: Searching) -> Iterator[None]:
-    """Raise what Hypothesis raises about a failure it could not shrink, a flaky one, as the failure it is."""
-    try:
-        with catch_warnings():
-            filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)  # nobody reads it
-            yield
-    except HypothesisException as error:
-        if state.verdict.failure is None:
-            raise
-        raise Disagreement(str(error)) from error
+    examine()

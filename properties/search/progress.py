@@ -35,8 +35,8 @@ LOOK = 16
 """Every so many drawn cases it is made sure that the function has replaced nothing of the suite."""
 
 
-class Disagreement(Exception):
-    """Raised inside a search to hand a finding to Hypothesis, which then shrinks the case."""
+class Disagreement(BaseException):
+    """Raised inside a search where a check fails, to leave Hypothesis at once; the reducer shrinks."""
 
 
 class Stop(BaseException):
@@ -69,13 +69,10 @@ class Searching:
         if self.pace.is_too_dear(case):
             self.verdict.left_out += 1
             return
-        if self.verdict.failure is None:
-            self.verdict.cases += 1
-            self.shapes.update(shapes_of(case))
-            rights = self.binding.operation.rights
-            self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
-        elif self.pace.must_stop():
-            raise Stop
+        self.verdict.cases += 1
+        self.shapes.update(shapes_of(case))
+        rights = self.binding.operation.rights
+        self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
         self.last = case
         with self.pace.at_work(case):
             self.look_at(case, thorough=thorough)
@@ -89,16 +86,14 @@ class Searching:
         finding, case = found or (None, case)
         if finding is not None and finding.check == "keeps_facts":
             case, finding = self.told_by_values(case, finding)
-        if finding is None and (thorough or self.verdict.failure or self.verdict.cases % LOOK == 1):
+        if finding is None and (thorough or self.verdict.cases % LOOK == 1):
             finding = tampered(self.checks[0])
         if finding is not None:
             self.record(finding, case)
-            raise Disagreement(finding.message)
+            raise Disagreement
 
     def due(self) -> tuple[str, ...]:
-        """Return the checks for the next drawn case; while something shrinks, only the one it failed."""
-        if self.verdict.failure is not None:
-            return (self.verdict.failure.finding.check,)
+        """Return the checks for the next drawn case."""
         if len(self.checks) == 1:
             return self.checks
         number = self.verdict.cases
@@ -136,7 +131,7 @@ class Searching:
 
     def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """Return a related case with wrong values if there is one: these say more than a broken fact."""
-        if "agrees" in self.checks and self.verdict.failure is None:
+        if "agrees" in self.checks:
             for other in related_cases(case, self.binding.domain):
                 found = self.first_finding(other, ("agrees",))
                 if found is not None:
@@ -180,12 +175,11 @@ class Searching:
             if self.binding.why_not(case) is not None:
                 self.verdict.not_promised += 1
                 return
-            if self.pace.is_late() if self.verdict.failure is None else self.pace.must_stop():
+            if self.pace.is_late():
                 raise Stop
-            if self.verdict.failure is None:
-                self.verdict.cases += 1
-                self.verdict.comparisons += 1
-                self.shapes.update(shapes_of(case))
+            self.verdict.cases += 1
+            self.verdict.comparisons += 1
+            self.shapes.update(shapes_of(case))
             self.last = case
             if self.before is not None:
                 self.before(check, Trace((*run.steps, case)))
@@ -193,7 +187,7 @@ class Searching:
                 finding = run.step(case)
                 if finding is not None:
                     self.record(finding, run.trace())
-                    raise Disagreement(finding.message)
+                    raise Disagreement
             self.verdict.seconds = self.pace.elapsed()
             if self.progress is not None:
                 self.progress(self.verdict)

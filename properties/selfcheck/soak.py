@@ -8,8 +8,8 @@ from itertools import islice
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.search.trace_run import Run
-from cumae.properties.state.engine import Sizes
 from cumae.properties.state.graphs import GraphSystem
+from cumae.properties.state.setting import Sizes
 from cumae.properties.state.walks import walk
 
 STEPS_EACH = 1000

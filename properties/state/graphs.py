@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.checks.never_synchronises import SYNCHRONISES, synchronised
+from cumae.properties.checks.never_synchronises import synchronised
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
@@ -15,8 +15,6 @@ from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
 from cumae.properties.state.system import System
-
-CAPTURED_RULE = "a call can be captured in a CUDA graph"
 
 
 class GraphSystem(System):
@@ -27,7 +25,6 @@ class GraphSystem(System):
 
     check = "replays_in_graph"
     num_captured = 0
-    num_replayed = 0
 
     def launch(self, call: Call) -> Any:
         """Replay the step's graph, captured before if there was none."""
@@ -47,7 +44,6 @@ class GraphSystem(System):
         graph, answer = graphs[key]
         graph.replay()
         torch.cuda.synchronize()
-        self.num_replayed += 1
         return answer
 
     def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
@@ -77,18 +73,13 @@ class SyncSystem(System):
         except KernelRaised as error:
             if case.layout.host_lens or not isinstance(error.__cause__, ValueError):
                 raise
-        self.told = ""
+        self.waited: Finding | None = None
         finding = super().step(case)
-        if self.told:
-            rule = (
-                SYNCHRONISES if "synchronises" in self.told else "a call over given buffers allocates nothing"
-            )
-            return Finding(self.check, self.told, rule)
-        return finding
+        return self.waited or finding
 
     def launch(self, call: Call) -> Any:
         """Call once with the debug mode on."""
-        answer, self.told = synchronised(call, allocates=not self.binding.keeps_state)
+        answer, self.waited = synchronised(call, allocates=not self.binding.keeps_state)
         return answer
 
 

@@ -97,7 +97,7 @@ class System:
         found = wrong_values(self.check, self.binding, whole, expected, bench.case)
         if found is not None and self._is_stale(found, seen):
             found = replace(found, cause=STALE)
-        return found or self._wrongly_written(seen, expected, bench.case)
+        return found or self._wrongly_written(seen, expected)
 
     def _is_stale(self, found: Finding, seen: Observation) -> bool:
         """Whether the first wrong element is one of a buffer given, which this step did not write."""
@@ -120,9 +120,7 @@ class System:
                     return f"`{name}` was returned at another address than in the step before"
         return ""
 
-    def _wrongly_written(
-        self, seen: Observation, expected: dict[str, Expected], case: Case
-    ) -> Finding | None:
+    def _wrongly_written(self, seen: Observation, expected: dict[str, Expected]) -> Finding | None:
         """Return the first element that must keep what it held and does not, and remember what is held."""
         for name, words in seen.outputs.items():
             want = expected[name]

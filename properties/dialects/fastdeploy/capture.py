@@ -4,7 +4,7 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase, Request
 from cumae.oracle.model.rules import inside, require
-from cumae.properties.dialects.captured import live_blocks, read_count, read_lens, read_table
+from cumae.properties.dialects.tensor_values import live_blocks, read_count, read_lens, read_table
 
 
 def capture(

@@ -4,7 +4,7 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.oracle.model.rules import inside, require, require_int
-from cumae.properties.dialects.captured import read_count, read_ints, read_starts
+from cumae.properties.dialects.tensor_values import read_count, read_ints, read_starts
 
 
 def capture(

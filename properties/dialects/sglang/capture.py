@@ -4,7 +4,7 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase, Request
 from cumae.oracle.model.rules import inside, require, require_choice, require_int
-from cumae.properties.dialects.captured import read_count, read_ints, read_lens
+from cumae.properties.dialects.tensor_values import read_count, read_ints, read_lens
 
 DUMP_PAGE = 0
 DUMP_ROW = 0

@@ -5,7 +5,7 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Phase, Request
 from cumae.oracle.model.rules import inside, require
-from cumae.properties.dialects.captured import (
+from cumae.properties.dialects.tensor_values import (
     live_blocks,
     read_count,
     read_ints,

@@ -86,6 +86,9 @@ class TestMerging:
             merged = attended([(query, keys[:cut]), (query, []), (query, keys[cut:])])
             assert all(abs(x - y) <= error_bound(10, 2) for x, y in zip(whole, merged, strict=True))
 
+    def test_parts_without_keys_put_out_nothing(self) -> None:
+        assert attended([(query_of(7, 10), []), (query_of(7, 10), [])]) == (0.0,) * LATENT_DIM
+
     def test_what_nobody_wrote_shows_in_any_part(self) -> None:
         keys = [Key(latent_row(1, 0)), Key((float("nan"),) * 8)]
         for parts in ([keys], [keys[:1], keys[1:]], [keys[1:], keys[:1]]):

@@ -16,6 +16,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.state.walks import walk
 
 
 class Promised(NamedTuple):
@@ -154,3 +155,14 @@ def test_checks_are_promised_but_for_some() -> None:
 def test_a_promise_that_cannot_be_kept_is_refused(promises: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Domain(**promises)
+
+
+@pytest.mark.parametrize("name", PROMISES)
+def test_the_steps_of_an_engine_keep_to_it_or_are_not_promised(name: str) -> None:
+    one = PROMISES[name]
+    binding = one.binding(one.domain)
+    steps = [case for number in range(12) for case in islice(walk(binding, number), 12)]
+    promised = [case for case in steps if binding.why_not(case) is None]
+    assert all(map(one.holds, promised))
+    # The engine prefills as well, which is no verify step.
+    assert len(promised) == len(steps) or (one.domain.verify_steps and len(promised) > 12)

@@ -13,7 +13,7 @@ import cumae
 from cumae import gpu_impl
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.checks import CHECKS, Trial
-from cumae.properties.dialects.captured import read_table
+from cumae.properties.dialects.tensor_values import read_table
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain, told
 from cumae.properties.results.failure_file import failure_file, load_failure, save_failure

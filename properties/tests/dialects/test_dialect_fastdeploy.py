@@ -14,7 +14,7 @@ from cumae.oracle import UNTOUCHED, Batch, Case, Inputs, Layout, Options, Reques
 from cumae.properties.cases.seeded import seeded_case
 from cumae.properties.checks import checks_for
 from cumae.properties.dialects import FASTDEPLOY, Held, Ints, Rows
-from cumae.properties.dialects.capture import case_from_tensors
+from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.verdict import Verdict

@@ -13,7 +13,7 @@ from cumae.properties import dialects
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import checks_for
 from cumae.properties.dialects import FLASHINFER, Ints
-from cumae.properties.dialects.capture import case_from_tensors
+from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.verdict import Verdict

@@ -10,7 +10,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.dialects import SGLANG, Ints
-from cumae.properties.dialects.capture import case_from_tensors
+from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.dialects.sglang.step import forward_mode
 from cumae.properties.tests.dialects.test_dialect_sglang import MIXED
 

@@ -11,7 +11,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_case
 from cumae.properties.dialects import VLLM, Held, Ints
-from cumae.properties.dialects.capture import case_from_tensors
+from cumae.properties.dialects.dump import case_from_tensors
 
 CAPTURED = (
     "query_start_loc",

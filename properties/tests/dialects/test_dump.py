@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cumae.properties.comparing.dumped import judge_dump
+from cumae.properties.comparing.judge_dump import judge_dump
 from cumae.properties.dialects.dump import read_dump
 from cumae.properties.tests.commands.test_commands import cumae
 

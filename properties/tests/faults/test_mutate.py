@@ -18,8 +18,8 @@ from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.scope import scope_of
 from cumae.properties.faults.suite import LARGE, Suite
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.running.can_run import fault_of
 from cumae.properties.running.device import prepare
+from cumae.properties.running.run_probe import fault_of
 from cumae.properties.tests import mutated
 from cumae.properties.tests.mutated import Dies
 

@@ -1,7 +1,6 @@
 """The engine model says only valid things, reaches what engines do, and finds what needs two steps."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
@@ -30,7 +29,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 from cumae.properties.search.trace_run import Run
 from cumae.properties.state.system import System
-from cumae.properties.state.walks import drive, machine, walk
+from cumae.properties.state.walks import walk
 from cumae.properties.tests.commands.test_commands import cumae
 
 DEVICE = prepare("auto")
@@ -134,26 +133,6 @@ def test_a_fault_that_needs_steps_is_found_and_reduced_to_two(bug: Bug, tmp_path
     assert all(len(step.batch.requests) <= 2 and step.num_tokens_padded <= 4 for step in failure.trace.steps)
     assert load_failure(failure.file).trace == failure.trace
     assert f"step {len(failure.trace.steps)} of {len(failure.trace.steps)}" in explain(verdict)
-
-
-@pytest.mark.parametrize("bug", [*IN_STEPS, SLOTS], ids=lambda bug: bug.target.rpartition(":")[2])
-def test_the_machine_of_rules_finds_it_too_and_shrinks_it(bug: Bug) -> None:
-    binding = bound(bug.operation, bug.target, bug.dialect)
-    failed: list[Trace] = []
-
-    def begin() -> Callable[[Case], None]:
-        run = Run(binding, DEVICE, "forgets_history")
-
-        def step(case: Case) -> None:
-            if binding.why_not(case) is None and run.step(case) is not None:
-                failed.append(run.trace())
-                raise AssertionError("wrong")
-
-        return step
-
-    with pytest.raises(AssertionError, match="wrong"):
-        drive(machine(binding, begin), 1500, 1)
-    assert min(len(trace.steps) for trace in failed) <= 3
 
 
 def test_one_call_does_not_show_what_needs_two() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.comparing.compare import wrong_values
 from cumae.properties.dialects import DIALECTS, Dialect
-from cumae.properties.dialects.captured import read_ints
 from cumae.properties.dialects.dump import Dump, case_of, read_dump
+from cumae.properties.dialects.tensor_values import read_ints
 from cumae.properties.operations import OPERATIONS, VALUE, Operation
 from cumae.properties.operations.binding import Binding, bind
 from cumae.properties.results.verdict import Failure, Verdict

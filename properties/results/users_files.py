@@ -1,0 +1,68 @@
+"""Which files hold the user's code: not those of Python, of this suite, or of foreign packages."""
+
+import inspect
+import os
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from types import FunctionType
+
+_FOREIGN = ("_pytest", "hypothesis", "numpy", "pluggy", "pytest", "torch", "triton")
+_OURS = ("cumae.oracle", "cumae.properties")
+_SITES = ("site-packages", "dist-packages")
+
+
+def files_of(function: object) -> set[str]:
+    """Return the file that a function, a class or an instance was written in, whatever wraps it."""
+    while True:
+        if isinstance(function, partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            break
+    if not isinstance(function, (FunctionType, type)):
+        function = type(function)
+    try:
+        file = inspect.getfile(function)
+    except (OSError, TypeError):
+        return set()
+    return {file}
+
+
+def is_users(file: str, own: Iterable[str]) -> bool:
+    """Whether a file is neither of Python, of this suite, nor of packages that the function is not of."""
+    if file in own:
+        return True
+    if file.startswith("<") and file != "<stdin>":
+        return False
+    if is_ours(file) or any(_in_package(file, name) for name in _FOREIGN):
+        return False
+    packages = {_package_of(other) for other in own} - {""}
+    installed = _package_of(file)
+    return installed in packages if installed else not file.startswith(os.path.dirname(os.__file__) + os.sep)
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file is of this suite; its tests are users."""
+    tests = os.path.join(_folder("cumae.properties"), "tests") + os.sep
+    return any(_in_package(file, name) for name in _OURS) and not file.startswith(tests)
+
+
+def _in_package(file: str, name: str) -> bool:
+    folder = _folder(name)
+    return bool(folder) and file.startswith(folder + os.sep)
+
+
+def _folder(name: str) -> str:
+    return os.path.dirname(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+def _package_of(file: str) -> str:
+    """Return the installed package that a file is of, empty where it is of none."""
+    parts = Path(file).parts
+    at = max((i for i, part in enumerate(parts) if part in _SITES), default=-1)
+    return "" if at < 0 else parts[at + 1]
