@@ -86,8 +86,11 @@ def check_router_shape(num_experts: int, num_groups: int, topk_group: int, top_k
     require_int("num_groups", num_groups, 1)
     rule = "divide evenly into groups of at least 2"
     require(num_experts % num_groups == 0 and num_experts >= 2 * num_groups, "num_experts", num_experts, rule)
-    require_int("topk_group", topk_group, 1, num_groups)
-    require_int("top_k", top_k, 1, topk_group * (num_experts // num_groups))
+    require_int("topk_group", topk_group, 1)
+    require(topk_group <= num_groups, "topk_group", topk_group, f"be <= {num_groups}")
+    require_int("top_k", top_k, 1)
+    kept = topk_group * (num_experts // num_groups)
+    require(top_k <= kept, "top_k", top_k, f"be <= {kept}")
 
 
 def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Routed:

@@ -285,11 +285,11 @@ class TestReading:
 
     def test_the_command_writes_every_file(self, tmp_path: Path) -> None:
         main([str(tmp_path)])
-        assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
-            f"{operation}.json": installed(operation) for operation in OPERATIONS
+        assert {file.stem: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
+            name: installed(name) for name in ("schema", *OPERATIONS)
         }
 
     def test_the_command_runs_as_a_module(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "cumae.fixtures.write", str(tmp_path)]
         subprocess.run(command, check=True, timeout=60)
-        assert len(list(tmp_path.iterdir())) == len(OPERATIONS)
+        assert len(list(tmp_path.iterdir())) == len(OPERATIONS) + 1
