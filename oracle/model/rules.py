@@ -1,4 +1,4 @@
-"""One form for every refusal: name, value, rule."""
+"""One form for every error: name, value, rule."""
 
 import reprlib
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
 
 @contextmanager
 def inside(path: str) -> Iterator[None]:
-    """Prefix the names in errors raised within, so that they say where in a file they are."""
+    """Prefix the names in errors that are raised inside with their path in a file."""
     try:
         yield
     except ValueError as error:
