@@ -27,11 +27,10 @@ def write_compact_topk_slots(
     workspace_ids: torch.Tensor | None,
     workspace_starts: torch.Tensor | None,
 ) -> None:
-    """Write the slots of each token into compact_slots [T * topk], the valid ones in front, and their number
-    into num_valid [T], both int32 and contiguous.
+    """Write each token's slots into compact_slots [T * topk], valid ones first, and counts into num_valid.
 
-    Inputs and meaning as in `compact_topk_slots`; every element is written. Does not synchronise or allocate,
-    so a CUDA graph can capture it.
+    Both outputs are int32 and contiguous, num_valid is [T], and every element is written. Inputs and meaning
+    as in `compact_topk_slots`. Does not synchronise or allocate, so a CUDA graph can capture it.
     """
     if num_valid is None:
         raise ValueError("num_valid = None, must be a tensor")

@@ -37,10 +37,10 @@ def write_position_ids(
     context_lens: torch.Tensor,
     position_ids: torch.Tensor,
 ) -> None:
-    """Write the position of each token into position_ids int32 or int64 [T], contiguous; every row is
-    written.
+    """Write the position of each token into position_ids int32 or int64 [T], contiguous.
 
-    Inputs and meaning as in `position_ids`. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Every row is written. Inputs and meaning as in `position_ids`. Does not synchronise or allocate, so a CUDA
+    graph can capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()

@@ -75,11 +75,10 @@ def write_slot_mapping(
     interleave: int,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Write the cache slot of each token into slot_mapping int64 [S], S >= T, contiguous; all S rows are
-    written.
+    """Write the cache slot of each token into slot_mapping int64 [S], S >= T, contiguous.
 
-    Inputs and meaning as in `slot_mapping`; rows T .. S-1 hold -1. Does not synchronise or allocate, so a
-    CUDA graph can capture it.
+    All S rows are written; rows T .. S-1 hold -1. Inputs and meaning as in `slot_mapping`. Does not
+    synchronise or allocate, so a CUDA graph can capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()

@@ -97,8 +97,9 @@ class Batch:
 
 
 def _check_sharing(batch: Batch) -> None:
-    """Raise unless live blocks are distinct within a request, are shared only as common prefixes, and have
-    one writer. A missing block (-1) before a shared one matches any block.
+    """Raise unless live blocks are distinct in a request, shared only as common prefixes, with one writer.
+
+    A missing block (-1) before a shared one matches any block.
     """
     places: dict[int, tuple[int, int]] = {}
     holders: dict[int, list[int]] = {}

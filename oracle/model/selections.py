@@ -39,8 +39,9 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int,
 ) -> list[list[Any]]:
-    """Return selected positions with -1 behind or between them, and in some rows one position ``beyond`` the
-    table. A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
+    """Return selected positions, some rows with -1 among them or one position ``beyond`` the table.
+
+    A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
     workspace selects nothing beyond the table, because the table does not bound a workspace.
     """
     rows: list[list[Any]] = []

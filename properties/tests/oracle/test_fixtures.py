@@ -196,7 +196,7 @@ class TestFiles:
             ("cases[0].reason", "", "be one sentence"),
             ("cases[0].tags", "padding", "be a list"),
             ("cases[0].tags", ["unknown_tag"], "be explained in tags"),
-            ("cases[0].tags", ["padding", "padding"], "stand once"),
+            ("cases[0].tags", ["padding", "padding"], "occur once"),
             ("cases[0].verdict", "right", "be one of 'valid', 'invalid', 'either'"),
             ("cases[0].verdict", "invalid", "be absent: the field is unknown"),
             ("cases[0].error", "text", "be absent: the field is unknown"),
@@ -251,7 +251,7 @@ class TestFiles:
     def test_an_id_that_stands_twice_is_refused(self, operation: str) -> None:
         changed = parsed(operation)
         changed["cases"].append(copy.deepcopy(changed["cases"][0]))
-        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must stand once"):
+        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must occur once"):
             from_file(changed, operation, "text")
 
 
