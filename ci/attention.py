@@ -1,4 +1,4 @@
-"""Attention through the kernels at production size: `ci/attention.py OUT`; without a GPU a small size."""
+"""Run attention through the kernels at production size, small without a GPU: ``attention.py OUT``."""
 
 import json
 import sys
