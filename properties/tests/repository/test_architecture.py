@@ -14,30 +14,30 @@ PATH = re.compile(
 )
 MOST_FILES = 10
 
-# Files that name the operation walked and are not of its recipe, with what they say about it.
+# Files outside the recipe that name the walked thing, with the reason. "must go" marks facts listed twice.
 BESIDE_THE_OPERATION = {
     "fixtures/bugs/collection.py": "why a reported bug of it has no broken implementation",
     "fixtures/correct/__init__.py": "its correct implementations, in a list",
     "fixtures/correct/selections.py": "correct implementations",
     "fixtures/correct/sglang.py": "a correct implementation",
-    "fixtures/format.py": "TODO of the recipe: the operations are listed a second time",
+    "fixtures/format.py": "must go: the operations are listed a second time",
     "properties/attention/blind_spots.py": "which of its entries attention cannot see",
     "properties/attention/chunks.py": "attention through its chunks",
     "properties/attention/large_routes.py": "attention through its chunks, on a GPU",
     "properties/attention/routes.py": "attention through its chunks",
     "properties/engines/sglang.py": "an adapter of released code",
-    "properties/tests/broken_selections.py": "TODO of the recipe: wrong oracles stand in two files",
+    "properties/tests/broken_selections.py": "must go: wrong oracles stand in two files",
     "properties/tests/checks/test_facts.py": "an example of metamorphic relations",
     "properties/tests/comparing/test_causes.py": "an example of a likely cause",
     "properties/tests/dialects/test_dialect_sglang.py": "an example of the dialect",
     "properties/tests/dialects/test_dialect_sglang_kernels.py": "an example of the dialect",
     "properties/tests/dialects/test_dialect_vllm.py": "an example of the dialect",
     "properties/tests/dialects/test_dialect_vllm_kernels.py": "an example of the dialect",
-    "properties/tests/gpu_impl/test_kernels.py": "TODO of the recipe: kernels are listed by hand",
-    "properties/tests/operations/test_promises.py": "TODO of the recipe: operations are listed by hand",
+    "properties/tests/gpu_impl/test_kernels.py": "must go: kernels are listed by hand",
+    "properties/tests/operations/test_promises.py": "must go: operations are listed by hand",
     "properties/tests/oracle/test_fixtures.py": "triggers of reported bugs that its fixtures hold",
     "properties/tests/search/test_search.py": "an example of outputs that a function allocates",
-    "properties/tests/simulated.py": "TODO of the recipe: the simulation stands in two files",
+    "properties/tests/simulated.py": "must go: the simulation stands in two files",
     "properties/tests/state/test_cuda_graphs.py": "an example of a captured kernel",
 }
 BESIDE_THE_DIALECT = {
