@@ -1,4 +1,4 @@
-"""Attention through the kernels together: `ci/attention.py OUT`; a small step where there is no GPU."""
+"""Run attention through the kernels together, on a small step without a GPU: ``attention.py OUT``."""
 
 import json
 import sys

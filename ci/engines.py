@@ -1,4 +1,4 @@
-"""Tries the adapters on released engines: engines.py OUT ENGINE=WHEEL…; exit status 1 where one disagrees."""
+"""Run the adapters on released engines: engines.py OUT ENGINE=WHEEL…; exit status 1 if one disagrees."""
 
 import argparse
 import json
@@ -13,14 +13,14 @@ from cumae.properties.running.machine import machine
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
-parser.add_argument("roots", nargs="+", help="ENGINE=WHEEL, or a folder or a checkout")
-parser.add_argument("--only", nargs="*", help="only these functions")
-parser.add_argument("--cases", type=int, help="for each function; without them --seconds")
+parser.add_argument("roots", nargs="+", help="ENGINE=PATH of a wheel, a folder or a checkout")
+parser.add_argument("--only", nargs="*", help="run only these functions")
+parser.add_argument("--cases", type=int, help="cases of each function (default: as many as --seconds allows)")
 parser.add_argument("--seconds", type=float, default=20.0)
-parser.add_argument("--jobs", type=int, default=1, help="processes at once; each function has one of its own")
+parser.add_argument("--jobs", type=int, default=1, help="processes at a time; each function runs in its own")
 parser.add_argument("--device", choices=DEVICES, default="auto")
 
-if __name__ == "__main__":  # a process that is spawned imports this file
+if __name__ == "__main__":  # spawned processes import this file
     given = parser.parse_args()
     device, found = prepare(given.device), []
     roots = dict(root.split("=", 1) for root in given.roots)

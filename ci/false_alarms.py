@@ -1,4 +1,4 @@
-"""Holds correct implementations to N cases each; whatever accuses one is a false alarm, exit status 1."""
+"""Run correct implementations on many cases; a check that fails one is a false positive, exit status 1."""
 
 import argparse
 import json
@@ -11,18 +11,18 @@ from cumae.properties.running.machine import machine
 from cumae.properties.selfcheck.false_positives import added_up, try_all
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--cases", type=int, default=1000, help="for each implementation")
+parser.add_argument("--cases", type=int, default=1000, help="cases of each implementation")
 parser.add_argument("--device", choices=DEVICES, default="auto")
-parser.add_argument("--jobs", type=int, default=1, help="processes")
-parser.add_argument("--shards", type=int, default=1, help="runs of each, with seeds of their own")
+parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+parser.add_argument("--shards", type=int, default=1, help="runs of each implementation, with different seeds")
 parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--volume", type=int, default=50, help="percent of seeded cases, the quick ones")
-parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no shard after so many")
-parser.add_argument("--check", action="append", help="only this check; may be repeated")
+parser.add_argument("--volume", type=int, default=50, help="percentage of seeded cases, which are fast")
+parser.add_argument("--seconds", type=float, default=float("inf"), help="start no shard after this time")
+parser.add_argument("--check", action="append", help="run only this check; may be repeated")
 parser.add_argument("--out", type=Path, help="write the figures here as JSON")
 
 
-if __name__ == "__main__":  # a process that is spawned imports this file
+if __name__ == "__main__":  # spawned processes import this file
     given = parser.parse_args()
     device, began, tried = prepare(given.device), time.monotonic(), []
     names = ("cases", "jobs", "shards", "seed", "volume", "seconds")

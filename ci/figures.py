@@ -1,4 +1,4 @@
-"""Writes the figures of ``ci/results/*.json`` into the README; ``--check`` only compares."""
+"""Write the figures of ``ci/results/*.json`` into the README; ``--check`` only compares."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Succeeds where torch >= 2.6 and triton >= 3.6 import; prints the .pth lines that lend them elsewhere."""
+"""Succeed if torch >= 2.6 and triton >= 3.6 import; print .pth lines that make them visible elsewhere."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Adds up what `cumae mutate --json` wrote for each kernel, or oracle: ``mutants.py FOLDER OUT``."""
+"""Sum up the files that ``cumae mutate --json`` wrote for kernels or oracles: ``mutants.py FOLDER OUT``."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Prints each operation and its kernel, one pair a line; only of the operations that are named, if any."""
+"""Print each operation and kernel, one pair a line: ``pairs.py [OPERATION…]``; default is all operations."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs `cumae fuzz` many times, each with a seed of its own; whatever disagrees in one of them is a flake."""
+"""Run ``cumae fuzz`` many times, each with its own seed; a run that disagrees is a flake."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ given, kept, began = parser.parse_args(), Path(tempfile.mkdtemp()), time.monoton
 
 
 def run(seed: int) -> int:
-    """Return the exit status of one run, whose report is printed where it is not 0."""
+    """Return the exit status of one run; print its report if that is not 0."""
     own = kept / str(seed)
     options = f"--seed {seed} --cases {given.cases} --failures {own} --json {own}.json".split()
     done = subprocess.run([sys.executable, "-m", "cumae", "fuzz", *options], capture_output=True, text=True)
@@ -29,7 +29,7 @@ def run(seed: int) -> int:
 with ThreadPoolExecutor(given.jobs) as pool:
     statuses = list(pool.map(run, range(1, given.runs + 1)))
 if not set(statuses) <= {0, 1}:
-    sys.exit("ci/repeated.py: a run could not be made")
+    sys.exit("ci/repeated.py: a run ended with an exit status other than 0 and 1")
 found = [json.loads(file.read_text()) for file in kept.glob("[0-9]*.json")]
 sums = {n: sum(v[n] for one in found for v in one["verdicts"]) for n in ("cases", "comparisons")}
 sums |= {"runs": given.runs, "flakes": sum(statuses), "seconds": round(time.monotonic() - began, 1)}

@@ -1,6 +1,6 @@
-"""Adds up the figures of several runs: ``results.py RUNS RESULTS`` reads RUNS/fuzz and RUNS/steps.
+"""Sum up the figures of several runs: ``results.py RUNS RESULTS`` reads RUNS/fuzz and RUNS/steps.
 
-What RESULTS says of other kernels stays, where it was measured on such a machine.
+Figures of other kernels in RESULTS are kept if they were measured on the same kind of machine.
 """
 
 import json
@@ -15,7 +15,7 @@ fuzzed, stepped = (
 
 
 def write(file: Path, kind: str, key: str, records: list[Any], found: list[Any]) -> None:
-    """Write the machine, the commands and what was found of each kernel, which ``key`` names."""
+    """Write the machine, the commands and the records of each kernel; ``key`` is the field of its name."""
     machine = {k: v for k, v in records[0].items() if k in ("device", "python", "torch", "triton", "numpy")}
     commands = {record["command"] for record in records}
     before = json.loads(file.read_text()) if file.exists() else {}

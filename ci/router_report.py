@@ -1,4 +1,4 @@
-"""Routes rows with logits and biases in fp32 and in bf16: ``router_report.py FILE [ROWS] [SEED]``."""
+"""Route rows with logits and biases in fp32 and in bf16: ``router_report.py FILE [ROWS] [SEED]``."""
 
 import json
 import platform

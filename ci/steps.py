@@ -1,4 +1,4 @@
-"""Replays STEPS of a serving engine through captured graphs: `ci/steps.py OPERATION TARGET STEPS OUT`."""
+"""Run STEPS of a serving engine through captured graphs: ``steps.py OPERATION TARGET STEPS OUT``."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from cumae.properties.selfcheck.soak import soak
 
 operation, target, steps, out = sys.argv[1:]
 if prepare("auto") != "cuda":
-    sys.exit("ci/steps.py: no GPU, must run on one")
+    sys.exit("ci/steps.py: no GPU was found, and this script needs one")
 soaked = soak(binding_of(load_function(target), operation), int(steps))
 print(f"{target}: {soaked.steps} steps, {soaked.captured} graphs, {soaked.seconds:.0f} s, {soaked.finding}")
 command = f"ci/steps.py {operation} {target} {steps}"

@@ -1,4 +1,4 @@
-"""Triton kernels for what a serving engine tells its attention kernels, with thin torch launchers."""
+"""Triton kernels that write the metadata of a serving engine, with thin torch launchers."""
 
 from cumae.gpu_impl.cache_write import write_cache
 from cumae.gpu_impl.causal_windows import (

@@ -1,4 +1,4 @@
-"""Validation of launcher arguments: a failure is a `ValueError` of the form `name = value, must be rule`."""
+"""Validation of launcher arguments: a bad one raises `ValueError("name = value, must be rule")`."""
 
 from collections.abc import Sequence
 

@@ -23,7 +23,7 @@ FP8_MAX = tl.constexpr(448.0)
 FP8_MAX_BITS = tl.constexpr(0x43E00000)  # of 448.0
 FP8_MIN_NORMAL_BITS = tl.constexpr(0x3C800000)  # of 2^-6
 LEAST_SCALE_BITS = tl.constexpr(0x00800000)  # of 2^-126
-# fp32 numbers from 2^14 up are 2^-9, the step of fp8 below 2^-6, apart.
+# From 2^14 up, fp32 numbers are 2^-9 apart, which is the step of fp8 below 2^-6.
 STEP_2_9 = tl.constexpr(16384.0)
 STEP_2_9_BITS = tl.constexpr(0x46800000)
 
@@ -79,13 +79,13 @@ def _quantise_rows(
     source = new_latents + o_row * new_row_stride
     target = cache + slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
 
-    # bf16 are the upper halves of fp32; the magnitudes are ordered as their bits are.
+    # A bf16 number is the upper half of an fp32 number; magnitudes have the order of their bits.
     o_column = i_tile[:, None] * TILE_WIDTH + tl.arange(0, TILE_WIDTH)[None, :]
     m_column = tl.broadcast_to(m_item[:, None], (ROWS * NUM_TILES, TILE_WIDTH))
     x_bits = tl.load(source[:, None] + o_column, mask=m_column, other=0).to(tl.int32) << 16
     amax = tl.max(x_bits & 0x7FFFFFFF, axis=1).to(tl.float32, bitcast=True)
 
-    # A flush of subnormals could only touch amax / 448 below 2^-126, where the scale is not amax / 448.
+    # Flushing subnormals changes amax / 448 only below 2^-126, where the scale is not amax / 448.
     scale_bits = tl.div_rn(amax, tl.full(amax.shape, FP8_MAX, tl.float32)).to(tl.int32, bitcast=True)
     if POWER_OF_TWO_SCALES:
         # 2^-13 is the power of two above 1e-4; a mantissa that is not 0 carries into the exponent.
@@ -93,7 +93,7 @@ def _quantise_rows(
     scale_bits = tl.maximum(scale_bits, LEAST_SCALE_BITS)
     scale = scale_bits.to(tl.float32, bitcast=True)[:, None]
 
-    # Subnormal x count: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and IEEE
+    # Subnormal x matter: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and IEEE
     # denormals for AMD; a flushed quotient below 2^-126 is far below the 2^-10 that fp8 rounds to 0.
     quotient = tl.div_rn(x_bits.to(tl.float32, bitcast=True), tl.broadcast_to(scale, x_bits.shape))
     magnitude = tl.minimum(quotient.to(tl.int32, bitcast=True) & 0x7FFFFFFF, FP8_MAX_BITS)
@@ -122,17 +122,17 @@ def write_cache(
     """Write new_latents[i] into slot slot_mapping[i] of cache, for i < min(T, N), and change no other bit.
 
     new_latents [T, width], any stride between rows; slot_mapping [N] int64, contiguous, slots distinct where
-    not negative; cache [num_blocks, block_size, row], slot s being row s % block_size of block
-    s // block_size, of any strides but the last whose rows do not overlap. A slot that is negative (-1 means
-    none) or past the cache writes nothing.
-    A cache of bfloat16, float16 or float32 has the width and dtype of new_latents, which are copied as bits.
+    not negative; cache [num_blocks, block_size, row], rows contiguous and not overlapping, any other strides;
+    slot s is row s % block_size of block s // block_size. A slot that is negative (-1 means none) or past the
+    cache writes nothing.
+    A cache of bfloat16, float16 or float32 has the width and dtype of new_latents, whose bits are copied.
     A uint8 cache has rows of 656 bytes for new_latents [T, 576] bfloat16, on addresses and strides that are
     multiples of 4 bytes. In each of four tiles of 128 values, in fp32: scale = max(amax / 448, 2^-126), or
     with power_of_two_scales 2^ceil(log2(max(amax / 448, 1e-4))); byte j is clamp(x[j] / scale, -448, 448) as
     e4m3fn, to nearest even. The scale of tile t lies little-endian at byte 512 + 4t; the last 64 values are
-    copied bit for bit from byte 528 on. Values that are not finite have no meaning there.
-    Raises ValueError for a wrong dtype, device, shape, stride or option, before anything is written. Neither
-    synchronises nor allocates: it can be captured.
+    copied bit for bit from byte 528 on. Values must be finite there.
+    Raises ValueError for a wrong dtype, device, shape, stride or option, before anything is written. Does not
+    synchronise or allocate, so a CUDA graph can capture it.
     Rule: vLLM concat_and_cache_mla and its fp8_ds_mla rows.
 
     >>> cache = torch.zeros(2, 2, 3)
@@ -203,7 +203,7 @@ def _check_inputs(
         if size > 1 and stride < extent:
             raise ValueError(f"cache.stride() = {strides} with shape {shape}, must not let rows overlap")
         if size > 1 and is_fp8 and stride % 4:
-            raise ValueError(f"cache.stride() = {strides}, must be multiples of 4 bytes but for the last")
+            raise ValueError(f"cache.stride() = {strides}, must be multiples of 4 bytes except the last")
         extent += stride * (size - 1)
     if is_fp8 and cache.data_ptr() % 4:
         raise ValueError(f"cache.data_ptr() = {cache.data_ptr()}, must be a multiple of 4 bytes")

@@ -46,7 +46,7 @@ def _write_windows(
     m_live = (i_request >= 0) & (i_request < num_requests)
     start = tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
     stop = tl.load(cu_seqlens_q + 1 + i_request, mask=m_live, other=0)
-    # A map padded with 0 names request 0 in the padding too.
+    # In a map padded with 0, padding rows name request 0.
     m_live = m_live & (start <= o_token) & (o_token < stop)
     m_live = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
     bound = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start) + 1
@@ -82,7 +82,8 @@ def write_causal_windows(
 ) -> None:
     """Write the key range of each token into ks and ke, int32 [T] of any stride; all T rows are written.
 
-    Inputs and meaning as in `causal_windows`. Neither synchronises nor allocates: it can be captured.
+    Inputs and meaning as in `causal_windows`. Does not synchronise or allocate, so a CUDA graph can capture
+    it.
     """
     _check_inputs(
         token_to_request,
@@ -142,7 +143,8 @@ def write_packed_causal_windows(
 ) -> None:
     """Write the key range of each token into windows int32 [2T], contiguous: ks at 2t, ke at 2t+1.
 
-    Inputs and meaning as in `causal_windows`. Neither synchronises nor allocates: it can be captured.
+    Inputs and meaning as in `causal_windows`. Does not synchronise or allocate, so a CUDA graph can capture
+    it.
     """
     check_indices("token_to_request", token_to_request, None)
     check_tensor("windows", windows, (torch.int32,), (2 * token_to_request.numel(),), token_to_request.device)
@@ -181,8 +183,8 @@ def causal_windows(
     int64; is_prefill [R] bool. cu_seqlens_k counts rows of the key buffer, compressed and scoped already.
     For token i of prefill request b, with bound = context_lens[b] + i + 1: ks = cu_seqlens_k[b],
     ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks; with world
-    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three is
-    in use.
+    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three
+    options is in use.
     Tokens of decodes and padding hold (0, 0). With num_prefill_tokens 0, a host number, both results are
     empty and nothing is launched.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
@@ -254,4 +256,5 @@ def _check_inputs(
     check_shard(world, rank, interleave)
     if (compress_ratio > 1) + (window > 0) + (world > 1) > 1:
         values = f"({compress_ratio}, {window}, {world})"
-        raise ValueError(f"(compress_ratio, window, world) = {values}, must be at most one beside (1, 0, 1)")
+        rule = "must differ from (1, 0, 1) in at most one place"
+        raise ValueError(f"(compress_ratio, window, world) = {values}, {rule}")

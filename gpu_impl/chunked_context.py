@@ -10,8 +10,8 @@ from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, che
 from cumae.gpu_impl.sequence_layout import KeyScope
 
 ENTRIES_PER_BLOCK = 4096
-# Requests of a tile: one tile holds a few requests in many chunks, or many in few. No other number, as each
-# is a compile.
+# Requests of a tile: a few requests in many chunks, or many requests in few chunks. Each number is a compile,
+# so there are only two.
 FEW_REQUESTS, MANY_REQUESTS = 64, 1024
 
 
@@ -86,9 +86,10 @@ def write_chunked_context(
 ) -> None:
     """Write the chunks of the cached contexts into the given buffers; every element is written.
 
-    R is len(context_lens), C the number of chunks that the host numbers say. Inputs and meaning as in
+    R is len(context_lens); the host numbers determine C, the number of chunks. Inputs and meaning as in
     `chunked_context`. Outputs, all int32 and contiguous: chunk_starts, chunk_lens [C * R], chunk_cu_seqlens
-    [C * (R+1)], chunk_totals, chunk_maxima [C]. Neither synchronises nor allocates: it can be captured.
+    [C * (R+1)], chunk_totals, chunk_maxima [C]. Does not synchronise or allocate, so a CUDA graph can capture
+    it.
     """
     num_chunks, chunk_len = _check_inputs(
         context_lens,
@@ -134,16 +135,16 @@ def chunked_context(
     """Return how the cached contexts of a step are cut into chunks that fit a workspace.
 
     context_lens [R] int32 or int64, in tokens; is_prefill [R] bool. Host numbers: workspace_tokens, rows of
-    the workspace; num_with_context, the requests with context, with key_scope "prefill" those of prefill
-    requests only; max_context_len, no less than any of their contexts.
-    A chunk holds c = workspace_tokens // num_with_context, rounded down to whole blocks, tokens of each
-    request, and there are C = ceil(max_context_len / c) chunks, none where no request has context. Chunk j
-    of request b holds its tokens [j * c, min((j + 1) * c, context_lens[b])), none past its end, and none of
-    a request out of scope.
+    the workspace; num_with_context, the number of requests with context (with key_scope "prefill", of prefill
+    requests only); max_context_len, at least the longest of these contexts.
+    A chunk holds c tokens of each request: workspace_tokens // num_with_context, rounded down to whole
+    blocks. There are C = ceil(max_context_len / c) chunks, none if no request has context. Chunk j of request
+    b holds its tokens [j * c, min((j + 1) * c, context_lens[b])): none past the end of the context, and none
+    of a request out of scope.
     All int32, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens [C * R];
     chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima [C]:
     their sum and maximum.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where the workspace has no
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if the workspace has no
     room for a block of each request, before anything is written.
     Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
 

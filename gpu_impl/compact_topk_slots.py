@@ -1,4 +1,4 @@
-"""The cache slots of the positions that each token selected, the valid ones in front."""
+"""The cache slots of the positions that each token selected, valid slots first."""
 
 from typing import NamedTuple
 
@@ -27,11 +27,10 @@ def write_compact_topk_slots(
     workspace_ids: torch.Tensor | None,
     workspace_starts: torch.Tensor | None,
 ) -> None:
-    """Write the slots of each token into compact_slots [T * topk], the valid ones in front, and their number
-    into num_valid [T], both int32 and contiguous.
+    """Write each token's slots into compact_slots [T * topk], valid ones first, and counts into num_valid.
 
-    Inputs and meaning as in `compact_topk_slots`; every element is written. Neither synchronises nor
-    allocates: it can be captured.
+    Both outputs are int32 and contiguous, num_valid is [T], and every element is written. Inputs and meaning
+    as in `compact_topk_slots`. Does not synchronise or allocate, so a CUDA graph can capture it.
     """
     if num_valid is None:
         raise ValueError("num_valid = None, must be a tensor")
@@ -62,10 +61,10 @@ def compact_topk_slots(
     workspace_ids: torch.Tensor | None = None,
     workspace_starts: torch.Tensor | None = None,
 ) -> CompactTopkSlots:
-    """Return the slots that `topk_to_slots` finds, the valid ones of a row in front, and how many they are.
+    """Return the slots of `topk_to_slots` with the valid slots first in each row, and the number of these.
 
-    Inputs and errors as there. Row t, compact_slots[t * topk : (t + 1) * topk], holds its num_valid[t] slots
-    that are not -1 in unspecified order, then -1.
+    Inputs and errors are those of `topk_to_slots`. Row t is compact_slots[t * topk : (t + 1) * topk]: its
+    num_valid[t] slots that are not -1, in unspecified order, then -1.
     Rule: vLLM triton_filter_and_convert_dcp_index, with context parallelism.
 
     >>> token_to_request = torch.tensor([0, 2, -1])

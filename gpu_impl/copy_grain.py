@@ -5,7 +5,7 @@ import math
 import torch
 import triton.language as tl
 
-# Bytes of a grain: the widest word that fits in it, and how many of them it is.
+# By bytes of a grain: the widest word that fits, and the number of words.
 WORDS_OF_GRAIN = {16: (tl.int64, 2), 8: (tl.int64, 1), 4: (tl.int32, 1), 2: (tl.int16, 1), 1: (tl.uint8, 1)}
 
 

@@ -1,4 +1,4 @@
-"""The experts of each token, of the best groups, as a Triton kernel."""
+"""The experts of each token, chosen from the best groups, as a Triton kernel."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class GroupedTopk(NamedTuple):
 
 @triton.jit
 def _rank_keys(choice: tl.tensor, index: tl.tensor) -> tl.tensor:
-    """Return int64 keys ordered as choices are, and of equal ones the lower index (int64) above."""
+    """Return int64 keys in the order of the choices; on ties, the lower index (int64) has the larger key."""
     bits = choice.to(tl.int32, bitcast=True)
     ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     return (ordered.to(tl.int64) << 32) | (index ^ LAST)
@@ -32,7 +32,7 @@ def _rank_keys(choice: tl.tensor, index: tl.tensor) -> tl.tensor:
 
 @triton.jit
 def _sigmoid(logit: tl.tensor) -> tl.tensor:
-    """Return the sigmoid in fp32, where nothing overflows: 1 of +inf, 0 of -inf."""
+    """Return the sigmoid in fp32 without overflow: 1 for +inf, 0 for -inf."""
     power = tl.exp(-tl.abs(logit))
     return tl.where(logit >= 0, 1.0, power) / (1.0 + power)
 
@@ -69,11 +69,11 @@ def _select_experts(
     choice = tl.where(m_expert & (choice == choice), choice, float("-inf"))
     key = tl.where(m_expert, _rank_keys(choice, o_expert), NEVER)
 
-    # Half the sum of a group's two largest: it has the order of the sum, and no bias makes it overflow.
+    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias.
     is_largest = key == tl.max(key, axis=2)[:, :, None]
     second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
     group_choice = tl.max(choice, axis=2) * 0.5 + second * 0.5
-    # Groups past num_groups have -inf and the highest indices: none is kept.
+    # Groups past num_groups have -inf and the highest indices, so none is kept.
     group_key = _rank_keys(group_choice, o_group)
     is_kept = tl.full((ROWS, GROUPS), 0, tl.int1)
     for _ in range(0, topk_group):
@@ -114,8 +114,8 @@ def write_grouped_topk(
 ) -> None:
     """Write the experts of each token into expert_ids int32 and expert_weights fp32 [T, top_k], contiguous.
 
-    Inputs and meaning as in `grouped_topk`; every element is written. Neither synchronises nor allocates: it
-    can be captured.
+    Inputs and meaning as in `grouped_topk`; every element is written. Does not synchronise or allocate, so a
+    CUDA graph can capture it.
     """
     _check_inputs(logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize)
     num_tokens, num_experts = logits.shape
@@ -159,16 +159,15 @@ def grouped_topk(
     """Return the top_k experts of each token, taken from its topk_group best groups, and their weights.
 
     logits [T, E] fp32 or bf16, any stride between rows; bias [E] fp32 or bf16, finite. The experts of group g
-    are g * (E // num_groups) on. In fp32: score = sigmoid(logit), choice = score + bias; a group is as good
-    as the sum of its two largest choices, and of the best groups the experts with the largest choices are
-    taken, in that order; of equal ones, groups too, the lower index first.
+    begin at g * (E // num_groups). In fp32: score = sigmoid(logit), choice = score + bias. The score of a
+    group is the sum of its two largest choices. The experts with the largest choices in the best groups are
+    selected, in this order. Ties of experts and of groups go to the lower index.
     The weights come from the scores s without bias: with renormalize scaling_factor * s / (sum of s + 1e-20),
     else scaling_factor * s.
-    A NaN choice counts as -inf, and so does a group with fewer than two others. Where too few experts remain
-    the ids are distinct and in range and the weights finite, and nothing more is promised.
-    Raises ValueError for a wrong dtype, device, shape, stride or number, where experts do not fall into
-    groups of two or more of one size, and where top_k exceeds the experts of topk_group groups, before
-    anything is written.
+    A NaN choice counts as -inf, and so does a group with fewer than two other choices. If too few experts
+    remain, only this is promised: ids are distinct and in range, weights are finite.
+    Raises ValueError for a wrong dtype, device, shape, stride or number, if the experts do not form equal
+    groups of two or more, and if top_k exceeds the experts of topk_group groups, before anything is written.
     Rule: DeepSeek-V3's router; vllm#42982 (bf16 logits).
 
     >>> logits = torch.tensor([[0.0, 3.0, 2.0, 2.0, 9.0, -9.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])

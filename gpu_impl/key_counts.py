@@ -1,4 +1,4 @@
-"""How many keys each token attends to, and running sums of them, without a limit on tokens or requests."""
+"""Key counts of tokens and their running sums, without a limit on tokens or requests."""
 
 import torch
 import triton
@@ -20,12 +20,12 @@ def count_keys(
     m_token: tl.tensor,
     topk: tl.tensor,
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the request and the kv_len of each token, int32: (-1, 0) for padding and where not m_token."""
+    """Return the request and the kv_len of each token, int32; (-1, 0) for padding and outside m_token."""
     i_request = tl.load(token_to_request + o_token, mask=m_token, other=-1)
     m_live = (i_request >= 0) & (i_request < num_requests)
     start = tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
     stop = tl.load(cu_seqlens_q + 1 + i_request, mask=m_live, other=0)
-    # A map padded with 0 names request 0 in the padding too.
+    # In a map padded with 0, padding rows name request 0.
     m_live = m_live & (start <= o_token) & (o_token < stop)
     context_len = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int64)
     kv_len = tl.minimum(context_len + (o_token - start) + 1, topk)
@@ -73,10 +73,10 @@ def _carry_over_scans(
 
 @triton.jit(do_not_specialize=["num_tokens"])
 def _carry_into_scans(sums: tl.tensor, num_tokens: tl.tensor, TILE: tl.constexpr) -> None:
-    # The first tile needs nothing.
+    # The first tile adds nothing.
     i_first = (tl.program_id(0).to(tl.int64) + 1) * TILE
     o_token = i_first + tl.arange(0, TILE)
-    # The tile's last entry is global already, and the next tile's program reads it.
+    # The tile's last entry is already global, and the program of the next tile reads it.
     m_inner = o_token + 1 < tl.minimum(i_first + TILE, num_tokens)
     sum_ = tl.load(sums + o_token, mask=m_inner, other=0) + tl.load(sums + i_first - 1)
     tl.store(sums + o_token, sum_, mask=m_inner)
@@ -90,7 +90,7 @@ def launch_tile_sums(
     split_size: int,
     sums: torch.Tensor,
 ) -> None:
-    """Write running sums of ceil(kv_len / split_size) into sums int32 [T], T > 0, whose checks have passed.
+    """Write running sums of ceil(kv_len / split_size) into sums int32 [T], T > 0; arguments are checked.
 
     The last entry of each tile of TOKENS_PER_TILE tokens counts from token 0, those before it from the first
     token of their tile.

@@ -1,4 +1,4 @@
-"""A cache of latent rows seen with its two middle dimensions in the other order: a view, never a copy."""
+"""A view of a cache of latent rows with its two middle dimensions exchanged; never a copy."""
 
 import torch
 
@@ -7,10 +7,10 @@ def latent_layout(cache: torch.Tensor) -> torch.Tensor:
     """Return the cache [num_blocks, 1, block_size, D], of any dtype, as [num_blocks, block_size, 1, D].
 
     The result shares the memory, the data pointer is that of the cache, and the strides are those of a new
-    tensor. The cache must be contiguous, and one of the dimensions that change places must be 1 (a cache
-    [num_blocks, heads, 1, D] is a right one too) or the cache without elements: then the view says what
-    `cache.transpose(1, 2).contiguous()` does. Launches nothing, neither synchronises nor allocates: it can be
-    captured.
+    tensor. The cache must be contiguous, and one of the exchanged dimensions must be 1 (a cache [num_blocks,
+    heads, 1, D] is right too) or the cache must have no elements. Then the view equals
+    `cache.transpose(1, 2).contiguous()`.
+    Launches nothing, synchronises nothing and allocates nothing, so a CUDA graph can capture it.
     Raises ValueError that names shape and strides for every other cache, also for strided ones that
     `torch.Tensor.view` accepts: consumers read dense rows.
     Rule: FastDeploy#7253.
@@ -30,7 +30,7 @@ def latent_layout(cache: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"{found} be contiguous")
     num_blocks, outer, inner, width = shape
     if outer != 1 and inner != 1 and cache.numel() > 0:
-        raise ValueError(f"{found} hold 1 in shape[1] or shape[2], or no elements")
+        raise ValueError(f"{found} have shape[1] or shape[2] = 1, or no elements")
     row = max(width, 1)
     token = row * max(outer, 1)
     dense = (token * max(inner, 1), token, row, 1)

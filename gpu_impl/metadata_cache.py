@@ -1,4 +1,4 @@
-"""A sparse schedule kept between steps and rebuilt only when what it depends on changes."""
+"""A sparse schedule that is kept between steps and rebuilt only when its key changes."""
 
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ class CachedSchedule(NamedTuple):
 class MetadataCache:
     """The sparse schedule of each step, at addresses that never change.
 
-    max_num_tokens is the largest T, topk, split_size and num_workers are those of `sparse_schedule`.
+    max_num_tokens is the largest T; topk, split_size and num_workers are those of `sparse_schedule`.
     num_rebuilds counts the steps that rebuilt.
 
     A step rebuilds iff its key differs from that of the step before: topk, split_size, num_workers, T and,
@@ -32,12 +32,12 @@ class MetadataCache:
     rows. The query_lens in order say which row is which token of which request of the key, and leave the rest
     to padding, where kv_len is 0; a request without tokens has no row. With c = min(context_len, topk - 1),
     min(context_len + i + 1, topk) equals min(c + i + 1, topk): if context_len <= topk - 1 they are the same
-    expression, otherwise both are topk for each i >= 0. Nothing shorter will do: the key of vllm#42982, the
-    sums and maxima of lengths, holds at context 0 and 1 of a prompt of two tokens, where topk 2 gives
-    kv_lens 1, 2 and then 2, 2.
+    expression, otherwise both are topk for each i >= 0. A shorter key is wrong: the key of vllm#42982, sums
+    and maxima of lengths, is the same for a prompt of two tokens at context 0 and at context 1, where topk 2
+    gives kv_lens 1, 2 and then 2, 2.
 
-    A capture builds always, so that its replays do: they cannot ask. Since a replay rewrites the buffers
-    behind the host's back, from the first capture on no step hits.
+    A capture always builds, because its replays cannot compare keys. A replay rewrites the buffers without
+    the host, so from the first capture on every step rebuilds.
 
     >>> token_to_request, cu_seqlens_q = torch.tensor([0, 2, 2]), torch.tensor([0, 1, 1, 3])
     >>> query_lens = torch.tensor([1, 0, 2], device="cpu")
@@ -83,11 +83,11 @@ class MetadataCache:
         """Return the schedule of this step, as `sparse_schedule` would, at the addresses of every step.
 
         context_lens_cpu, query_lens_cpu [R] int32 or int64, in tokens: host copies, 0 for padding requests;
-        they are read now and not kept. None for either misses and leaves nothing to hit. The others are as in
-        `sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises nor
-        allocates on the device.
-        Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
-        in number, and for too many tokens, before anything is written.
+        they are read now and not kept. If either is None, this step and the next one rebuild. The others are
+        as in `sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises
+        nor allocates on the device.
+        Raises ValueError for a wrong dtype, device, shape or stride, for different numbers of host and device
+        lengths, and for too many tokens, before anything is written.
         """
         indptr, token, start, stop, splits = self._buffers
         check_tokens(token_to_request, cu_seqlens_q, context_lens, indptr.device)
@@ -98,7 +98,7 @@ class MetadataCache:
                 continue
             check_tensor(name, lens, INDEX_DTYPES, (context_lens.numel(),), contiguous=False)
             if lens.device.type != "cpu":
-                raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read without waiting")
+                raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read at once")
         capacity = num_tokens * self._max_splits
         views = (indptr, token[:capacity], start[:capacity], stop[:capacity], splits[:num_tokens])
         if indptr.is_cuda and torch.cuda.is_current_stream_capturing():
@@ -108,7 +108,7 @@ class MetadataCache:
             key = self._key_of(num_tokens, context_lens_cpu, query_lens_cpu)
             if self._key is not None and torch.equal(key, self._key):
                 return CachedSchedule(*views, rebuilt=0)
-        # Forgotten first: a launch that fails may leave half a schedule.
+        # The key is cleared first: a launch that fails may leave half a schedule.
         self._key = None
         write_sparse_schedule(token_to_request, cu_seqlens_q, context_lens, *self._options, *views)
         self._key = key

@@ -1,4 +1,4 @@
-"""Index buffers that outlive a step and are cleared no further than they were written, as Triton kernels."""
+"""Index buffers that outlive a step and are cleared only as far as they were written, as Triton kernels."""
 
 from typing import NamedTuple
 
@@ -103,8 +103,8 @@ class PersistentBuffers:
     A step of T rows writes the live extents, T rows and T * topk keys, and clears what the step before wrote
     beyond them; nothing beyond is written, except that every entry of kv_indptr from T on repeats its last
     value. The extents are host numbers, kept for each buffer.
-    A replay of a captured graph does not pass by the host, which then knows no extents: a call during capture
-    clears to the full capacity, and so does every call after it.
+    A replay of a captured graph runs without the host, which then does not know the extents. Therefore a call
+    during capture, and every call after it, clears to the full capacity.
 
     >>> token_to_request, cu_seqlens_q = torch.tensor([0, 2, 2, -1]), torch.tensor([0, 1, 1, 3])
     >>> context_lens, table = torch.tensor([4, 7, 0]), torch.tensor([[7, 5], [9, -1], [2, -1]])
@@ -154,7 +154,7 @@ class PersistentBuffers:
         table[b][p // block_size] * block_size + p % block_size, which must fit int32, or -1 (none) for a row
         outside the table, for a column past its width (which is not read) and for a negative entry or
         position. kv_indices holds anything from kv_indptr[T] to T * topk.
-        Neither synchronises nor allocates. Raises ValueError for a wrong dtype, device, shape, stride or host
+        Does not synchronise or allocate. Raises ValueError for a wrong dtype, device, shape, stride or host
         number, and for too many tokens, before anything is written.
         Rule: vllm#42982.
         """

@@ -25,7 +25,7 @@ def _write_positions(
     m_live = (i_request >= 0) & (i_request < num_requests)
     start = tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
     stop = tl.load(cu_seqlens_q + 1 + i_request, mask=m_live, other=0)
-    # A map padded with 0 names request 0 in the padding too.
+    # In a map padded with 0, padding rows name request 0.
     m_live = m_live & (start <= o_token) & (o_token < stop)
     position = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start)
     tl.store(position_ids + o_token, tl.where(m_live, position, 0), mask=m_token)
@@ -37,10 +37,10 @@ def write_position_ids(
     context_lens: torch.Tensor,
     position_ids: torch.Tensor,
 ) -> None:
-    """Write the position of each token into position_ids int32 or int64 [T], contiguous; every row is
-    written.
+    """Write the position of each token into position_ids int32 or int64 [T], contiguous.
 
-    Inputs and meaning as in `position_ids`. Neither synchronises nor allocates: it can be captured.
+    Every row is written. Inputs and meaning as in `position_ids`. Does not synchronise or allocate, so a CUDA
+    graph can capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()

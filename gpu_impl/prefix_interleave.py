@@ -110,7 +110,7 @@ def _copy_rows(
         cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
         new_rows.to(tl.pointer_type(WORD)) + i_new * new_row_stride * WORDS_PER_GRAIN,
     )
-    # Divisibility is lost in the choice between two pointers; without it loads are half as wide.
+    # A choice between two pointers loses their divisibility, and without it loads are half as wide.
     source = tl.multiple_of(source, GRAIN)
     target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
     for i_word in range(0, width * WORDS_PER_GRAIN, COLUMNS):
@@ -134,8 +134,8 @@ def write_prefix_interleave(
     """Copy the cached and new rows of each request, in order, into keys [capacity, width].
 
     Inputs and meaning as in `prefix_interleave`; keys has the dtype of cache and rows that do not overlap.
-    Rows at or past cu_seqlens_k[-1] or capacity are untouched, and so is a row whose source does not exist.
-    Neither synchronises nor allocates: it can be captured.
+    Rows at or past cu_seqlens_k[-1] or capacity are not touched, nor is a row whose source does not exist.
+    Does not synchronise or allocate, so a CUDA graph can capture it.
     """
     _check_rows("cache", cache, 3, cache)
     _check_rows("new_rows", new_rows, 2, cache)
@@ -218,8 +218,8 @@ def prefix_interleave(
     outside its scope has none.
     Row cu_seqlens_k[b] + p is cache[block_table[b][p // block_size], p % block_size] for p < context_lens[b],
     else new_rows[cu_seqlens_q[b] + p - context_lens[b]], bit for bit. A column past the table, an id outside
-    the cache and a row past new_rows are not read. What is not written, from row cu_seqlens_k[-1] on in
-    particular, is arbitrary.
+    the cache and a row past new_rows are not read. Rows that are not written, such as those from
+    cu_seqlens_k[-1] on, are arbitrary.
     block_table may be None or have no columns only where max_context_len, a host number, is 0. host_seq_lens,
     at most R host lengths, are checked against capacity; without them rows beyond it are dropped.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.

@@ -96,7 +96,7 @@ def _carry_into_tiles(
     seq_len = query_len + tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32)
     tl.atomic_max(max_seqlen_q, tl.max(query_len), sem="relaxed")
     tl.atomic_max(max_seqlen_k, tl.max(tl.where(query_len > 0, seq_len, 0)), sem="relaxed")
-    # The tile's last entry is global already, and the next tile's program reads it.
+    # The tile's last entry is already global, and the program of the next tile reads it.
     m_inner = o_request + 1 < tl.minimum(i_first + TILE, num_requests)
     sum_q = tl.load(cu_seqlens_q + 1 + o_request, mask=m_inner, other=0) + tl.load(cu_seqlens_q + i_first)
     sum_k = tl.load(cu_seqlens_k + 1 + o_request, mask=m_inner, other=0) + tl.load(cu_seqlens_k + i_first)
@@ -116,9 +116,9 @@ def launch_running_sums(
     max_seqlen_q: torch.Tensor,
     max_seqlen_k: torch.Tensor,
 ) -> None:
-    """Write the running sums and maxima of `sequence_layout`, whose checks have passed.
+    """Write the running sums and maxima of `sequence_layout`; arguments are already checked.
 
-    dummy_last_q, where given, replaces the last entry of cu_seqlens_q.
+    If dummy_last_q is given, it replaces the last entry of cu_seqlens_q.
     """
     num_requests = context_lens.numel()
     num_tiles = max(1, -(-num_requests // REQUESTS_PER_TILE))

@@ -38,7 +38,7 @@ def _map_tokens(
 ) -> None:
     i_first = tl.program_id(0) * TILE
     o_token = i_first + tl.arange(0, TILE)
-    # Not cu_seqlens_q[num_requests]: a dummy request raises that to num_tokens_padded.
+    # Not cu_seqlens_q[num_requests], which a dummy request raises to num_tokens_padded.
     i_last = num_requests - 1
     num_tokens = tl.load(cu_seqlens_q + i_last, mask=i_last >= 0, other=0)
     num_tokens += tl.load(query_lens + i_last, mask=i_last >= 0, other=0).to(tl.int32)
@@ -86,7 +86,8 @@ def write_sequence_layout(
     R is len(context_lens), T is len(token_to_request), both with padding. Inputs and meaning as in
     `sequence_layout`.
     Outputs, all int32 and contiguous: cu_seqlens_q and cu_seqlens_k [R+1], token_to_request [T], max_seqlen_q
-    and max_seqlen_k [1]; every element is written. Neither synchronises nor allocates: it can be captured.
+    and max_seqlen_k [1]; every element is written. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     """
     check_indices("context_lens", context_lens, None)
     device, num_requests = context_lens.device, context_lens.numel()
@@ -149,7 +150,8 @@ def sequence_layout(
     token_to_request int32 [T]: token_padding (-1, meaning none, or 0) from row n on. max_seqlen_q,
     max_seqlen_k int32 [1]: longest query_len and seq_len in tokens, of any phase, over requests with
     query_len > 0; 0 if none.
-    dummy_request: cu_seqlens_q[R] is T, so a last padded request takes the padding rows; the token map stays.
+    dummy_request: cu_seqlens_q[R] is T, so the last padded request takes the padding rows; the token map is
+    the same.
     No requests: both cu_seqlens are [0].
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: FastDeploy#7727, vLLM query_start_loc; the dummy request is sglang#21452.

@@ -75,11 +75,10 @@ def write_slot_mapping(
     interleave: int,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Write the cache slot of each token into slot_mapping int64 [S], S >= T, contiguous; all S rows are
-    written.
+    """Write the cache slot of each token into slot_mapping int64 [S], S >= T, contiguous.
 
-    Inputs and meaning as in `slot_mapping`; rows T .. S-1 hold -1. Neither synchronises nor allocates: it can
-    be captured.
+    All S rows are written; rows T .. S-1 hold -1. Inputs and meaning as in `slot_mapping`. Does not
+    synchronise or allocate, so a CUDA graph can capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()
@@ -137,16 +136,16 @@ def slot_mapping(
 ) -> torch.Tensor:
     """Return the cache slot of each token on one rank, int64 [T], -1 meaning none.
 
-    token_to_request [T] (-1 means none: a map padded with 0 has no place here), position_ids [T], block_table
+    token_to_request [T] (-1 means none; a map padded with 0 is wrong here), position_ids [T], block_table
     [num_rows, width] of any strides (-1 means none), row_index [R] (the table row of each request, -1 means
     none) or None (request b has row b); each int32 or int64. block_size is the manager's, in tokens; the
     table holds blocks of kernel_block_size tokens, which divides it.
     The rank owns position p iff (p // interleave) % world == rank, as its local position
     l = p // (world * interleave) * interleave + p % interleave. The slot is table[row][l // k] * k + l % k
     with k the kernel_block_size, in int64.
-    -1 holds in padding rows, for positions of other ranks, for a row outside the table, for a column past its
-    width (which is not read) and for a negative entry.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where kernel_block_size or,
+    The slot is -1 in padding rows, for positions of other ranks, for a row outside the table, for a column
+    past its width (which is not read) and for a negative entry.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if kernel_block_size or,
     with world > 1, interleave does not divide block_size, before anything is written.
     Rule: vLLM slot_mapping, vllm#36580 (padding), vllm#54296 (columns), FastDeploy#7367 (int64).
 

@@ -56,7 +56,7 @@ def _write_items(
 ) -> None:
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     if IS_ONLY_TILE:
-        # Cheaper than a launch: each program counts the whole step.
+        # Each program counts the whole step, which is cheaper than a launch.
         o_any = tl.arange(0, TILE)
         _, kv_len = count_keys(
             token_to_request, cu_seqlens_q, context_lens, num_requests, o_any, o_any < num_tokens, topk
@@ -91,7 +91,7 @@ def _write_items(
             tl.store(work_token + o_item, i_token.to(tl.int32), mask=m_item)
             tl.store(work_start + o_item, start.to(tl.int32), mask=m_item)
             tl.store(work_stop + o_item, stop.to(tl.int32), mask=m_item)
-        # The unused tail is shared out by slot, whichever rows left it.
+        # The unused tail is divided by slot, independent of the rows that left it.
         if num_items < stop_slot:
             o_slot = o_token[:, None] * max_splits + o_split[None, :]
             m_slot = m_token[:, None] & (o_split[None, :] < max_splits) & (o_slot >= num_items)
@@ -152,7 +152,7 @@ def write_sparse_schedule(
 
     Inputs and meaning as in `sparse_schedule`. Outputs, all int32 and contiguous: work_indptr
     [num_workers + 1]; work_token, work_start, work_stop [T * ceil(topk / split_size)]; num_splits [T].
-    Neither synchronises nor allocates: it can be captured.
+    Does not synchronise or allocate, so a CUDA graph can capture it.
     """
     check_tokens(token_to_request, cu_seqlens_q, context_lens, None)
     device, num_tokens = token_to_request.device, token_to_request.numel()
@@ -215,8 +215,8 @@ def sparse_schedule(
     work_indptr int32 [W+1]: the first item of each worker, then n. work_token, work_start, work_stop int32
     [T * ceil(topk / split_size)]: the token and the keys of each item; -1 (none), 0 and 0 from item n on.
     num_splits int32 [T]: the items of each token, 0 for padding.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where int32 cannot count
-    the items, before anything is written.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if int32 cannot count the
+    items, before anything is written.
     Rule: the schedule that vllm#42982 caches.
 
     >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])

@@ -74,7 +74,8 @@ def _write_selected(
         if HAS_WORKSPACE:
             slot = tl.where(m_workspace[:, None] & (selected >= 0), start[:, None] + selected, slot)
         if IS_COMPACT:
-            # Valid slots fill the row from its front, the others from its end: each element is written once.
+            # Valid slots fill the row from its front, other slots from its end, so each element is written
+            # once.
             is_valid = (slot >= 0).to(tl.int32)
             before = total[:, None] + tl.cumsum(is_valid, axis=1) - is_valid
             o_place = tl.where(slot >= 0, before, topk - 1 - (o_key[None, :] - before))
@@ -99,8 +100,8 @@ def write_topk_to_slots(
 ) -> None:
     """Write the cache slot of each selected position into selected_slots int32 [T * topk], contiguous.
 
-    Inputs and meaning as in `topk_to_slots`; every element is written. Neither synchronises nor allocates: it
-    can be captured.
+    Inputs and meaning as in `topk_to_slots`; every element is written. Does not synchronise or allocate, so a
+    CUDA graph can capture it.
     """
     launch_selected(
         token_to_request,
@@ -137,12 +138,12 @@ def topk_to_slots(
     The rank owns position p iff (p // interleave) % world == rank, as its local position
     l = p // (world * interleave) * interleave + p % interleave. The slot is
     table[b][l // block_size] * block_size + l % block_size, which must fit int32.
-    -1 holds in padding rows, for no position and for one of another rank, for a row outside the table, for a
-    column past its width (which is not read) and for a negative entry.
-    With workspace_ids [T] (-1 means none) and workspace_starts [W], both or neither, each int32 or int64, a
-    token with an id >= 0 has workspace_starts[id] + p for each position p in place of that, whatever the
-    table and the rank; -1 holds for no position and for an id >= W.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where, with world > 1,
+    The slot is -1 in padding rows, for a position of -1 or of another rank, for a row outside the table, for
+    a column past its width (which is not read) and for a negative entry.
+    With workspace_ids [T] (-1 means none) and workspace_starts [W], both or neither, each int32 or int64, the
+    slot of a token with an id >= 0 is instead workspace_starts[id] + p for each position p, for any table and
+    rank; it is -1 for a position of -1 and for an id >= W.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if, with world > 1,
     interleave does not divide block_size, before anything is written.
     Rule: vLLM convert_req_index_to_global_index.
 
@@ -188,7 +189,7 @@ def launch_selected(
     slots: torch.Tensor,
     num_valid: torch.Tensor | None,
 ) -> None:
-    """Check everything, then write the slots; with num_valid int32 [T] the valid ones of a row to its front.
+    """Check everything, then write the slots; with num_valid int32 [T], write the valid slots of a row first.
 
     Raises ValueError, calling the slots by slots_name, before anything is written.
     """
@@ -203,7 +204,7 @@ def launch_selected(
         check_indices("workspace_ids", workspace_ids, num_tokens_padded, device)
         check_indices("workspace_starts", workspace_starts, None, device)
     elif workspace_starts is not None:
-        raise ValueError("workspace_ids = None, must be a tensor where workspace_starts is one")
+        raise ValueError("workspace_ids = None, must be a tensor if workspace_starts is one")
     check_tensor(slots_name, slots, (torch.int32,), (num_tokens_padded * topk,), device)
     if num_valid is not None:
         check_tensor("num_valid", num_valid, (torch.int32,), (num_tokens_padded,), device)

@@ -1,4 +1,4 @@
-"""What serving engines must tell their attention kernels, as plain Python that reads like the definition."""
+"""The metadata that a serving engine must give to its attention kernels, defined in plain Python."""
 
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.cache_write import CacheWrite, cache_write

@@ -1,7 +1,7 @@
-"""Dense causal attention of one request, from its tokens alone: no pages, slots, offsets or windows of keys.
+"""Dense causal attention of one request, computed from its tokens without any metadata.
 
-Tokens are numbers. What a token's query and latent row hold follows from its number and its position, so
-that different tokens, and one token at different positions, have different rows.
+Tokens are numbers. The query and the latent row of a token depend on its number and its position, so
+different tokens have different rows, and so has one token at different positions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ Vector = tuple[float, ...]
 def dense_attention(
     tokens: Sequence[int], context_len: int, window: int = 0, compress_ratio: int = 1
 ) -> list[Vector]:
-    """Return what attention puts out at the positions ``[context_len, len(tokens))`` of a request.
+    """Return the attention output at the positions ``[context_len, len(tokens))`` of a request.
 
-    ``tokens``: all tokens of the request up to now, cached ones first. A token attends to those up to its
-    own position; with ``window`` to the last ``window`` of these; with ``compress_ratio`` r to the means of
-    the latent rows of each r of them that are complete, and puts out 0 where there is none.
+    ``tokens``: all tokens of the request so far, cached tokens first. A token attends to the tokens up to its
+    own position, with ``window`` only to the last ``window`` of them. With ``compress_ratio`` r it attends to
+    the mean latent row of each complete group of r tokens; the output is 0 if there is no such group.
 
-    One head as in MLA: a latent row is ``LATENT_DIM`` values, which are key and value, and ``ROPE_DIM`` that
-    are rotated by the position and are key only.
+    There is one head, as in MLA. A latent row has ``LATENT_DIM`` values that are key and value, and
+    ``ROPE_DIM`` values that are rotated by the position and are key only.
 
     Raises ``ValueError`` for a context longer than the tokens and for negative numbers.
 
@@ -54,7 +54,7 @@ def dense_attention(
 
 
 def attention_row(tokens: Sequence[int], position: int, seen: Iterable[int]) -> Vector:
-    """Return what attention puts out for the token at ``position`` over the positions ``seen``.
+    """Return the attention output of the token at ``position`` over the positions ``seen``.
 
     >>> attention_row([5, 6, 7], 2, seen=[]), attention_row([5, 6], 1, seen=[0]) == latent_row(5, 0)[:4]
     ((0.0, 0.0, 0.0, 0.0), True)
@@ -78,7 +78,7 @@ def _softmax_mean(query: Vector, keys: Sequence[Vector]) -> Vector:
 
 
 def compressed_rows(tokens: Sequence[int], compress_ratio: int) -> list[Vector]:
-    """Return the mean latent row of each ``compress_ratio`` tokens that are complete.
+    """Return the mean latent row of each complete group of ``compress_ratio`` tokens.
 
     >>> compressed_rows([7, 3, 5], 3) == compressed_rows([7, 3, 5, 1], 3), compressed_rows([7, 3], 3)
     (True, [])
@@ -106,7 +106,7 @@ def query_of(token: int, position: int) -> Vector:
 
 @lru_cache(maxsize=2**16)
 def latent_row(token: int, position: int) -> Vector:
-    """Return the row that the cache holds of a token: values, and ``ROPE_DIM`` rotated by its position."""
+    """Return the cache row of a token: ``LATENT_DIM`` values, and ``ROPE_DIM`` rotated by its position."""
     drawn = _values(token, LATENT_DIM + ROPE_DIM)
     return (*drawn[:LATENT_DIM], *rotated(drawn[LATENT_DIM:], position))
 
@@ -127,7 +127,7 @@ def rotated(values: Sequence[float], position: int) -> Vector:
 
 
 def _values(token: int, first: int) -> list[float]:
-    """Return values in [-1, 1) that look drawn, from column ``first`` on: splitmix64 of token and column."""
+    """Return pseudo-random values in [-1, 1) from column ``first`` on: splitmix64 of token and column."""
     values = []
     for column in range(first, first + LATENT_DIM + ROPE_DIM):
         mixed = (token * 0x9E3779B97F4A7C15 + column * 0xD1342543DE82EF95 + 1) % 2**64

@@ -30,8 +30,9 @@ def causal_windows(
 
     ``context_lens``, ``query_lens`` int [R] in tokens; ``is_prefill`` bool [R], not read where a
     request has no token. The key buffer holds ``seq_len // compress_ratio`` rows of every request
-    in ``key_scope``. A prefill token sees every row complete at its position; with ``window`` only
-    its last ``window`` keys, its own included; with ``world > 1`` only keys that ``rank`` holds.
+    in ``key_scope``. A prefill token sees every key row that is complete at its position. With ``window`` it
+    sees only its last ``window`` keys, its own included; with ``world > 1`` only the keys that ``rank``
+    holds.
 
     Decode tokens and padding hold (0, 0). Sources: FastDeploy#7598 (key and query offsets mixed
     up), vllm#3385 (window off by one), vllm#51252 (compressed rows).

@@ -1,4 +1,4 @@
-"""How cached contexts that do not fit a workspace are cut into chunks, the same length for every request."""
+"""Cached contexts, cut into chunks that fit a workspace; a chunk has the same length in every request."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from cumae.oracle.model.rules import require, require_int
 class ChunkedContext(NamedTuple):
     """int32, chunk after chunk: ``chunk_starts``, ``chunk_lens`` [C * R]; ``chunk_cu_seqlens`` [C * (R+1)].
 
-    ``chunk_totals``, ``chunk_maxima`` int32 [C]: tokens of a chunk over all requests, and of its longest.
+    ``chunk_totals``, ``chunk_maxima`` int32 [C]: the sum and the maximum of ``chunk_lens`` in each chunk.
     """
 
     chunk_starts: list[int]
@@ -32,15 +32,15 @@ def chunked_context(
 
     ``context_lens`` int [R] in tokens, 0 for padded requests; ``is_prefill`` bool [R], not read where a
     request has no context; ``workspace_tokens``: rows that one chunk of all requests may fill;
-    ``max_context_len``: the host's bound on the contexts, which says how many chunks there are. Requests
-    outside ``key_scope`` have no context here.
+    ``max_context_len``: the host's upper bound on the contexts, which sets the number of chunks. Requests
+    outside ``key_scope`` count as requests without context.
 
-    A chunk is ``workspace_tokens // (requests with context)`` tokens, rounded down to whole blocks. Chunk j
-    starts at j times that in every request; past the context its length is 0. Without any context there is
-    no chunk.
+    A chunk is ``workspace_tokens // (requests with context)`` tokens, rounded down to whole blocks. In every
+    request chunk j starts at j times this length; past the end of the context its length is 0. If no request
+    has context, there are no chunks.
 
-    Raises ``ValueError`` where not one block of each request fits the workspace, or a context is longer than
-    the bound. Sources: vLLM's ``MLACommonMetadataBuilder``, sglang#22688 (chunks of length 0).
+    Raises ``ValueError`` if the workspace has no room for one block of each request, or a context is longer
+    than the bound. Sources: vLLM's ``MLACommonMetadataBuilder``, sglang#22688 (chunks of length 0).
 
     >>> chunked_context([5, 0, 2], [True] * 3, workspace_tokens=8, block_size=2, max_context_len=5)._asdict()
     ... # doctest: +NORMALIZE_WHITESPACE

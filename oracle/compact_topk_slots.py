@@ -1,4 +1,4 @@
-"""The slots that a token can read among those of its selected positions, in front of the rest."""
+"""The slots of each token's selected positions, with the valid slots first."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from cumae.oracle.topk_to_slots import topk_to_slots
 
 
 class CompactTopkSlots(NamedTuple):
-    """``compact_slots`` int32 [T * topk], -1 behind those of each row; ``num_valid`` int32 [T], how many."""
+    """``compact_slots`` int32 [T * topk], -1 behind the valid slots of a row; ``num_valid`` int32 [T]."""
 
     compact_slots: list[int]
     num_valid: list[int]
@@ -25,10 +25,10 @@ def compact_topk_slots(
     workspace_ids: Sequence[int] | None = None,
     workspace_starts: Sequence[int] | None = None,
 ) -> CompactTopkSlots:
-    """Return the slots of ``topk_to_slots``, of each row those that are not -1 in front, and their number.
+    """Return the slots of ``topk_to_slots`` with the valid ones (not -1) first in each row, and their number.
 
-    Inputs and errors as there. The slots in front may stand in any order: here it is the one in which they
-    were selected, and ``compact_topk_slots_faults`` tells which answers are right. Source: vLLM's
+    Inputs and errors are those of ``topk_to_slots``. The order of the valid slots is free; here it is the
+    order of selection. ``compact_topk_slots_faults`` accepts every order. Source: vLLM's
     ``triton_filter_and_convert_dcp_index``.
 
     >>> table = [[7, 3], [], [5]]
@@ -66,16 +66,16 @@ def compact_topk_slots_faults(
     compact_slots: Sequence[int] | None = None,
     num_valid: Sequence[int] | None = None,
 ) -> list[str]:
-    """Return what is wrong with an answer, a sentence each; it need not hold both outputs.
+    """Return a sentence for each fault of an answer; either output may be missing.
 
-    ``right``: any right answer. The slots in front of each row must be its own, in any order, each as often
-    as it was selected.
+    ``right``: any right answer. The first ``num_valid`` slots of a row must be its valid slots, in any order,
+    each as often as it was selected.
 
     >>> right = CompactTopkSlots([12, 28, -1, 21, -1, -1], [2, 1])
     >>> compact_topk_slots_faults(right, 3, [28, 12, -1, 21, -1, -1], [2, 1])
     []
     >>> compact_topk_slots_faults(right, 3, [28, 28, -1, 21, -1, 4], [2, 2])  # doctest: +NORMALIZE_WHITESPACE
-    ['row 0: the first 2 of compact_slots lack 12 and hold 28 besides',
+    ['row 0: the first 2 of compact_slots miss 12 and hold 28 instead',
      'row 1: num_valid is 2, must be 1',
      'row 1: compact_slots[5] is 4, must be -1 behind the first 1']
     """
@@ -91,7 +91,7 @@ def compact_topk_slots_faults(
         if found != wanted:
             lacks, besides = _few(wanted - found), _few(found - wanted)
             faults.append(
-                f"row {row}: the first {count} of compact_slots lack {lacks} and hold {besides} besides"
+                f"row {row}: the first {count} of compact_slots miss {lacks} and hold {besides} instead"
             )
         for index in range(first + count, stop):
             if compact_slots[index] != -1:
@@ -104,6 +104,6 @@ def compact_topk_slots_faults(
 
 
 def _few(slots: Counter[int]) -> str:
-    """Return some of the slots."""
+    """Return the first slots as text."""
     each = sorted(slots.elements())
     return ", ".join(map(str, each[:4])) + (", …" if len(each) > 4 else "")

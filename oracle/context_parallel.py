@@ -1,8 +1,8 @@
-"""Which positions of a request a context-parallel rank holds."""
+"""The positions of a request that a context-parallel rank holds."""
 
 
 def owns(position: int, world: int, rank: int, interleave: int) -> bool:
-    """Whether ``rank`` of ``world`` holds ``position`` when runs of ``interleave`` go round the ranks.
+    """Return whether ``rank`` holds ``position``; ``world`` ranks take turns, ``interleave`` positions each.
 
     Source: vLLM's decode context parallelism (``dcp_world_size``, ``cp_kv_cache_interleave_size``).
 
@@ -15,7 +15,7 @@ def owns(position: int, world: int, rank: int, interleave: int) -> bool:
 def local_len(length: int, world: int, rank: int, interleave: int) -> int:
     """Return how many of the positions ``0 … length-1`` the rank holds.
 
-    Those that stand first in one of its runs are counted, then those that stand second, and so on.
+    Count the first positions of the rank's runs, then the second positions, and so on.
 
     >>> [local_len(bound, world=2, rank=1, interleave=1) for bound in (8, 9, 10)]
     [4, 4, 5]

@@ -1,4 +1,4 @@
-"""The 656 bytes of a latent row in fp8: 512 values in e4m3fn, four fp32 scales, 64 bf16 as they are."""
+"""The 656 bytes of a latent row in fp8: 512 e4m3fn values, four fp32 scales, 64 unchanged bf16 values."""
 
 import struct
 from bisect import bisect_left
@@ -12,7 +12,7 @@ LARGEST = 448.0
 
 
 def _e4m3(code: int) -> float:
-    """Return the number that a code of a sign bit 0, four exponent and three mantissa bits stands for."""
+    """Return the number of a code with sign bit 0, four exponent bits and three mantissa bits."""
     exponent, mantissa = divmod(code, 8)
     if exponent == 0:
         return mantissa / 8 * 2.0**-6
@@ -23,13 +23,13 @@ _MAGNITUDES = [_e4m3(code) for code in range(127)]  # 127 is NaN
 
 
 def _fp32(value: float) -> float:
-    """Return the fp32 number next to a double, to even where two are."""
+    """Return the nearest fp32 number; ties go to the even mantissa."""
     rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return rounded
 
 
 def bf16_value(bits: int) -> float:
-    """Return the number that 16 bits of bf16 stand for.
+    """Return the number that these 16 bits mean in bf16.
 
     >>> bf16_value(0x3F80), bf16_value(0xC060)
     (1.0, -3.5)
@@ -39,9 +39,9 @@ def bf16_value(bits: int) -> float:
 
 
 def e4m3_code(value: float) -> int:
-    """Return the byte of the e4m3fn number next to ``value``, the one of even mantissa where two are.
+    """Return the byte of the e4m3fn number nearest to ``value``; ties go to the even mantissa.
 
-    Beyond 448 it is 448.
+    Values beyond ±448 become ±448.
 
     >>> [e4m3_code(value) for value in (0.0, 1.0, -1.0, 1.0625, 1.1875, 500.0, 2.0**-10)]
     [0, 56, 184, 56, 58, 126, 0]
@@ -58,7 +58,7 @@ def e4m3_code(value: float) -> int:
 
 
 def scale_of(tile: Sequence[float], *, power_of_two: bool) -> float:
-    """Return what the values of a tile are divided by, an fp32 number.
+    """Return the fp32 scale by which the values of a tile are divided.
 
     >>> scale_of([-896.0, 3.0], power_of_two=False), scale_of([-900.0], power_of_two=True)
     (2.0, 4.0)
@@ -75,14 +75,14 @@ def scale_of(tile: Sequence[float], *, power_of_two: bool) -> float:
 
 @lru_cache(maxsize=4096)
 def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
-    """Return the 656 bytes of a row of 576 bf16, given by their bits.
+    """Return the 656 bytes of a row of 576 bf16 values, which are given as bits.
 
-    Tile t of 128 values has the fp32 scale s = max(amax / 448, 2^-126), or where ``power_of_two``
-    2^ceil(log2(max(amax / 448, 1e-4))); it lies little-endian at byte 512 + 4t. Byte j is the e4m3fn
-    number next to clamp(x[j] / s, -448, 448), all in fp32; the last 64 values follow as they are from byte
-    528 on.
+    Tile t of 128 values has the fp32 scale s = max(amax / 448, 2^-126), or, with ``power_of_two``,
+    2^ceil(log2(max(amax / 448, 1e-4))). It is stored little-endian at byte 512 + 4t. Byte j is the e4m3fn
+    number nearest to clamp(x[j] / s, -448, 448), computed in fp32. The last 64 values are copied to byte 528
+    and on.
 
-    Raises ``ValueError`` for another number of values, and for one of the first 512 that is not finite.
+    Raises ``ValueError`` unless there are 576 values of which the first 512 are finite.
     Source: vLLM's ``concat_and_cache_mla`` with ``fp8_ds_mla``.
 
     >>> one = 0x3F80

@@ -23,7 +23,7 @@ class GroupedTopk(NamedTuple):
 class Routed:
     """One token: each expert's logit and bias bit for bit, its score and choice, and each group's score.
 
-    -inf: the choice of an expert whose logit is NaN, and the score of a group with fewer than two others.
+    An expert whose logit is NaN has choice -inf; a group with fewer than two other experts has score -inf.
     """
 
     bits: list[tuple[float, float, float, float]]
@@ -51,14 +51,14 @@ def grouped_topk(
     ``logits`` [T, E] and ``bias`` [E] are numbers as they are stored, bf16 or fp32. An expert's choice is
     ``sigmoid(logit) + bias``; a group's score is the sum of its two largest choices. Of the ``topk_group``
     groups with the largest score the ``top_k`` experts with the largest choice are taken. Weights come from
-    the scores without bias: ``scaling_factor * s / (sum of s + 1e-20)``, or ``scaling_factor * s``. What is
-    equal goes to the lower index. ANY stands for a row that is garbage or has too few numbers to choose from.
+    the scores without bias: ``scaling_factor * s / (sum of s + 1e-20)``, or ``scaling_factor * s``. Ties go
+    to the lower index. A row that is garbage, or has too few numbers to choose from, is ANY.
 
-    Other answers than this one can be right: ``grouped_topk_faults`` judges them. Raises ``ValueError`` for
-    a shape that is none, and for a bias that is not finite. Source: DeepSeek-V3, vLLM's ``grouped_topk``.
+    Rounding can make other answers right as well; ``grouped_topk_faults`` judges them. Raises ``ValueError``
+    for an impossible shape and for a bias that is not finite. Source: DeepSeek-V3, vLLM's ``grouped_topk``.
 
     Three tokens, the second of them padding; four experts in two groups. A score is 1/2 for a logit of 0, 0
-    and 1 at the infinities. The best expert of the first token, 3, is of the lesser group: 1 against 1.25.
+    and 1 at the infinities. Expert 3 is the best of the first token, but its group loses: 1 against 1.25.
 
     >>> far, bias = float("inf"), [0.0, 0.25, 0.0, 0.0]
     >>> logits = [[0.0, 0.0, -far, far], [GARBAGE] * 4, [-far, 0.0, 0.0, far]]
@@ -82,12 +82,15 @@ def grouped_topk(
 
 
 def check_router_shape(num_experts: int, num_groups: int, topk_group: int, top_k: int) -> None:
-    """Raise ``ValueError`` unless experts divide evenly into groups of at least 2 and top_k fit the kept."""
+    """Raise ``ValueError`` unless experts form equal groups of 2 or more whose kept ones hold ``top_k``."""
     require_int("num_groups", num_groups, 1)
     rule = "divide evenly into groups of at least 2"
     require(num_experts % num_groups == 0 and num_experts >= 2 * num_groups, "num_experts", num_experts, rule)
-    require_int("topk_group", topk_group, 1, num_groups)
-    require_int("top_k", top_k, 1, topk_group * (num_experts // num_groups))
+    require_int("topk_group", topk_group, 1)
+    require(topk_group <= num_groups, "topk_group", topk_group, f"be <= {num_groups}")
+    require_int("top_k", top_k, 1)
+    kept = topk_group * (num_experts // num_groups)
+    require(top_k <= kept, "top_k", top_k, f"be <= {kept}")
 
 
 def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Routed:
@@ -102,7 +105,7 @@ def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Rout
     group_scores = []
     for start in range(0, len(bias), size):
         first, second = sorted(range(start, start + size), key=lambda i: -choices[i])[:2]
-        # Rounded once: (s + b) + (t + c) and (s + c) + (t + b) are a tie, in whatever order they are added.
+        # Rounded once, so that (s + b) + (t + c) and (s + c) + (t + b) tie in any order of addition.
         terms = (scores[first], bias[first], scores[second], bias[second])
         group_scores.append(-inf if choices[second] == -inf else fsum(terms))
     bits = [(x, copysign(1, x), b, copysign(1, b)) for x, b in zip(row, bias, strict=True)]
@@ -117,13 +120,13 @@ def sigmoid(x: float) -> float:
 
 
 def best_groups(token: Routed, topk_group: int) -> list[int]:
-    """Return the groups with the largest scores, the lower index first where they are equal."""
+    """Return the groups with the largest scores; ties go to the lower index."""
     groups = range(len(token.group_scores))
     return sorted(groups, key=lambda g: (-token.group_scores[g], g))[:topk_group]
 
 
 def selection(token: Routed, groups: Sequence[int], top_k: int) -> list[int] | None:
-    """Return the experts of these groups with the largest choices, None where too few have any."""
+    """Return the experts of these groups with the largest choices, or None if too few have a choice."""
     if any(token.group_scores[g] == -inf for g in groups):
         return None
     kept = sorted(i for g in groups for i in token.members(g))

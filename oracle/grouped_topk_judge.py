@@ -1,4 +1,4 @@
-"""Which selections and weights of a router are right: all that rounding in fp32 can lead to, and no others.
+"""The validator of a router: it accepts the selections and weights that fp32 rounding can produce.
 
 ``grouped_topk.md`` in ``properties/operations`` derives the bounds.
 """
@@ -35,10 +35,11 @@ def grouped_topk_faults(
     ties: Ties = "lower",
     rounding: Rounding = "fp32",
 ) -> list[str]:
-    """Return what is wrong with anybody's answer, a sentence for each wrong row; none if it is right.
+    """Return a sentence for each wrong row of an answer.
 
-    ``expert_ids`` and ``expert_weights`` [T * top_k], in any order within a row. ``ties``: who gets what
-    experts with the same logit and bias, or groups with the same best ones, would share.
+    ``expert_ids`` and ``expert_weights`` [T * top_k], in any order within a row. ``ties``: with ``"lower"``,
+    the lower index wins between experts with the same logit and bias, and between groups with the same two
+    best; with ``"any"``, either may win.
 
     >>> ask = dict(num_groups=1, topk_group=1, top_k=2, scaling_factor=1.0, renormalize=True)
     >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[0, 2])
@@ -65,10 +66,10 @@ unless the operation is router(ties="any")']
 
 
 def _not_experts(ids: Sequence[int], weights: Sequence[float] | None, num_experts: int) -> str:
-    """Return what no row may have, whatever its logits."""
+    """Return an unknown or repeated expert, or a weight that is not finite; "" if there is none."""
     for j, i in enumerate(ids):
         if not 0 <= i < num_experts:
-            return f"expert {i} is none of the {num_experts}"
+            return f"expert {i} does not exist: there are {num_experts}"
         if i in ids[:j]:
             return f"expert {i} is selected twice"
         if weights is not None and not isfinite(weights[j]):
@@ -77,10 +78,10 @@ def _not_experts(ids: Sequence[int], weights: Sequence[float] | None, num_expert
 
 
 def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins: Margins, ties: Ties) -> str:
-    """Return why no admissible set of groups gives this selection, "" where one does.
+    """Return why no admissible set of groups gives this selection, or "".
 
-    Each group can be in such a set, or not, whatever the others are. The groups of the selection must be in
-    it, and with one of several that are the same the lower ones; the best of the others fill it up.
+    An admissible set contains the groups of the selection and, for each of them, every lower group with the
+    same key. The best of the other groups fill it.
     """
     ideal = selection(token, best_groups(token, topk_group), len(ids))
     if ideal is not None and set(ideal) == set(ids):
@@ -89,9 +90,9 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
     must = sorted(set(group_of.values()))
     for i, g in group_of.items():
         if token.choices[i] == -inf or token.group_scores[g] == -inf:
-            return f"expert {i} is selected, whose choice or group is no number"
+            return f"expert {i} is selected, but its choice or its group's score is not a number"
     if len(must) > topk_group:
-        return f"experts of {len(must)} groups are selected, must be of {topk_group} at most"
+        return f"experts of {len(must)} groups are selected, must be of at most {topk_group}"
     missed = {
         g: _missed(token, g, ids, margins, ties) for g, score in enumerate(token.group_scores) if score > -inf
     }
@@ -130,7 +131,7 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
 
 
 def _missed(token: Routed, group: int, ids: Sequence[int], margins: Margins, ties: Ties) -> str:
-    """Return which expert of a group, if the group is kept, would have to be selected and is not."""
+    """Return which expert of a group is missing from the selection if the group is kept, or ""."""
     lowest = min(ids, key=lambda i: token.choices[i])
     least = token.choices[lowest]
     for i in token.members(group):
@@ -154,7 +155,7 @@ def _wrong_weight(
     renormalize: bool,
     margins: Margins,
 ) -> str:
-    """Return which weight lies beyond the bound around the exact one of this very selection."""
+    """Return which weight is further from the exact weight of this selection than its bound, or ""."""
     exact = weights_of(token, ids, scaling_factor, renormalize)
     for i, found, wanted, bound in zip(
         ids, weights, exact, weight_bounds(token, ids, scaling_factor, renormalize, margins), strict=True

@@ -1,4 +1,4 @@
-"""The sparse schedule as a cache hands it out: always that of a fresh build, rebuilt only when it must be."""
+"""The sparse schedule from a cache: equal to a fresh build, and rebuilt only when its key changes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from cumae.oracle.sparse_schedule import sparse_schedule
 
 
 class MetadataCache(NamedTuple):
-    """The outputs of ``SparseSchedule``, and ``rebuilt`` int32 [1]: 1 where they were built in this step."""
+    """The outputs of ``SparseSchedule``, and ``rebuilt`` int32 [1]: 1 if this step built them, else 0."""
 
     work_indptr: list[int]
     work_token: list[int]
@@ -18,7 +18,7 @@ class MetadataCache(NamedTuple):
 
 
 class ScheduleKey(NamedTuple):
-    """What a schedule is kept under.
+    """The key under which a cache keeps a schedule.
 
     ``requests``: (query_len, min(context_len, topk - 1)) of each request with query_len > 0, in order.
     """
@@ -42,15 +42,15 @@ def metadata_cache(
     previous_num_tokens_padded: int,
     host_lens: bool = True,
 ) -> MetadataCache:
-    """Return the schedule of the step, and whether it had to be built anew after the step before.
+    """Return the schedule of the step, and whether the step had to build it.
 
-    Lengths, padding and errors as for ``sparse_schedule``; ``topk``, ``split_size`` and ``num_workers``
-    are those of the step before. ``previous_context_lens``, ``previous_query_lens`` are None where there
-    was none, or where the host did not know its lengths. ``host_lens``: whether the host knows those of
-    this step.
+    Lengths, padding and errors are as for ``sparse_schedule``; ``topk``, ``split_size`` and ``num_workers``
+    are the same as in the previous step. ``previous_context_lens`` and ``previous_query_lens`` are None if
+    there was no previous step, or if the host did not know its lengths. ``host_lens``: whether the host knows
+    the lengths of this step.
 
-    ``rebuilt`` is 0 where both keys are known and equal, else 1: an unknown key never hits.
-    Sources: vllm#42982, vllm#47042, vllm#47766 (a key that different schedules share).
+    ``rebuilt`` is 0 if both keys are known and equal, else 1: an unknown key is a miss.
+    Sources: vllm#42982, vllm#47042, vllm#47766 (one key for different schedules).
 
     >>> before = dict(previous_context_lens=[9, 0, 0], previous_query_lens=[1, 0, 2])
     >>> step = dict(topk=2, split_size=1, num_workers=1, num_tokens_padded=3, previous_num_tokens_padded=3)
@@ -84,15 +84,15 @@ def schedule_key(
     split_size: int,
     num_workers: int,
 ) -> ScheduleKey:
-    """Return what tells apart all steps whose schedules differ.
+    """Return a key that differs whenever the schedules of two steps differ.
 
-    The schedule depends on the lengths through the kv_len of each row alone. Token i of a request
-    attends to ``min(context_len + i + 1, topk)`` keys. From a context of ``topk - 1`` on that is topk
-    for every i >= 0, so ``min(context_len, topk - 1)`` in its place gives the same kv_lens, and with
-    query_len it gives them all. A request without a token has no row. The requests stand side by side,
-    in order, and nothing is summed or maximised over them, so the kv_len of every row can be read back
-    from the key, and with the other four entries the schedule: equal keys, equal schedules. The reverse
-    does not hold: one chunk of two tokens has the rows of two chunks of one.
+    The schedule depends on the lengths only through the kv_len of each row. Token i of a request attends to
+    ``min(context_len + i + 1, topk)`` keys. If the context has at least ``topk - 1`` tokens, this is topk for
+    every i >= 0. So ``min(context_len, topk - 1)`` gives the same kv_lens as ``context_len``, and together
+    with query_len it gives all of them. A request without a token has no row. The key lists the requests in
+    order and sums nothing over them, so the kv_len of every row can be read back from it. With the other four
+    entries the schedule follows: equal keys mean equal schedules. The reverse is false: one chunk of two
+    tokens has the same rows as two chunks of one token.
 
     A decode whose context is at least ``topk - 1`` keeps its key as it grows.
 

@@ -1,4 +1,4 @@
-"""What the buffers that outlive a step hold after it: written where it is live, cleared where it shrank."""
+"""Buffers that outlive a step: live rows are written, rows that only the previous step had are cleared."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,20 +32,20 @@ def persistent_buffers(
     block_table: Sequence[Sequence[int]],
     block_size: int,
 ) -> PersistentBuffers:
-    """Return the whole buffers after a step that found them as the step before had left them.
+    """Return the whole buffers after a step; before it they hold what the previous step left.
 
     ``context_lens``, ``query_lens`` int [R] in tokens, 0 for padded requests; ``previous_num_tokens_padded``:
-    rows of the step before, 0 if there was none or the buffers are new; ``max_num_tokens``: rows they have.
-    ``topk_indices`` int [T, topk]: row t begins with its ``min(position + 1, topk)`` selected positions
-    within the request, distinct, in any order; what follows is not read. ``block_table`` int [>= R, width]
-    in request order. A position without a block has slot -1.
+    rows of the previous step, 0 if there was none or the buffers are new; ``max_num_tokens``: rows of the
+    buffers. ``topk_indices`` int [T, topk]: row t begins with its ``min(position + 1, topk)`` selected
+    positions within the request, distinct, in any order; the rest of the row is not read. ``block_table`` int
+    [>= R, width] in request order. A position without a block has slot -1.
 
-    ``request_of_row`` is -1 (none) on padding rows and on cleared ones, the rows that only the step
-    before had. ``kv_indptr`` is written to its end and repeats its last value behind the tokens.
-    ``kv_indices`` holds anything between the last slot and ``T * topk``, and -1 on cleared rows. Beyond
-    both steps nothing is touched.
+    ``request_of_row`` is -1 (none) on padding rows and on cleared rows, which only the previous step had.
+    ``kv_indptr`` is written to its end; behind the tokens it repeats its last value. ``kv_indices`` may hold
+    anything between the last slot and ``T * topk``, and holds -1 on cleared rows. Rows beyond both steps are
+    not touched.
 
-    Raises ``ValueError`` where a step has more rows than the buffers or more tokens than rows.
+    Raises ``ValueError`` if a step has more rows than the buffers, or more tokens than rows.
     Sources: vllm#42982 (only the shrinking tail is cleared), vllm#47042.
 
     >>> selected = [[1, 0], [0, -9], [1, 0]]

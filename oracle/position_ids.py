@@ -13,10 +13,10 @@ class PositionIds(NamedTuple):
 def position_ids(
     context_lens: Sequence[int], query_lens: Sequence[int], num_tokens_padded: int
 ) -> PositionIds:
-    """Return the position of each token: a request goes on where its context ends.
+    """Return the position of each token; the new tokens of a request follow its cached context.
 
     ``context_lens``, ``query_lens`` int [R] in tokens, 0 for padded requests. Padding rows hold 0.
-    Source: FastDeploy#7727 (chunks behind a cached prefix began at 0).
+    Source: FastDeploy#7727 (the positions of a chunk after a cached prefix began at 0).
 
     >>> position_ids([4, 0, 1], [3, 0, 2], num_tokens_padded=6)
     PositionIds(position_ids=[4, 5, 6, 1, 2, 0])

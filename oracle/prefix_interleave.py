@@ -27,11 +27,11 @@ def prefix_interleave(
     """Return the source of each key row: cached rows first, then new ones, request after request.
 
     ``context_lens``, ``query_lens`` int [R] in tokens; ``is_prefill`` bool [R], not read where a
-    request has no token; ``block_table`` int [>= R, width] in request order. Every request in
-    ``key_scope`` is expanded, decodes and idle ones too. New rows count over all requests.
+    request has no token; ``block_table`` int [>= R, width] in request order. Every request in ``key_scope``
+    is expanded, also decodes and requests without a new token. New rows are numbered over all requests.
 
-    Rows from the last key on keep what they held; keys at or past ``capacity`` are dropped.
-    Raises ``ValueError`` where a cached token has no block. Source: FastDeploy#7727.
+    Rows behind the last key are ``UNTOUCHED``; keys at or past ``capacity`` are dropped.
+    Raises ``ValueError`` if a cached token has no block. Source: FastDeploy#7727.
 
     >>> prefix_interleave([3, 0, 0], [1, 0, 2], [True] * 3, [[7, 4], [], [6]], 2, capacity=7).keys
     [('cache', 7, 0), ('cache', 7, 1), ('cache', 4, 0), ('new', 0), ('new', 1), ('new', 2), UNTOUCHED]

@@ -1,4 +1,4 @@
-"""Logits and biases of a router by kind: what they are depends on kind, seed and place alone."""
+"""Logits and biases of a router, as functions of a kind, a seed and the slot of the token."""
 
 import struct
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         "close_biases": (7.0, 7.01),
     }
     if kind == "near_ties":
-        # One choice for all: what the score is short of 1, or a neighbour of that.
+        # All choices are almost 1: the bias is 1 minus the score, or an fp32 neighbour of that.
         shorts = (1 - sigmoid(center) for center in _centers(seed, num_experts))
         return [as_stored(_moved(rounded_to_fp32(short), draw.randrange(-1, 2)), dtype) for short in shorts]
     if kind in values:
@@ -53,7 +53,7 @@ def router_logits(
 ) -> list[float]:
     """Return the logits of one token, numbers of ``dtype``.
 
-    ``near_ties``: choices a few units of rounding apart, among others that are far above and below.
+    ``near_ties``: choices that differ by a few rounding units, among choices far above and below.
 
     >>> router_logits("equal", 0, 7, 3, "bf16") == router_logits("equal", 0, 7, 3, "bf16")
     True
@@ -102,7 +102,7 @@ def _centers(seed: int, num_experts: int) -> Sequence[float]:
 
 
 def _near(draw: Random, center: float, dtype: FloatDtype) -> float:
-    """Return a logit that makes a near tie, or now and then one that is far from it."""
+    """Return a logit that makes a near tie or, less often, one far from it."""
     far = draw.choice((0.0, 0.0, 0.0, 1.0, -1.0))
     if far:
         return as_stored(center + far, dtype)
@@ -110,7 +110,7 @@ def _near(draw: Random, center: float, dtype: FloatDtype) -> float:
 
 
 def _moved(value: float, steps: int) -> float:
-    """Return the fp32 number that is so many steps away from zero."""
+    """Return the fp32 number ``steps`` steps further from zero."""
     bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
     moved: float = struct.unpack("<f", struct.pack("<I", bits + steps))[0]
     return moved

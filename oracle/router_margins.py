@@ -1,4 +1,4 @@
-"""How far rounding can move a router's scores, and which decisions that leaves open.
+"""Bounds on how far rounding moves a router's scores, and the decisions that remain open within them.
 
 ``properties/operations/grouped_topk.md`` derives the bounds.
 """
@@ -20,7 +20,7 @@ U, U_BF16 = 2.0**-24, 2.0**-8
 class Margins(NamedTuple):
     """How far a computed score, choice and group score may lie from the exact ones.
 
-    ``unit``: half a unit in the last place in which weights are made of scores.
+    ``unit``: half a unit in the last place of the arithmetic that turns scores into weights.
     """
 
     score: float
@@ -51,7 +51,7 @@ def rights_of_rows(
     ties: Ties = "lower",
     rounding: Rounding = "fp32",
 ) -> list[int]:
-    """Return how many selections are right in each row: 1, or 2 for several, as rounding decides; 0 for any.
+    """Return for each row how many selections are right: 1, 2 for several that rounding decides, 0 for any.
 
     >>> rights_of_rows([[0.0, 0.0], [0.0, 1e-7], [0.0, 1.0], [0.0, float("nan")]], [0.0, 0.0], 1, 1, 1)
     [1, 2, 1, 0]
@@ -83,7 +83,7 @@ def _is_open(
     key: Callable[[int], object],
     ties: Ties,
 ) -> bool:
-    """Whether more than one way to take the best is within reach of rounding."""
+    """Return whether rounding can change which entries are the best."""
     left = set(all_of).difference(taken)
     lowest, highest = min(values[i] for i in taken), max((values[i] for i in left), default=-inf)
     if lowest > highest + reach:
@@ -94,7 +94,7 @@ def _is_open(
 
 
 def _decide(token: Routed, groups: Sequence[int], chosen: Sequence[int], margins: Margins) -> bool:
-    """Whether the selection changes with the groups that rounding can exchange."""
+    """Return whether exchanging groups within rounding changes the selected experts."""
     scores, reach = token.group_scores, 2 * margins.group
     left = [g for g in range(len(scores)) if g not in groups]
     lowest, highest = min(scores[g] for g in groups), max((scores[g] for g in left), default=-inf)
@@ -105,7 +105,7 @@ def _decide(token: Routed, groups: Sequence[int], chosen: Sequence[int], margins
 
 
 def is_undefined(token: Routed, topk_group: int, top_k: int, margins: Margins) -> bool:
-    """Whether rounding can lead to groups, or to experts in these, that are too few."""
+    """Return whether rounding can leave too few groups, or too few experts in the kept groups."""
     order = best_groups(token, len(token.group_scores))
     if token.group_scores[order[topk_group - 1]] == -inf:
         return True
@@ -123,10 +123,10 @@ def is_undefined(token: Routed, topk_group: int, top_k: int, margins: Margins) -
 
 
 def group_key(token: Routed, group: int, margins: Margins) -> object:
-    """Return what is the same for two groups only if any rounding gives them the same score.
+    """Return a key that two groups share only if every rounding gives them the same score.
 
-    The two best, and what rounding can put in their place; how often the lesser stand there is nothing, as
-    there is one place for them.
+    The key holds the two best choices and those that rounding can put in their place. The second place has
+    room for one, so its candidates count once.
     """
     members = sorted(token.members(group), key=lambda i: -token.choices[i])
     best, second = (token.choices[i] for i in members[:2])

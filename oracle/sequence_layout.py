@@ -1,4 +1,4 @@
-"""Where the tokens and keys of each request stand in the flattened step."""
+"""The ranges of tokens and keys of each request in the flattened step."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,8 +30,8 @@ def sequence_layout(
 
     ``context_lens``, ``query_lens`` int [R] in tokens, 0 for padded requests; ``is_prefill`` bool
     [R], not read where a request has no token. ``cu_seqlens_k`` counts rows of the key buffer:
-    ``seq_len // compress_ratio`` of every request in ``key_scope``, idle ones included. The maxima
-    are in tokens, over requests that compute something.
+    ``seq_len // compress_ratio`` of every request in ``key_scope``, also of requests without a new token. The
+    maxima are in tokens, over requests with a new token.
 
     Padding: ``cu_seqlens`` repeat their last live value (with ``dummy_request`` the last entry of
     ``cu_seqlens_q`` is ``num_tokens_padded``, sglang#21452); ``token_to_request`` holds

@@ -23,14 +23,14 @@ def slot_mapping(
     rank: int = 0,
     interleave: int = 1,
 ) -> SlotMapping:
-    """Return the slot of each token: a rank fills the blocks of a request with the positions it owns.
+    """Return the slot of each token; on a rank, the blocks of a request hold only the positions that it owns.
 
     ``context_lens``, ``query_lens`` int [R] in tokens; ``row_index`` int [R]: the row of
     ``block_table`` int [rows, width] that lists the request's blocks of ``kernel_block_size``
     tokens. ``num_slots``: length of the buffer.
 
-    -1 stands for a token of another rank, a request whose row is -1, a column that the table does
-    not have, an entry of -1, and from the true token count to the end of the buffer.
+    The slot is -1 for a token of another rank, a request whose row is -1, a column past the table's width and
+    an entry of -1, and from the true token count to the end of the buffer.
     Sources: vllm#36580 (padding), vllm#54296 (columns), FastDeploy#7367 (64-bit product).
 
     >>> table = [[7, 3], [5, 9]]
@@ -52,7 +52,7 @@ def slot_mapping(
 
 
 def slot_of(block_ids: Sequence[int], index: int, block_size: int) -> int:
-    """Return the slot of the ``index``-th token in these blocks, -1 where there is no block."""
+    """Return the slot of the ``index``-th token in these blocks, -1 if there is no block."""
     column, offset = divmod(index, block_size)
     if column >= len(block_ids) or block_ids[column] < 0:
         return -1

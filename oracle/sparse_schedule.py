@@ -1,4 +1,4 @@
-"""How the keys that each token of the step attends to are cut into splits and dealt to workers."""
+"""The keys of each token, cut into splits, and the splits divided among workers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class SparseSchedule(NamedTuple):
 
 
 class AnySchedule(NamedTuple):
-    """int32 ``work_token``, ``work_start``, ``work_stop`` [items], of which none is promised by itself."""
+    """int32 ``work_token``, ``work_start``, ``work_stop`` [items]; ``schedule_faults`` judges all three."""
 
     work_token: list[Mark]
     work_start: list[Mark]
@@ -37,7 +37,7 @@ def sparse_schedule(
     split_size: int,
     num_workers: int,
 ) -> SparseSchedule:
-    """Return the work items of a step, row after row and split after split, and where each worker begins.
+    """Return the work items of a step in order of row and split, and the first item of each worker.
 
     ``context_lens``, ``query_lens`` int [R] in tokens, 0 for padded requests. A token attends to at most
     ``topk`` keys, counted from 0 in the order in which they were selected, ``split_size`` of them at a
@@ -47,7 +47,7 @@ def sparse_schedule(
     ``work_start``, ``work_stop`` are 0.
 
     Raises ``ValueError`` unless ``topk``, ``split_size`` and ``num_workers`` are at least 1 and the
-    tokens fit their rows. Source: vllm#42982 (the schedule that its cache confused).
+    tokens fit their rows. Source: vllm#42982 (a cache returned the schedule of another step).
 
     >>> work = sparse_schedule([2, 0, 0], [2, 0, 1], 4, topk=3, split_size=2, num_workers=2)
     >>> work.work_token, work.num_splits
@@ -88,7 +88,7 @@ def sparse_schedule(
 def kv_lens_of(
     context_lens: Sequence[int], query_lens: Sequence[int], num_tokens_padded: int, topk: int
 ) -> list[int]:
-    """Return how many keys each row attends to: all up to its own, ``topk`` at most, 0 on padding.
+    """Return how many keys each row attends to: those up to its own, ``topk`` at most; 0 on padding.
 
     >>> kv_lens_of([2, 0, 0], [3, 0, 1], num_tokens_padded=5, topk=4)
     [3, 4, 4, 1, 0]
@@ -104,9 +104,9 @@ def kv_lens_of(
 
 
 def any_schedule(num_tokens_padded: int, topk: int, split_size: int) -> AnySchedule:
-    """Return how much room a schedule of any kind has; ``schedule_faults`` judges what is in it.
+    """Return buffers of the right size for any schedule; ``schedule_faults`` judges their content.
 
-    A function that does not take ``split_size`` has room for one item a key, ``T * topk`` items.
+    For a function without ``split_size`` there is room for one item per key, ``T * topk`` items.
 
     >>> any_schedule(1, topk=3, split_size=2).work_token
     [ANY, ANY]
@@ -120,11 +120,11 @@ def any_schedule(num_tokens_padded: int, topk: int, split_size: int) -> AnySched
 def schedule_faults(
     rows: Sequence[int], starts: Sequence[int], stops: Sequence[int], kv_lens: Sequence[int]
 ) -> list[str]:
-    """Return what is wrong with anybody's schedule, a sentence each; none if it is right.
+    """Return a sentence for each fault of a schedule.
 
-    Item j is keys ``[starts[j], stops[j])`` of row ``rows[j]``, in any order. What lies at or past the
-    row's ``kv_len`` is clipped and empty items are dropped; then the items of each row must partition
-    ``[0, kv_len)``. The row of an empty item is not looked at.
+    Item j is keys ``[starts[j], stops[j])`` of row ``rows[j]``, in any order. Items are clipped at the
+    ``kv_len`` of their row, and empty items are dropped, whatever their row. Then the items of each row must
+    partition ``[0, kv_len)``.
 
     >>> schedule_faults([1, 0, 1, -1], [2, 0, 0, 0], [9, 1, 2, 0], kv_lens=[1, 3, 0])
     []
@@ -137,7 +137,7 @@ def schedule_faults(
         if start >= stop:
             continue
         if not 0 <= row < len(kv_lens):
-            faults.append(f"item {j}: row {row} is none of the {len(kv_lens)} rows")
+            faults.append(f"item {j}: row {row} does not exist: there are {len(kv_lens)}")
         elif start < 0:
             faults.append(f"item {j}: keys [{start}, {stop}) begin before key 0")
         elif start < kv_lens[row]:

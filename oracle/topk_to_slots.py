@@ -25,23 +25,22 @@ def topk_to_slots(
     workspace_ids: Sequence[int] | None = None,
     workspace_starts: Sequence[int] | None = None,
 ) -> TopkToSlots:
-    """Return the slot of each selected position, in the order in which they stand.
+    """Return the slot of each selected position, in the order of selection.
 
     ``token_to_request`` int32 [T], -1 on padding; ``selected_positions`` int32 [T, topk], counted within the
     request, -1 for none; ``block_table`` int [>= R, width] in request order. Under context parallelism a
     rank's blocks hold the positions it owns.
 
-    With a prefill workspace, ``workspace_ids`` int32 [T] says whose keys a token reads there, -1 for one
-    that reads the cache, and ``workspace_starts`` int32 [W] where they begin, in rows; both are None without.
-    A workspace holds all positions on every rank: a position is that many rows behind the start, whatever
-    the table and the rank.
+    With a prefill workspace, ``workspace_ids`` int32 [T] is the number of the gathered request whose keys a
+    token reads there, -1 if the token reads the cache; ``workspace_starts`` int32 [W] is the first workspace
+    row of each gathered request. Without a workspace both are None. A workspace holds all positions on every
+    rank: position p is in row start + p, for any table and rank.
 
-    -1 stands for a padding row and a position of -1; in the cache also for a position of another rank, and
-    one in a column that the table does not have or whose entry is -1.
+    The slot is -1 on padding rows and for a position of -1. In the cache it is also -1 for a position of
+    another rank, for a column past the table's width and for an entry of -1.
 
-    Raises ``ValueError`` for a slot that int32 does not hold, for a workspace that is not there, and for ids
-    without starts. Source: vLLM's
-    ``triton_convert_req_index_to_global_index``.
+    Raises ``ValueError`` for a slot beyond int32, for an id beyond the starts, and for ids without starts.
+    Source: vLLM's ``triton_convert_req_index_to_global_index``.
 
     >>> table = [[7, 3], [], [5]]
     >>> topk_to_slots([0, 2, -1], [[4, 0, -1], [1, 9, 0], [0, 0, 0]], table, block_size=4).selected_slots
@@ -52,7 +51,7 @@ def topk_to_slots(
     [12, 28, 31, -1, -1, -1]
     """
     both = (workspace_ids is None) == (workspace_starts is None)
-    require(both, "workspace_starts", workspace_starts, "be given with workspace_ids, and with these only")
+    require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
     slots: list[int] = []
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         start = None

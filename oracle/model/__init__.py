@@ -1,1 +1,1 @@
-"""What oracles are asked about: batches, layouts, options, cases, traces, and their inputs by name."""
+"""The data model: batches, layouts, options, cases, traces, and the inputs of a case by name."""

@@ -1,4 +1,4 @@
-"""What one step computes: requests, their cached context, and the blocks that hold their keys."""
+"""The work of one step: requests, their cached context, and the blocks that hold their keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,8 +52,8 @@ class Batch:
     ``block_size``: tokens a block holds on one rank. ``world``: context-parallel ranks over which
     each block id is spread, so an id stands for ``block_size * world`` tokens of its request.
 
-    Raises ``ValueError`` when a request has too few blocks, when live blocks repeat or are shared
-    other than as a common prefix, or when a slot written in this step lies in another request.
+    Raises ``ValueError`` if a request has too few blocks, if live blocks repeat or are shared other than as a
+    common prefix, or if a slot written in this step belongs to another request too.
     """
 
     requests: tuple[Request, ...]
@@ -97,9 +97,9 @@ class Batch:
 
 
 def _check_sharing(batch: Batch) -> None:
-    """Live blocks are distinct within a request, shared as common prefixes only, written by one.
+    """Raise unless live blocks are distinct in a request, shared only as common prefixes, with one writer.
 
-    A missing block (-1) before a shared one may stand for any.
+    A missing block (-1) before a shared one matches any block.
     """
     places: dict[int, tuple[int, int]] = {}
     holders: dict[int, list[int]] = {}

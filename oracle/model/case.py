@@ -1,4 +1,4 @@
-"""One case: a batch, how it is held, and the options; what is drawn, replayed, reduced and saved."""
+"""A case: a batch, the layout in which an engine holds it, and the options."""
 
 from dataclasses import dataclass, field
 
@@ -10,9 +10,9 @@ from cumae.oracle.model.rules import INT32_MAX, require
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An immutable input of every operation, written to JSON by ``cumae.oracle.model.case_json``.
+    """An immutable input of every operation; it is drawn, replayed, reduced and saved as JSON.
 
-    Raises ``ValueError`` where batch, layout and options contradict each other.
+    Raises ``ValueError`` if batch, layout and options contradict each other.
     """
 
     batch: Batch
@@ -84,7 +84,7 @@ class Case:
 
     @property
     def num_cache_blocks(self) -> int:
-        """Blocks of the cache: up to the largest id, and the spare ones."""
+        """Blocks of the cache: the largest id plus 1, plus the spare blocks."""
         largest = max((max(r.block_ids, default=-1) for r in self.batch.requests), default=-1)
         return largest + 1 + self.layout.num_spare_blocks
 
@@ -95,7 +95,7 @@ class Case:
 
     @property
     def max_work_items(self) -> int:
-        """Entries of the lists of work items: as many as a step of so many rows can need."""
+        """Entries of the lists of work items: the most that a step with these rows can need."""
         return self.num_tokens_padded * -(-self.options.selection.topk // self.options.schedule.split_size)
 
     @property
@@ -119,7 +119,7 @@ class Case:
 
     @property
     def workspace_tokens(self) -> int:
-        """Rows of the workspace that cached context is gathered into, chunk by chunk."""
+        """Rows of the workspace into which cached context is gathered, chunk by chunk."""
         each = self.options.workspace.chunk_blocks * self.batch.block_size
         return max(self.num_with_context, 1) * each + self.options.workspace.workspace_slack
 
@@ -133,7 +133,7 @@ class Case:
 
     @property
     def max_context_len(self) -> int:
-        """The host's bound on the cached contexts of the step: 0 where the table has no column, or no row."""
+        """The host's upper bound on the cached contexts; 0 if the table has no column or no row."""
         requests = self.batch.requests
         if not requests and not self.layout.num_padding_requests and not self.layout.num_spare_rows:
             return 0

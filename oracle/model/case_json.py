@@ -1,4 +1,4 @@
-"""Cases as JSON, both ways: closed, versioned, refused with the path of what is wrong."""
+"""Cases as JSON, written and read; a file that breaks the format is refused with the path of the field."""
 
 import json
 import reprlib
@@ -80,20 +80,18 @@ def tried_from_json(value: object, path: str = "case") -> Case | Trace:
 
 
 def closed(value: object, path: str, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Any]:
-    """Return ``value`` as a dict; ``ValueError`` unless it has the required fields and no unknown one."""
+    """Return ``value`` as a dict; ``ValueError`` for a missing or an unknown field."""
     if not isinstance(value, dict):
         raise ValueError(f"{path} = {reprlib.repr(value)}, must be an object")
     for name in value:
-        require(
-            name in required + optional, f"{path}.{name}", value[name], "not be there: the field is unknown"
-        )
+        require(name in required + optional, f"{path}.{name}", value[name], "be absent: the field is unknown")
     for name in required:
-        require(name in value, f"{path}.{name}", None, "be there: the field is required")
+        require(name in value, f"{path}.{name}", None, "be present: the field is required")
     return value
 
 
 def parse(text: str | bytes, path: str) -> object:
-    """Return the JSON value in ``text``; ``ValueError`` on anything else, however large or nested."""
+    """Return the JSON value in ``text``; ``ValueError`` for other text, also if huge or deeply nested."""
     require(len(text) <= MAX_FILE_BYTES, f"{path}: size in bytes", len(text), f"be <= {MAX_FILE_BYTES}")
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
@@ -104,7 +102,7 @@ def parse(text: str | bytes, path: str) -> object:
 
 
 def read_file(file: Path) -> object:
-    """Return the JSON value a file holds; ``ValueError`` when it cannot be read or is none."""
+    """Return the JSON value in a file; ``ValueError`` if it cannot be read or holds no JSON."""
     try:
         require(file.is_file() or not file.exists(), f"{file}: file", str(file), "be a regular file")
         size = file.stat().st_size
@@ -154,9 +152,9 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in values if names.count(name) > 1)
-        require(False, twice, names.count(twice), "stand once in its object")
+        require(False, twice, names.count(twice), "occur once in its object")
     return values
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of a case")
+    raise ValueError(f"{name} is not a number that a case can hold")

@@ -1,7 +1,7 @@
-"""The inputs of a case by name, as integers and lists; what oracles are called with.
+"""The inputs of a case by name, as integers and lists; oracles are called with them.
 
 A name means the same everywhere: an oracle's parameter, a key of the JSON vectors, and the
-argument of a kernel in the dialect ``cumae``. Entries nobody may read are ``GARBAGE``.
+argument of a kernel in the dialect ``cumae``. Entries that must not be read are ``GARBAGE``.
 """
 
 import inspect
@@ -22,9 +22,9 @@ from cumae.oracle.sparse_schedule import kv_lens_of
 class Inputs:
     """The named inputs of one case, each computed once, when it is asked for.
 
-    ``previous``: the step before, of the same engine; what is named ``previous_…`` is 0 or None without.
-    ``known``: inputs by name that stand for what the case says of them.
-    Raises ``ValueError`` where ``previous`` has another ``topk``, ``split_size`` or ``num_workers``.
+    ``previous``: the step before, of the same engine; without it, inputs named ``previous_…`` are 0 or None.
+    ``known``: values by name that replace those of the case.
+    Raises ``ValueError`` if ``previous`` has another ``topk``, ``split_size`` or ``num_workers``.
 
     >>> from cumae.oracle import Batch, Request
     >>> case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 0), Request(0, 2, (3,))), 4))
@@ -51,7 +51,7 @@ class Inputs:
         return self._known[name]
 
     def call(self, oracle: Callable[..., Any]) -> Any:
-        """Return what ``oracle`` answers when its parameters are filled by name."""
+        """Return the answer of ``oracle``, whose parameters are filled by name."""
         return oracle(**{name: self[name] for name in inspect.signature(oracle).parameters})
 
 
@@ -91,9 +91,9 @@ def _row_index(inputs: Inputs) -> list[Any]:
 
 
 def _block_table(inputs: Inputs) -> list[list[Any]]:
-    """Rows of kernel blocks, as wide as the furthest block there is plus the spare columns.
+    """Return rows of kernel blocks, as wide as the longest request plus the spare columns.
 
-    Where a layout gives a table more columns, missing blocks at the end of a request stand in it as -1.
+    If the layout adds columns to a table, missing blocks at the end of a request are -1 in it.
     """
     case = inputs.case
     rows, requests = _rows(inputs), case.batch.requests
@@ -141,7 +141,7 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
 
 
 def _logits(inputs: Inputs) -> list[list[Any]]:
-    """Return the router's logits of each token: they go with the slot it is written to, and so with it."""
+    """Return each token's logits; they depend on its slot, so they follow the token into related cases."""
     options, size = inputs.case.options, inputs.case.batch.tokens_per_block
     shape = (options.router.num_experts, options.router.logits_dtype)
     rows: list[list[Any]] = []

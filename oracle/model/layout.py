@@ -1,4 +1,4 @@
-"""How an engine holds a batch: padding, table rows and tails, strides, widths."""
+"""The memory layout of a batch in an engine: padding, table rows and tails, strides, widths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything about a step that must not change its answer, only where the answer stands.
+    """Everything about a step that must not change its answer, only the place of the answer in memory.
 
-    Lengths are given as slack over what the batch needs, so that a smaller batch keeps a valid
-    layout. ``num_padding_tokens``, ``num_padding_requests``: rows added behind the live ones.
-    ``num_padding_slots``: entries of the slot buffer beyond the padded tokens. ``key_slack``:
-    rows of the key buffer beyond those needed; negative drops the last rows.
+    Sizes are given as slack over the batch's need, so that a layout stays valid for a smaller batch.
+    ``num_padding_tokens``, ``num_padding_requests``: rows behind the live rows. ``num_padding_slots``:
+    entries of the slot buffer beyond the padded tokens. ``key_slack``: rows of the key buffer beyond the
+    needed ones; a negative number drops the last rows.
 
     ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.
-    ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to nobody.
-    ``min_table_columns``: columns of a table of tokens or blocks at the least; what this adds holds no value.
-    ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of buffers
-    that outlive the step beyond the padded tokens. ``context_slack``: how far the host's bound on the
-    contexts lies beyond the longest.
+    ``num_spare_rows``, ``num_spare_columns``: table rows and columns that belong to no request.
+    ``min_table_columns``: least number of columns of a table of tokens or blocks; added columns hold no
+    value. ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of
+    persistent buffers beyond the padded tokens. ``context_slack``: the host's bound on the contexts minus the
+    longest context.
 
-    ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table,
-    of the cache, and of both the new rows and the keys. ``table_column_step``: elements from one
-    table column to the next. ``garbage``: what stands where nobody may look. ``index_dtype``: width
-    of lengths, rows and ids. ``host_lens``: whether the host knows the lengths of the step.
+    ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table, of the
+    cache, and of both the new rows and the keys. ``table_column_step``: elements from one table column to the
+    next. ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths,
+    rows and ids. ``host_lens``: whether the host knows the lengths of the step.
     """
 
     num_padding_tokens: int = 0

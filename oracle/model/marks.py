@@ -1,14 +1,13 @@
-"""What an element of an input or of an expected output can be besides a number."""
+"""Marks that stand for an element of an input or of an expected output instead of a number."""
 
 from enum import Enum
 from typing import NoReturn
 
 
 class Mark(Enum):
-    """``GARBAGE``: nobody may read it; ``UNTOUCHED``: keeps what was there; ``ANY``: unspecified.
+    """``GARBAGE``: must not be read; ``UNTOUCHED``: keeps its old content; ``ANY``: unspecified.
 
-    Marks refuse arithmetic, order and truth, so an oracle that reads garbage raises instead of
-    answering.
+    Marks have no arithmetic, order or truth value, so an oracle that reads garbage raises.
     """
 
     GARBAGE = "garbage"
@@ -16,7 +15,7 @@ class Mark(Enum):
     ANY = "any"
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"{self} has no truth value: nothing may read it")
+        raise TypeError(f"{self} has no truth value: it must not be read")
 
     def __repr__(self) -> str:
         return self.name

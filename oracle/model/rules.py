@@ -1,16 +1,28 @@
-"""One form for every refusal: name, value, rule."""
+"""One form for every error: name, value, rule."""
 
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 INT32_MAX = 2**31 - 1
+Allowed = range | tuple[object, ...]
 
 
-def require(holds: bool, name: str, value: object, rule: str) -> None:
-    """Raise ``ValueError("name = value, must rule")`` unless ``holds``."""
+def require(holds: bool, name: str, value: object, rule: str, allowed: Allowed | None = None) -> None:
+    """Raise ``ValueError("name = value, must rule")`` unless ``holds``.
+
+    ``allowed``: the rule as data, for ``allowed_by``.
+    """
     if not holds:
-        raise ValueError(f"{name} = {reprlib.repr(value)}, must {rule}")
+        error = ValueError(f"{name} = {reprlib.repr(value)}, must {rule}")
+        vars(error)["allowed"] = allowed
+        raise error
+
+
+def allowed_by(error: ValueError) -> Allowed | None:
+    """Return the values that the broken rule of an error allows, None for a rule of another kind."""
+    allowed: Allowed | None = vars(error).get("allowed")
+    return allowed
 
 
 def require_int(name: str, value: object, low: int, high: int = INT32_MAX) -> None:
@@ -18,8 +30,9 @@ def require_int(name: str, value: object, low: int, high: int = INT32_MAX) -> No
     if type(value) is not int:
         raise ValueError(f"{name} = {reprlib.repr(value)}, must be an integer")
     if not low <= value <= high:
-        require(value >= low, name, value, f"be >= {low}")
-        require(value <= high, name, value, f"be <= {high}")
+        allowed = range(low, high + 1)
+        require(value >= low, name, value, f"be >= {low}", allowed)
+        require(value <= high, name, value, f"be <= {high}", allowed)
 
 
 def require_bool(name: str, value: object) -> None:
@@ -30,12 +43,12 @@ def require_bool(name: str, value: object) -> None:
 def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of ``choices``."""
     known = any(type(value) is type(choice) and value == choice for choice in choices)
-    require(known, name, value, "be one of " + ", ".join(map(repr, choices)))
+    require(known, name, value, "be one of " + ", ".join(map(repr, choices)), tuple(choices))
 
 
 @contextmanager
 def inside(path: str) -> Iterator[None]:
-    """Prefix the names in errors raised within, so that they say where in a file they are."""
+    """Prefix the names in errors that are raised inside with their path in a file."""
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which positions tokens select, and the workspace that some read them from: inputs of a case."""
+"""Inputs of a case: the positions that tokens select, and the workspace that prefill tokens read."""
 
 from collections.abc import Sequence
 from math import gcd
@@ -9,7 +9,7 @@ from cumae.oracle.model.marks import GARBAGE
 
 
 def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) -> list[list[Any]]:
-    """Return the ``kv_lens`` selected positions of each token, its own among them, GARBAGE behind them.
+    """Return each token's ``kv_lens`` selected positions, its own among them, padded with GARBAGE.
 
     >>> topk_indices([1, 3, 0], [0, 4, 0], topk=3)
     [[0, GARBAGE, GARBAGE], [2, 4, 3], [GARBAGE, GARBAGE, GARBAGE]]
@@ -21,7 +21,7 @@ def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) ->
 
 
 def _selection(row: int, position: int, count: int) -> list[int]:
-    """Return ``count`` of the positions up to ``position``, itself among them, scattered and out of order."""
+    """Return ``count`` positions up to ``position``, itself among them, scattered and unordered."""
     size = position + 1
     step = 1 + (size * 5 // 8 + row) % size
     while gcd(step, size) > 1:
@@ -39,10 +39,10 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int | None,
 ) -> list[list[Any]]:
-    """Return selected positions, -1 behind or between them; now and then one is ``beyond`` the table.
+    """Return selected positions, some rows with -1 among them or one position ``beyond`` the table.
 
-    What a row of padding selects is garbage, or nothing where the map gives the row to request 0. A row
-    that reads a workspace selects nothing beyond: what the table holds says nothing about a workspace.
+    A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
+    workspace selects nothing beyond the table, because the table does not bound a workspace.
     """
     rows: list[list[Any]] = []
     for row, positions in enumerate(indices):
@@ -60,13 +60,13 @@ def selected_positions(
 
 
 def _gathered(case: Case) -> list[int]:
-    """Return the requests whose keys are gathered into the workspace: prefills that compute something."""
+    """Return the requests whose keys are gathered into the workspace: prefills with a new token."""
     requests = enumerate(case.batch.requests)
     return [b for b, request in requests if request.phase == "prefill" and request.query_len > 0]
 
 
 def workspace_ids(case: Case) -> list[int] | None:
-    """Return for each token the number of its request among those gathered, -1 for none."""
+    """Return for each token the number of its request among the gathered requests, -1 for none."""
     if not case.options.selection.prefill_workspace:
         return None
     number = {b: i for i, b in enumerate(_gathered(case))}
@@ -76,7 +76,7 @@ def workspace_ids(case: Case) -> list[int] | None:
 
 
 def workspace_starts(case: Case) -> list[int] | None:
-    """Return where the keys of each gathered request begin, one request behind the other."""
+    """Return the first workspace row of each gathered request."""
     if not case.options.selection.prefill_workspace:
         return None
     starts, end = [], 0

@@ -1,4 +1,4 @@
-"""A trace: the steps of one engine, one after the other, each a case."""
+"""A trace: consecutive steps of one engine, each a case."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +9,9 @@ from cumae.oracle.model.rules import require
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Steps of one engine: block size, ranks, options and buffers are the same in all of them.
+    """Steps of one engine; block size, ranks, options and buffers are the same in all of them.
 
-    Raises ``ValueError`` for no step at all, and where two steps cannot be of one engine.
+    Raises ``ValueError`` for an empty trace and for steps that cannot be of one engine.
     """
 
     steps: tuple[Case, ...]
@@ -34,7 +34,7 @@ def _engine_of(case: Case) -> tuple[object, ...]:
 
 
 def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:
-    """Return the trace of steps whose persistent buffers have ``spare`` rows more than the longest needs.
+    """Return the steps as a trace whose persistent buffers have ``spare`` rows more than the longest step.
 
     Raises ``ValueError`` as ``Trace`` does.
     """

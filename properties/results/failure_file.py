@@ -155,10 +155,10 @@ def load_failure(file: Path) -> Saved:
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
     if "trace" in items:
-        require("case" not in items, f"{path}.case", "an object", "not be there beside a trace")
+        require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")
         return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
-    require("case" in items, f"{path}.case", None, "be there: the field is required")
+    require("case" in items, f"{path}.case", None, "be present: the field is required")
     return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
 
 

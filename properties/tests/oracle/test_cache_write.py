@@ -127,7 +127,7 @@ def test_rows_read_back_in_the_next_step_are_those_that_were_written() -> None:
 def test_the_oracle_refuses_a_slot_that_is_not_there_and_one_that_stands_twice() -> None:
     with pytest.raises(ValueError, match=r"slot_mapping\[1\] = 8, must be < num_cache_slots = 8"):
         oracle.cache_write([0, 8], 2, 8)
-    with pytest.raises(ValueError, match=r"slot_mapping\[2\] = 3, must stand once"):
+    with pytest.raises(ValueError, match=r"slot_mapping\[2\] = 3, must occur once"):
         oracle.cache_write([3, -1, 3], 3, 8)
 
 

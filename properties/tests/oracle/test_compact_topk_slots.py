@@ -44,17 +44,17 @@ class TestJudge:
             (
                 [37, 16, 17, 38, 8, -1, -1, -1],
                 [4, 1],
-                "row 0: the first 4 of compact_slots lack 39 and hold 38",
+                "row 0: the first 4 of compact_slots miss 39 and hold 38",
             ),
             (
                 [37, 16, 17, 17, 8, -1, -1, -1],
                 [4, 1],
-                "row 0: the first 4 of compact_slots lack 39 and hold 17",
+                "row 0: the first 4 of compact_slots miss 39 and hold 17",
             ),
             (
                 [8, 16, 17, 39, 37, -1, -1, -1],
                 [4, 1],
-                "row 0: the first 4 of compact_slots lack 37 and hold 8",
+                "row 0: the first 4 of compact_slots miss 37 and hold 8",
             ),
             ([37, 16, 17, 39, 8, 8, -1, -1], [4, 1], "row 1: compact_slots[5] is 8, must be -1"),
             ([37, 16, 17, 39, 8, -1, -1, -2], [4, 1], "row 1: compact_slots[7] is -2, must be -1"),
@@ -90,13 +90,13 @@ def test_no_check_accuses_an_order(function: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("function", "check_name", "said"),
     [
-        (wrong.gaps_left_where_they_are, "agrees", r"row \d+: the first \d+ of compact_slots lack"),
-        (wrong.first_slot_twice, "agrees", r"row \d+: the first \d+ of compact_slots lack \d+ and hold"),
+        (wrong.gaps_left_where_they_are, "agrees", r"row \d+: the first \d+ of compact_slots miss"),
+        (wrong.first_slot_twice, "agrees", r"row \d+: the first \d+ of compact_slots miss \d+ and hold"),
         (wrong.slots_left_behind_the_last, "agrees", r"row \d+: compact_slots\[\d+\] is \d+, must be -1"),
         (wrong.selections_counted, "agrees", r"row \d+: num_valid is \d+, must be"),
         (wrong.last_valid_slot_left_alone, "writes_everything", r"`compact_slots\[\d+\]` was never written"),
         (wrong.nothing_behind_the_valid_ones, "writes_everything", r"`compact_slots\[\d+\]` was never"),
-        (wrong.slots_moved_by_padding, "ignores_garbage", r"row \d+: .* besides, when unused entries held"),
+        (wrong.slots_moved_by_padding, "ignores_garbage", r"row \d+: .* instead, when unused entries held"),
         (wrong.first_slot_twice_when_asked_again, "is_deterministic", r"row \d+: .*, in a second launch"),
     ],
 )

@@ -183,28 +183,28 @@ class TestFiles:
             ("version", 2, "be <= 1"),
             ("version", True, "be an integer"),
             ("operation", "rope", "be one of"),
-            ("extra", 1, "not be there: the field is unknown"),
+            ("extra", 1, "be absent: the field is unknown"),
             ("tags", [], "be an object"),
             ("tags.unused", "Means nothing.", "be used by a case"),
             ("tags.padding", "no sentence", "be one sentence"),
             ("tags.Two words", "No word.", "be a word or a report"),
             ("cases", {}, "be a list"),
             ("cases[1]", 7, "be an object"),
-            ("cases[0].comment", "x", "not be there: the field is unknown"),
+            ("cases[0].comment", "x", "be absent: the field is unknown"),
             ("cases[0].id", "Not Words", "be words joined by _"),
             ("cases[0].id", 3, "be words joined by _"),
             ("cases[0].reason", "", "be one sentence"),
             ("cases[0].tags", "padding", "be a list"),
             ("cases[0].tags", ["unknown_tag"], "be explained in tags"),
-            ("cases[0].tags", ["padding", "padding"], "stand once"),
+            ("cases[0].tags", ["padding", "padding"], "occur once"),
             ("cases[0].verdict", "right", "be one of 'valid', 'invalid', 'either'"),
-            ("cases[0].verdict", "invalid", "not be there: the field is unknown"),
-            ("cases[0].error", "text", "not be there: the field is unknown"),
+            ("cases[0].verdict", "invalid", "be absent: the field is unknown"),
+            ("cases[0].error", "text", "be absent: the field is unknown"),
             ("cases[0].case", None, "be an object"),
             ("cases[0].case.version", 2, "be 1"),
             ("cases[0].case.batch.block_size", 0, "be >= 1"),
             ("cases[0].expected", [], "be an object"),
-            ("cases[0].expected.more", [], "not be there: the field is unknown"),
+            ("cases[0].expected.more", [], "be absent: the field is unknown"),
         ],
     )
     def test_a_changed_file_is_refused(self, operation: str, path: str, value: object, rule: str) -> None:
@@ -223,21 +223,21 @@ class TestFiles:
     def test_a_field_that_is_missing_is_refused(self, operation: str, field: str) -> None:
         changed = parsed(operation)
         del changed[field]
-        with pytest.raises(ValueError, match=f"text.{field} = None, must be there: the field is required"):
+        with pytest.raises(ValueError, match=f"text.{field} = None, must be present: the field is required"):
             from_file(changed, operation, "text")
 
     @pytest.mark.parametrize("field", ["id", "reason", "tags", "verdict", "case", "expected"])
     def test_a_case_without_a_field_is_refused(self, operation: str, field: str) -> None:
         changed = parsed(operation)
         del changed["cases"][0][field]
-        with pytest.raises(ValueError, match=rf"text.cases\[0\].{field} = None, must be there"):
+        with pytest.raises(ValueError, match=rf"text.cases\[0\].{field} = None, must be present"):
             from_file(changed, operation, "text")
 
     def test_an_output_that_is_missing_is_refused(self, operation: str) -> None:
         changed = parsed(operation)
         name = OPERATIONS[operation][-1]
         del changed["cases"][0]["expected"][name]
-        with pytest.raises(ValueError, match=rf"text.cases\[0\].expected.{name} = None, must be there"):
+        with pytest.raises(ValueError, match=rf"text.cases\[0\].expected.{name} = None, must be present"):
             from_file(changed, operation, "text")
 
     @pytest.mark.parametrize("value", [True, 1.0, None, "7", -2, ["cache", 1], ["new", -1], ["old", 1], []])
@@ -251,7 +251,7 @@ class TestFiles:
     def test_an_id_that_stands_twice_is_refused(self, operation: str) -> None:
         changed = parsed(operation)
         changed["cases"].append(copy.deepcopy(changed["cases"][0]))
-        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must stand once"):
+        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must occur once"):
             from_file(changed, operation, "text")
 
 
@@ -285,11 +285,11 @@ class TestReading:
 
     def test_the_command_writes_every_file(self, tmp_path: Path) -> None:
         main([str(tmp_path)])
-        assert {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
-            f"{operation}.json": installed(operation) for operation in OPERATIONS
+        assert {file.stem: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()} == {
+            name: installed(name) for name in ("schema", *OPERATIONS)
         }
 
     def test_the_command_runs_as_a_module(self, tmp_path: Path) -> None:
         command = [sys.executable, "-m", "cumae.fixtures.write", str(tmp_path)]
         subprocess.run(command, check=True, timeout=60)
-        assert len(list(tmp_path.iterdir())) == len(OPERATIONS)
+        assert len(list(tmp_path.iterdir())) == len(OPERATIONS) + 1

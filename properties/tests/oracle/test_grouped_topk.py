@@ -190,11 +190,11 @@ class TestTheJudge:
     @pytest.mark.parametrize(
         ("ids", "weights", "said"),
         [
-            ([0, 8], [0.5, 0.5], "row 0: expert 8 is none of the 8"),
-            ([0, -1], [0.5, 0.5], "row 0: expert -1 is none of the 8"),
+            ([0, 8], [0.5, 0.5], "row 0: expert 8 does not exist: there are 8"),
+            ([0, -1], [0.5, 0.5], "row 0: expert -1 does not exist: there are 8"),
             ([1, 1], [0.5, 0.5], "row 0: expert 1 is selected twice"),
             ([0, 1], [0.5, math.nan], "row 0: the weight of expert 1 is nan, must be finite"),
-            ([0, 4], [0.5, 0.5], "row 0: experts of 2 groups are selected, must be of 1 at most"),
+            ([0, 4], [0.5, 0.5], "row 0: experts of 2 groups are selected, must be of at most 1"),
             ([0, 2], [0.5, 0.5], "row 0: expert 2 is selected, expert 1 with the same logit and bias is not: "
              'the lower index goes first, unless the operation is router(ties="any")'),
             ([4, 5], [0.5, 0.5], "row 0: experts of group 1 are selected, those of group 0, with the same "
@@ -363,9 +363,9 @@ class TestChecks:
             (wrong.second_distinct_value, "agrees", "group|expert"),
             (wrong.higher_index_first, "agrees", "the lower index goes first|the same best two"),
             (wrong.higher_group_first, "agrees", "with the same best two"),
-            (wrong.not_a_number_first, "agrees", "is no number|nan"),
+            (wrong.not_a_number_first, "agrees", "is not a number|nan"),
             (wrong.sigmoid_in_bf16, "agrees", "expert|group"),
-            (wrong.padding_beyond_the_experts, "agrees", "is none of the"),
+            (wrong.padding_beyond_the_experts, "agrees", "does not exist"),
             (wrong.last_row_left_alone, "writes_everything", "was never written"),
             (wrong.mean_over_the_step, "ignores_garbage", r"`expert_weights\[\d+\]` changed when unused"),
         ],

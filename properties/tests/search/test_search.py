@@ -184,14 +184,14 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) ->
     [
         ({"version": 2}, r"version = 2, must be 1"),
         ({"operation": 3}, r"operation = 3, must be a string"),
-        ({"colour": "red"}, r"colour = 'red', must not be there"),
+        ({"colour": "red"}, r"colour = 'red', must be absent"),
         ({"case": []}, r"case = \[\], must be an object"),
         ({"finding": None}, r"finding = None, must be an object"),
         (
             {"finding": {"check": "agrees", "message": "", "rule": 3}},
             r"finding.rule = 3, must be of type str",
         ),
-        ({"finding": {"check": "agrees", "message": ""}}, r"finding.rule = None, must be there"),
+        ({"finding": {"check": "agrees", "message": ""}}, r"finding.rule = None, must be present"),
     ],
 )
 def test_a_malformed_failure_file_is_refused(tmp_path: Path, edit: dict[str, Any], rule: str) -> None:
