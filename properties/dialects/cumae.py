@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs, local_len
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
+from cumae.properties.dialects.output import Output
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request", "workspace_ids", "workspace_starts")
@@ -16,11 +17,13 @@ _ON_HOST = ("context_lens_cpu", "query_lens_cpu")
 _OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
 _CARRIES = {
     "block_table": ("missing_blocks",),
+    "capacity": ("key_slack",),
     "context_lens_cpu": ("host_lens",),
     "cu_seqlens_k": ("key_scope",),
     "max_context_len": ("context_slack",),
     "max_num_tokens": ("num_spare_tokens",),
     "new_latents": ("num_spare_tokens", "row_format"),
+    "num_slots": ("num_padding_slots",),
     "query_lens_cpu": ("host_lens",),
     "selected_positions": ("topk",),
     "slot_mapping": ("interleave", "missing_blocks", "num_padding_slots", "rank", "row_index", "world"),
@@ -170,13 +173,15 @@ CUMAE = Dialect(
     "cumae",
     _inputs(),
     {
-        ("causal_windows", "windows"): NamedOutput(
-            "int32",
-            lambda inputs: 2 * inputs.case.num_tokens_padded,
-            _pack_windows,
-            axis="token",
-            per_item=2,
-            says="windows",
+        "causal_windows": (
+            Output(
+                "windows",
+                "int32",
+                "window",
+                shape=lambda case: (2 * case.num_tokens_padded,),
+                expect=_pack_windows,
+                per_item=2,
+            ),
         )
     },
     row_name="row_index",
