@@ -11,14 +11,15 @@ from cumae.oracle.context_parallel import local_len, owns
 from cumae.properties.attention.answers import ROW_DIM, Answer, Lists, asked, cache_shape
 from cumae.properties.attention.parts import NOBODY, Key, Memory, OutOfReach, Part, attended
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.outputs import shape_of
 
 
 def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
     """Raise ``OutOfReach`` unless each output has the entries of its buffer: numbers, or sources of rows."""
     for output in OPERATIONS[operation].outputs if operation in OPERATIONS else ():
         values = said.get(output.name, [])
-        shape = output.shape(case)
-        room = prod(shape[:-1]) if output.pieces else shape[0]
+        shape = shape_of(output, case)
+        room = prod(shape[:-1]) if output.is_rows else shape[0]
         if not isinstance(values, list) or (len(values) != room and not output.optional):
             raise OutOfReach(f"holds {values!r:.80} in {output.name}, which has {room} entries")
         for i, value in enumerate(values):

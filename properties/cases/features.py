@@ -35,11 +35,10 @@ class Feature:
     """A row. ``fields``: of ``record``, drawn together, as a tuple where there are several.
 
     ``name``: of the feature, which several rows may share. ``always``: whether it varies for every function,
-    as none is told of it. ``draw``: returns the value or values. ``small``: the fields, of any record, of
-    steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs of
-    the dialect cumae that show it, beside those of its name and of its fields; ``lengths``: buffers, and
-    their lengths, that are longer with it. ``varies``: whether a case shows it, where no field says so.
-    ``needs``: fields that go with a promised value.
+    because none is told of it. ``draw``: returns the value or values. ``small``: the fields, of any record,
+    of steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs of
+    the dialect cumae that show it, beside those of its name and of its fields. ``varies``: whether a case
+    shows it, where its fields do not say so. ``needs``: fields that go with a promised value.
     """
 
     fields: tuple[str, ...]
@@ -50,7 +49,6 @@ class Feature:
     small: tuple[Small, ...] = ()
     simpler: tuple[tuple[Any, ...], ...] = ()
     shown_by: tuple[str, ...] = ()
-    lengths: tuple[str, ...] = ()
     varies: Callable[[Case], bool] | None = None
     needs: Mapping[str, Any] | None = None
 
@@ -93,15 +91,14 @@ FEATURES: tuple[Feature, ...] = (
         "layout",
         "num_padding_slots",
         lambda d: d.pick("num_padding_slots", (0, 0, 1, 5)) if d.is_padded else 0,
-        shown_by=("slot_mapping",),
-        lengths=("slot_mapping", "num_slots"),
+        shown_by=("num_slots", "slot_mapping"),
     ),
     _row(
         "layout",
         "key_slack",
         lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3)),
         small=({"key_slack": -1}, {"key_slack": 1}),
-        lengths=("keys", "capacity"),
+        shown_by=("capacity",),
     ),
     _row(
         "layout",

@@ -17,8 +17,9 @@ from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import is_strided, survives_large_ids
 from cumae.properties.checks.writes_everything import writes_everything
-from cumae.properties.dialects import Ints
+from cumae.properties.dialects import TENSORS, Held, Ints
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.outputs import strides_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
@@ -40,8 +41,6 @@ CHECKS: dict[str, Check] = {
     "never_synchronises": never_synchronises,
 }
 ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
-_TABLES = {"block_table", "req_to_token", "page_table", "page_table_1"}
-_STRIDED = {*_TABLES, "cache", "new_rows", "new_latents", "kv_cache", "keys"}
 _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 
@@ -50,8 +49,6 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
 
     Raises ``ValueError`` where its domain leaves out a check that does not exist.
     """
-    aliases = (binding.dialect.inputs[name].alias for name in binding.inputs)
-    named = {*binding.inputs, *binding.outputs, *aliases}
     for name in binding.domain.all_but:
         require(name in CHECKS, "all_but", name, f"be one of {', '.join(CHECKS)}")
     dropped = {*binding.domain.all_but}
@@ -62,7 +59,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     # Without PyTorch's cache of memory, tensors of tens of gigabytes find no room.
     if not _shows_large_ids(binding) or sanitizing() == "memcheck":
         dropped.add("survives_large_ids")
-    if not (named & _STRIDED and binding.domain.strided):
+    if not (binding.domain.strided and _shows_strides(binding)):
         dropped.add("accepts_strides")
     if len(binding.domain.among("index_dtype", INDEX_DTYPES)) < 2 or not _shows_index_dtype(binding):
         dropped.add("accepts_index_types")
@@ -78,15 +75,28 @@ def _shows_large_ids(binding: Binding) -> bool:
 def _shows_index_dtype(binding: Binding) -> bool:
     """Whether an input of the function is held in the width that the layout names."""
     wide = replace(_PROBE, layout=Layout(index_dtype="int64"))
-    for name in binding.inputs:
-        narrow_held, wide_held = (binding.dialect.inputs[name].hold(Inputs(case)) for case in (_PROBE, wide))
-        if (
-            isinstance(narrow_held, Ints)
-            and isinstance(wide_held, Ints)
-            and narrow_held.dtype != wide_held.dtype
-        ):
-            return True
-    return False
+    return any(
+        isinstance(one, Ints) and isinstance(other, Ints) and one.dtype != other.dtype
+        for one, other in zip(_held(binding, _PROBE), _held(binding, wide), strict=True)
+    )
+
+
+def _shows_strides(binding: Binding) -> bool:
+    """Whether an input or a given output of the function has the gaps that the layout names."""
+    gaps = replace(_PROBE, layout=Layout(table_row_gap=1, cache_row_gap=1, key_row_gap=1))
+    some, others = (
+        [held.strides for held in _held(binding, case) if isinstance(held, TENSORS)]
+        + [strides_of(binding.forms[name], case) for name in binding.outputs]
+        for case in (_PROBE, gaps)
+    )
+    return some != others
+
+
+def _held(binding: Binding, case: Case) -> list[Held]:
+    """Return the inputs of a function as the dialect holds them, and what its outputs hold before a call."""
+    inputs, forms = Inputs(case), [binding.forms[name] for name in binding.outputs]
+    held = [binding.dialect.inputs[name].hold(inputs) for name in binding.inputs]
+    return held + [form.before(inputs) for form in forms if form.before is not None]
 
 
 __all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "Trial", "checks_for"]

@@ -7,8 +7,10 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.cases.draws import edited, permuted, renamed
-from cumae.properties.comparing.compare import Mask, changed, unwritten, with_strays
+from cumae.properties.comparing.compare import changed
+from cumae.properties.comparing.difference import with_strays
 from cumae.properties.comparing.judged import wrong_besides
+from cumae.properties.comparing.masks import Mask, unwritten
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import interpreting

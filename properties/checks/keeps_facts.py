@@ -9,8 +9,9 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.comparing.parts import Part, parts_of
 from cumae.properties.comparing.relations import FACTS, Fact, broken_at
 from cumae.properties.operations import JUDGED, KEEP, UNORDERED, VALUE, Expected
+from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.items import axis_of, elements_each
+from cumae.properties.operations.items import elements_each
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial, quiet_case
@@ -67,15 +68,17 @@ def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequ
 def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]) -> Iterator[Part]:
     """Yield the parts of all outputs of a call, and the lengths of windows where it tells both bounds."""
     wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
+    name_on = {binding.forms[name].axis: name for name in wholes}
     for name, whole in wholes.items():
         if whole is None:
             continue
-        axis, per = axis_of(binding, name), elements_each(binding, name, case)
+        axis, per = axis_named(binding.forms[name].axis), elements_each(binding.forms[name], case)
         yield from parts_of(whole, axis, per, case)
-        stop = wholes.get(f"{name[:-1]}e")
-        if name.endswith("ks") and stop is not None:
+        stop_name = name_on.get(axis.ends_on, "") if axis.ends_on else ""
+        stop = wholes.get(stop_name)
+        if stop is not None:
             lens = Part(
-                f"the window length, `{name[:-1]}e` - `{name}`,",
+                f"the window length, `{stop_name}` - `{name}`,",
                 stop.words - whole.words,
                 stop.wanted - whole.wanted,
                 stop.held & whole.held,
@@ -86,9 +89,8 @@ def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, 
 def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:
     """Return an output with what the oracle says of it; None where many answers are right.
 
-    Where several can be, rows with one right answer count, as far as the operation tells these. Of a router
-    experts are compared in order; weights may depend on the place of a row, as what is computed in vectors
-    does at their ends. Slots that may stand in any order are sorted in each row.
+    Where several can be, rows with one right answer count, as far as the operation tells these. Entries
+    whose order is not compared are sorted in each row.
     """
     words, wanted, operation = seen.outputs[name], expected.words, binding.operation
     if words.shape != wanted.shape:
@@ -99,13 +101,11 @@ def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected:
         wanted = np.where(keeps if wanted.ndim == 1 else keeps[:, None], seen.before[name], wanted)
         held |= keeps
     if operation.judge is not None:
-        theirs = binding.dialect.outputs_of(operation.name)
-        own = theirs[name].says if name in theirs else name
-        if operation.rights is None or own == "expert_weights":
+        if operation.rights is None:
             return None
         rows = np.array(operation.rights(Inputs(case))) == 1
         per = len(words) // max(len(rows), 1)
         held &= np.repeat(rows, per)
-        if own == "expert_ids" or any(o.unordered and o.name == own for o in operation.outputs):
+        if binding.forms[name].unordered or axis_named(binding.forms[name].axis).is_sorted:
             words, wanted = (np.sort(a.reshape(len(rows), per), axis=1).ravel() for a in (words, wanted))
     return Part(f"`{name}`", words, wanted, held)

@@ -10,7 +10,7 @@ from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.comparing.compare import changed
 from cumae.properties.comparing.judged import wrong_besides
-from cumae.properties.results.tracebacks import told_of, traceback_of
+from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph

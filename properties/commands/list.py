@@ -59,7 +59,10 @@ def _listed() -> dict[str, Any]:
             {
                 "name": dialect.name,
                 "inputs": sorted(dialect.inputs),
-                "outputs": {name: sorted(dialect.outputs_of(name)) for name in OPERATIONS},
+                "outputs": {
+                    name: sorted(output.name for output in dialect.outputs.get(name, ()))
+                    for name in OPERATIONS
+                },
             }
             for dialect in DIALECTS.values()
         ],

@@ -15,7 +15,7 @@ from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
-from cumae.properties.results.places import owner_of
+from cumae.properties.results.marks import place_of
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.machine import machine
 
@@ -104,12 +104,12 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
 def _record(failure: Failure) -> dict[str, Any]:
     """Return what was found, where, on which case and in which file, as plain data."""
     finding = failure.finding
-    request, token = owner_of(failure.case, finding)
+    place = place_of(failure.case, finding)
     tried = {"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}
     return {
         **asdict(finding),
-        "request": request,
-        "token": token,
+        "request": place.request,
+        "token": place.token,
         "found_after": failure.found_after,
         "stopped": failure.stopped,
         "file": None if failure.file is None else str(failure.file),

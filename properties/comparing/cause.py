@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from cumae.properties.operations.axes import Extent
+
 MOST_CAUSES = 2
 _OR = ", or "
 
@@ -18,13 +20,6 @@ class Guess(NamedTuple):
     values: Sequence[Any]
     distinct: int = 1
     explains_zeros: bool = False
-
-
-class Extent(NamedTuple):
-    """Elements before the padding, and elements up to the padded count; the buffer may be longer."""
-
-    num_live: int
-    num_padded: int
 
 
 class Evidence(NamedTuple):

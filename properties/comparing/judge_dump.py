@@ -1,5 +1,6 @@
 """Which of the tensors dumped from an engine are wrong."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,21 +8,16 @@ import numpy as np
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.comparing.compare import wrong_values
-from cumae.properties.dialects import DIALECTS, Dialect
+from cumae.properties.dialects import DIALECTS, Dialect, Output
 from cumae.properties.dialects.dump import Dump, case_of, read_dump
 from cumae.properties.dialects.tensor_values import read_ints
 from cumae.properties.operations import OPERATIONS, VALUE, Operation
 from cumae.properties.operations.binding import Binding, bind
+from cumae.properties.operations.expected import expected_of
+from cumae.properties.operations.outputs import outputs_of
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.observed_call import POISON
-
-
-def _with_slots(case: Case, dump: Dump, dialect: Dialect) -> Case:
-    """Return the case with a slot buffer as long as the dumped one."""
-    slots = [name for (_, name), output in dialect.outputs.items() if output.axis == "slot" and name in dump]
-    extra = max((len(read_ints(name, dump[name])) - case.num_tokens_padded for name in slots), default=0)
-    return replace(case, layout=replace(case.layout, num_padding_slots=max(extra, 0)))
 
 
 def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:
@@ -31,33 +27,55 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
     ``ValueError`` where the tensors are no step, and where none of them is an output.
     """
     dump = read_dump(file)
-    case = _with_slots(case_of(dump, dialect), dump, DIALECTS[dialect])
+    case, known = case_of(dump, dialect), _outputs(dialect)
+    case = _with_slots(case, dump, known)
     verdicts = []
-    for name, known in OPERATIONS.items():
-        outputs = DIALECTS[dialect].outputs_of(name)
-        given = [output for output in outputs if output in dump and outputs[output].is_captured]
+    for name, outputs in known.items():
+        given = {o.name: dump[o.name] for o in outputs if o.name in dump and o.is_captured}
         if given and operation in (None, name):
-            verdicts.append(_judged(file, case, known, DIALECTS[dialect], {n: dump[n] for n in given}))
+            verdicts.append(_judged(file, case, OPERATIONS[name], DIALECTS[dialect], given))
     if not verdicts:
-        judged = {name for (_, name), output in DIALECTS[dialect].outputs.items() if output.is_captured}
-        known_here = ", ".join(sorted(judged))
-        what = f"hold an output of {operation or 'an operation'} that a dump says all of ({known_here})"
+        judged = ", ".join(sorted(_judged_names(dialect)))
+        what = f"hold an output of {operation or 'an operation'} that a dump says all of ({judged})"
         raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}, or a target be given")
     return verdicts
 
 
 def not_judged(file: Path, dialect: str) -> list[str]:
     """Return the outputs in a dump that follow from more than a dump says."""
-    outputs, dump = DIALECTS[dialect].outputs, read_dump(file)
-    judged = {name for (_, name), output in outputs.items() if output.is_captured}
-    return sorted({name for _, name in outputs if name in dump} - judged)
+    dump = read_dump(file)
+    names = {output.name for outputs in _outputs(dialect).values() for output in outputs}
+    return sorted((names & dump.keys()) - _judged_names(dialect))
+
+
+def _outputs(dialect: str) -> dict[str, list[Output]]:
+    """Return the outputs that a dialect has, by operation in the table's order."""
+    found = DIALECTS[dialect]
+    return {
+        name: list(outputs_of(operation, found).values())
+        for name, operation in OPERATIONS.items()
+        if name in found.outputs
+    }
+
+
+def _judged_names(dialect: str) -> set[str]:
+    outputs = (output for known in _outputs(dialect).values() for output in known)
+    return {output.name for output in outputs if output.is_captured}
+
+
+def _with_slots(case: Case, dump: Dump, outputs: Mapping[str, Sequence[Output]]) -> Case:
+    """Return the case with a slot buffer as long as the dumped one."""
+    longer = {o.name for known in outputs.values() for o in known if "num_padding_slots" in o.carries}
+    lens = [len(read_ints(name, dump[name])) for name in longer & dump.keys()]
+    extra = max((length - case.num_tokens_padded for length in lens), default=0)
+    return replace(case, layout=replace(case.layout, num_padding_slots=max(extra, 0)))
 
 
 def _judged(file: Path, case: Case, operation: Operation, dialect: Dialect, dump: Dump) -> Verdict:
     binding = _binding(operation, dialect, tuple(dump))
     words = {name: np.array(read_ints(name, dump[name]), dtype=np.int64) for name in dump}
-    inputs = Inputs(case)
-    expected = operation.expected(inputs, lambda name: dialect.inputs[name].hold(inputs), dialect, list(dump))
+    inputs, outputs = Inputs(case), [binding.forms[name] for name in dump]
+    expected = expected_of(operation, outputs, inputs, lambda name: dialect.inputs[name].hold(inputs))
     seen = Observation(words, {}, (), None, POISON, frozenset(dump))
     verdict = Verdict(str(file), operation.name, dialect.name, ("agrees",), cases=1)
     verdict.comparisons = sum(int((e.state == VALUE).sum()) for e in expected.values())

@@ -25,14 +25,12 @@ def wrong_answer(
     judge = binding.operation.judge
     if judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
         return None
-    theirs = binding.dialect.outputs_of(binding.operation.name)
-    own = {name: theirs[name].says if name in theirs else name for name in seen.outputs}
-    outputs = seen.outputs
+    outputs, forms = seen.outputs, binding.forms
     if binding.domain.padding == "untouched":
-        live = {name: ~is_padding(binding, name, case, len(words)) for name, words in outputs.items()}
+        live = {name: ~is_padding(forms[name], case, len(words)) for name, words in outputs.items()}
         outputs = {name: words[live[name]] for name, words in outputs.items()}
         case = without_padding(case)
-    found = {own[name]: _values(binding, name, words) for name, words in outputs.items()}
+    found = {forms[name].follows: _values(words, forms[name].is_fp32) for name, words in outputs.items()}
     faults = judge(Inputs(case), found)
     if not faults:
         return None
@@ -71,7 +69,7 @@ def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
     return bool(((seen.outputs[name] == seen.before[name]) & want.is_specified).any())
 
 
-def _values(binding: Binding, name: str, words: Words) -> list[Any]:
+def _values(words: Words, is_fp32: bool) -> list[Any]:
     """Return the elements of an output as numbers."""
-    values: list[Any] = (words.view(np.float32) if binding.is_fp32(name) else words).tolist()
+    values: list[Any] = (words.view(np.float32) if is_fp32 else words).tolist()
     return values

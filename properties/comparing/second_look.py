@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.comparing.cause import is_possible, likely_cause
-from cumae.properties.comparing.compare import evidence, wrong_elements
+from cumae.properties.comparing.evidence import evidence
+from cumae.properties.comparing.masks import wrong_elements
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.trial import Trial

@@ -1,10 +1,11 @@
 """How engines name and hold what their kernels get, one engine a file."""
 
 from cumae.properties.dialects.cumae import CUMAE
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.names import FASTDEPLOY
 from cumae.properties.dialects.flashinfer.names import FLASHINFER
 from cumae.properties.dialects.held import TENSORS, Floats, Held, Ints, Rows
+from cumae.properties.dialects.output import Output, Piece
 from cumae.properties.dialects.sglang.names import SGLANG
 from cumae.properties.dialects.vllm.names import VLLM
 
@@ -23,7 +24,7 @@ __all__ = [
     "Held",
     "Input",
     "Ints",
-    "NamedOutput",
+    "Output",
     "Piece",
     "Rows",
 ]

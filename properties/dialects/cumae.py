@@ -7,9 +7,10 @@ import numpy as np
 
 from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.cases.features import FEATURES
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
+from cumae.properties.dialects.output import Output
 
 _INDEX = ("context_lens", "query_lens", "seq_lens", "row_index")
 _INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request", "workspace_ids", "workspace_starts")
@@ -165,13 +166,15 @@ CUMAE = Dialect(
     "cumae",
     _inputs(),
     {
-        ("causal_windows", "windows"): NamedOutput(
-            "int32",
-            lambda inputs: 2 * inputs.case.num_tokens_padded,
-            _pack_windows,
-            axis="token",
-            per_item=2,
-            says="windows",
+        "causal_windows": (
+            Output(
+                "windows",
+                "int32",
+                "window",
+                shape=lambda case: (2 * case.num_tokens_padded,),
+                expect=_pack_windows,
+                per_item=2,
+            ),
         )
     },
     row_name="row_index",

@@ -9,7 +9,8 @@ import numpy as np
 
 from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
 from cumae.oracle.model.rules import require
-from cumae.properties.dialects.held import ByteArray, Held, Ints
+from cumae.properties.dialects.held import Held, Ints
+from cumae.properties.dialects.output import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,45 +26,8 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Where the bytes of an output's row come from: an input of rows, and a range of its columns.
-
-    ``encode`` returns what whole rows of the input become, where they are not copied.
-    """
-
-    name: str
-    start: Callable[[Case], int] = lambda case: 0
-    encode: Callable[[Case, ByteArray], ByteArray] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NamedOutput:
-    """An output buffer as an engine names and holds it: elements of one dimension, or rows.
-
-    ``length``: elements, or rows. ``expect`` returns what each must hold from the oracle's answer and
-    the inputs: an integer, UNTOUCHED or ANY; for rows a source ``(kind, *index)`` or UNTOUCHED, whose
-    kind ``pieces`` maps to the input that ``index`` points into. ``width``: elements of a row.
-    ``axis``: what an index counts; ``per_item``: elements for each of these. ``says``: the
-    operation's own output of which the same facts hold, "" if there is none. ``before``: what an
-    argument that is input and output holds before the call. ``is_captured``: whether the case that is read
-    back from dumped tensors says all that the output follows from.
-    """
-
-    dtype: str
-    length: Callable[[Inputs], int]
-    expect: Callable[[Any, Inputs], list[Any]]
-    axis: str
-    per_item: int = 1
-    says: str = ""
-    pieces: Mapping[str, Piece] | None = None
-    width: Callable[[Case], int] | None = None
-    before: Callable[[Inputs], Held] | None = None
-    is_captured: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Dialect:
-    """Names of inputs, and by (operation, name) the outputs that are not simply the operation's own.
+    """Names of inputs, and by operation the outputs that are not simply the operation's own.
 
     ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``:
     what this engine leaves where nobody looks, used by the checks that are not about garbage.
@@ -76,7 +40,7 @@ class Dialect:
 
     name: str
     inputs: Mapping[str, Input]
-    outputs: Mapping[tuple[str, str], NamedOutput] = field(default_factory=dict)
+    outputs: Mapping[str, tuple[Output, ...]] = field(default_factory=dict)
     own_outputs: bool = True
     quiet_garbage: GarbageKind = "minus_one"
     reserved_blocks: int = 0
@@ -84,10 +48,6 @@ class Dialect:
     capture: Callable[..., Case] | None = None
     row_name: str = ""
     rowless_requests: bool = True
-
-    def outputs_of(self, operation: str) -> dict[str, NamedOutput]:
-        """Return the outputs this dialect names or holds in its own way for an operation."""
-        return {name: output for (owner, name), output in self.outputs.items() if owner == operation}
 
     def table_rows(self, case: Case) -> list[int]:
         """Return the row of the table that each request has, as the engine counts rows."""

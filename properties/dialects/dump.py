@@ -60,7 +60,8 @@ def case_of(dump: Dump, dialect: str) -> Case:
     require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
     capture = DIALECTS[dialect].capture
     parameters = inspect.signature(capture).parameters if capture else {}
-    named = {name for _, name in DIALECTS[dialect].outputs} | DIALECTS[dialect].inputs.keys()
+    outputs = (output.name for known in DIALECTS[dialect].outputs.values() for output in known)
+    named = {*outputs, *DIALECTS[dialect].inputs}
     for name in dump:
         known = ", ".join(sorted({*parameters, *named}))
         require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cumae.oracle import Batch, Case, Layout, Options, Request
     from cumae.properties.cases.domain import Domain
-    from cumae.properties.dialects import DIALECTS, Dialect, Input, NamedOutput
+    from cumae.properties.dialects import DIALECTS, Dialect, Input, Output
     from cumae.properties.dialects.dump import case_from_tensors
     from cumae.properties.engines.take import take
-    from cumae.properties.operations import OPERATIONS, Operation, Output
+    from cumae.properties.operations import OPERATIONS, Operation
     from cumae.properties.pytest_plugin.conforms_to import conforms_to
     from cumae.properties.results.explain import explain
     from cumae.properties.results.verdict import Verdict
@@ -24,11 +24,10 @@ _HOMES = {
     "Domain": "cumae.properties.cases.domain",
     "Input": "cumae.properties.dialects",
     "Layout": "cumae.oracle",
-    "NamedOutput": "cumae.properties.dialects",
     "OPERATIONS": "cumae.properties.operations",
     "Operation": "cumae.properties.operations",
     "Options": "cumae.oracle",
-    "Output": "cumae.properties.operations",
+    "Output": "cumae.properties.dialects",
     "Request": "cumae.oracle",
     "Verdict": "cumae.properties.results.verdict",
     "case_from_tensors": "cumae.properties.dialects.dump",
@@ -48,7 +47,6 @@ __all__ = [
     "Domain",
     "Input",
     "Layout",
-    "NamedOutput",
     "Operation",
     "Options",
     "Output",

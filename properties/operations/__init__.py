@@ -1,15 +1,7 @@
-"""Operations and the table of them."""
+"""Operations, the table of them, and the expected content of their outputs."""
 
-from cumae.properties.operations.operation import (
-    FREE,
-    JUDGED,
-    KEEP,
-    UNORDERED,
-    VALUE,
-    Expected,
-    Operation,
-    Output,
-)
+from cumae.properties.operations.expected import FREE, JUDGED, KEEP, UNORDERED, VALUE, Expected
+from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.table import OPERATIONS
 
-__all__ = ["FREE", "JUDGED", "KEEP", "OPERATIONS", "UNORDERED", "VALUE", "Expected", "Operation", "Output"]
+__all__ = ["FREE", "JUDGED", "KEEP", "OPERATIONS", "UNORDERED", "VALUE", "Expected", "Operation"]

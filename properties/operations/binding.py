@@ -1,7 +1,7 @@
 """A kernel's arguments by name: what its function asks for, checked against dialect and operation."""
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -9,20 +9,21 @@ from typing import Any
 from cumae.oracle import ROW_FORMATS, Case, Inputs
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import FEATURES, varied
+from cumae.properties.cases.features import varied
 from cumae.properties.cases.promises import PROMISES
-from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, NamedOutput
-from cumae.properties.operations import OPERATIONS, Operation, Output
+from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
+from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
-from cumae.properties.operations.extents import fp32
+from cumae.properties.operations.outputs import outputs_of
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
     """A function under test: its inputs and outputs by name, and the features its cases may vary.
 
-    A class is made once for each run of steps and called at each step; ``constructor`` names the host
-    numbers it is made with, and ``device``.
+    ``outputs``: those that it gets as arguments; ``returned``: those that it returns; ``forms``: by name the
+    record of each output that the dialect has. A class is made once for each run of steps and called at each
+    step; ``constructor`` names the host numbers it is made with, and ``device``.
     """
 
     function: Callable[..., Any]
@@ -33,6 +34,7 @@ class Binding:
     outputs: tuple[str, ...]
     returned: tuple[str, ...]
     features: frozenset[str]
+    forms: Mapping[str, Output]
     constructor: tuple[str, ...] = ()
 
     @property
@@ -44,32 +46,6 @@ class Binding:
     def name(self) -> str:
         """Module, or file of a script, and name of the function."""
         return f"{home_of(self.function)}:{self.function.__qualname__}"
-
-    def named_output(self, name: str) -> tuple[NamedOutput | None, Output | None]:
-        """Return an output as the dialect names it, or else as the operation does."""
-        theirs = self.dialect.outputs_of(self.operation.name).get(name)
-        own = next((output for output in self.operation.outputs if output.name == name), None)
-        return theirs, own if theirs is None else None
-
-    def is_rows(self, name: str) -> bool:
-        """Whether an output holds rows of bytes."""
-        theirs, own = self.named_output(name)
-        return (theirs.pieces if theirs else own.pieces if own else None) is not None
-
-    def is_fp32(self, name: str) -> bool:
-        """Whether the elements of an output are numbers of fp32, compared by their bits."""
-        theirs, own = self.named_output(name)
-        dtypes = (theirs.dtype if theirs else "", own.dtype if own else None)
-        return not self.is_rows(name) and ("fp32" in dtypes or fp32 in dtypes)
-
-    def is_optional(self, name: str) -> bool:
-        """Whether a function that returns its outputs may leave this one out."""
-        return any(output.name == name and output.optional for output in self.operation.outputs)
-
-    def is_in_place(self, name: str) -> bool:
-        """Whether an output is an input too: it holds something before the call."""
-        theirs, own = self.named_output(name)
-        return (theirs.before if theirs else own.before if own else None) is not None
 
     def called_with(self, case: Case) -> str:
         """Return the host numbers and texts that the function gets, as text."""
@@ -107,13 +83,10 @@ def bind(
     is neither an input nor an output, listing those that are, and for an operation of which the dialect
     names no output.
     """
-    theirs = dialect.outputs_of(operation.name)
-    known = list(theirs)
     _refuse_a_taken_name(operation)
-    if dialect.own_outputs or (operation.name not in OPERATIONS and not theirs):
-        known = [output.name for output in operation.outputs if output.name not in theirs] + known
+    known = outputs_of(operation, dialect)
     if not known:
-        those = ", ".join(sorted({owner for owner, _ in dialect.outputs}))
+        those = ", ".join(sorted(dialect.outputs))
         rule = f"be one that dialect {dialect.name} has, or one of your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
     function = by_name(function)
@@ -137,8 +110,9 @@ def bind(
                 f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
                 f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
-    features = _features(operation, dialect, {*inputs, *made_with}, outputs)
-    merged = {name for name, output in theirs.items() if output.per_item > 1}
+    features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
+    own = {output.name for output in operation.outputs}
+    merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
     return Binding(
         function,
@@ -149,6 +123,7 @@ def bind(
         tuple(outputs),
         returned,
         features,
+        known,
         tuple(made_with),
     )
 
@@ -191,13 +166,12 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
 
 
 def _features(
-    operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[str]
+    operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[Output]
 ) -> frozenset[str]:
-    """What varies is what the function names, or what an input or a buffer of its own length shows."""
+    """Return the features that an input or an output of the function shows."""
     inputs = inputs | {dialect.inputs[name].alias for name in inputs & set(dialect.inputs)}
     shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
-    shown |= {row.name for row in FEATURES if not {*inputs, *outputs}.isdisjoint(row.lengths)}
-    return operation.features & shown
+    return operation.features & shown.union(*(output.carries for output in outputs))
 
 
 def binding_of(

@@ -5,9 +5,9 @@ from typing import Any
 
 from cumae import oracle
 from cumae.oracle import Inputs
+from cumae.properties.dialects import Output
 from cumae.properties.operations.enlarged import far_table_rows
-from cumae.properties.operations.extents import int32, selected, tokens
-from cumae.properties.operations.operation import Operation, Output
+from cumae.properties.operations.operation import Operation
 
 
 def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> list[str]:
@@ -21,13 +21,12 @@ COMPACT_TOPK_SLOTS = Operation(
     (
         Output(
             "compact_slots",
-            int32,
-            selected,
+            "int32",
             "selected_key",
             "the slots of the row's selected positions in any order, then -1",
             unordered=True,
         ),
-        Output("num_valid", int32, tokens, "token", "how many of the selected positions have a slot"),
+        Output("num_valid", "int32", "token", "how many of the selected positions have a slot"),
     ),
     frozenset(
         {"topk", "select_beyond", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}

@@ -1,5 +1,6 @@
-"""Elements of an output as items on its axis, of live requests or of padding."""
+"""Elements of an output as items of its axis, of live requests or of padding."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -7,61 +8,56 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import Case
-from cumae.properties.operations import KEEP, Expected
-from cumae.properties.operations.binding import Binding
+from cumae.properties.dialects import Output
+from cumae.properties.operations.axes import Extent, axis_named
+from cumae.properties.operations.expected import KEEP, Expected
+from cumae.properties.operations.outputs import shape_of
 
 
-def axis_of(binding: Binding, name: str) -> str:
-    """Return what an index into an output counts."""
-    theirs = binding.dialect.outputs_of(binding.operation.name).get(name)
-    return theirs.axis if theirs else next(o.axis for o in binding.operation.outputs if o.name == name)
-
-
-def elements_each(binding: Binding, name: str, case: Case) -> int:
-    """Return how many elements, or rows, of an output one item on its axis has."""
-    theirs, own = binding.named_output(name)
-    if binding.is_rows(name):
+def elements_each(output: Output, case: Case) -> int:
+    """Return how many elements, or rows, of an output one item of its axis has."""
+    if output.is_rows:
         return 1
-    if theirs is not None:
-        return theirs.per_item * (theirs.width(case) if theirs.width else 1)
-    shape = own.shape(case) if own else ()
-    if len(shape) > 1:
-        return prod(shape[1:])
-    sizes = {"selected_key": case.options.selection.topk, "expert_of_token": case.options.router.top_k}
-    return sizes.get(axis_of(binding, name), 1)
+    shape = shape_of(output, case)
+    entries = prod(shape[1:]) if len(shape) > 1 else axis_named(output.axis).entries(case)
+    return output.per_item * entries
 
 
-def is_padding(binding: Binding, name: str, case: Case, length: int) -> npt.NDArray[np.bool_]:
+def extent_of(output: Output, case: Case, length: int) -> Extent | None:
+    """Return how many elements of an output of so many are live, and how many with padding.
+
+    None where the case does not tell. Of chunks the oracle makes as many as there are.
+    """
+    axis = axis_named(output.axis)
+    if axis.extent is None:
+        return None
+    if axis.in_chunks:
+        return Extent(length, length)
+    each = axis.entries(case) * output.per_item
+    return Extent(*(count * each for count in axis.extent(case)))
+
+
+def is_padding(output: Output, case: Case, length: int) -> npt.NDArray[np.bool_]:
     """Return which elements of an output belong to no live token or request.
 
-    None of a buffer that outlives the step: what becomes of its end is told by the operation.
+    None of a buffer that outlives the step: the operation says what becomes of its end.
     """
-    axis, (_, own) = axis_of(binding, name), binding.named_output(name)
-    requests, tokens = len(case.batch.requests), case.batch.num_tokens
-    live = {
-        "token": tokens,
-        "slot": tokens,
-        "selected_key": tokens,
-        "expert_of_token": tokens,
-        "request": requests,
-        "request_start": requests + 1,
-        "token_start": tokens + 1,
-    }
-    each = np.arange(length)
-    if own is not None and own.starts is not None:
+    axis, each = axis_named(output.axis), np.arange(length)
+    if output.starts is not None or axis.extent is None:
         return each < 0
-    if axis in ("chunk_request", "chunk_start"):
-        more = axis == "chunk_start"
-        width = case.num_requests_padded + more
-        return each % max(width, 1) >= requests + more if width and length % width == 0 else each < 0
-    return each >= live[axis] * elements_each(binding, name, case) if axis in live else each < 0
+    num_live, num_padded = axis.extent(case)
+    if not axis.in_chunks:
+        return each >= num_live * elements_each(output, case)
+    return each % max(num_padded, 1) >= num_live if num_padded and length % num_padded == 0 else each < 0
 
 
-def left_untouched(binding: Binding, case: Case, expected: dict[str, Expected]) -> dict[str, Expected]:
+def left_untouched(
+    outputs: Mapping[str, Output], case: Case, expected: dict[str, Expected]
+) -> dict[str, Expected]:
     """Return what outputs must hold where a function leaves their padding as it was."""
     found = {}
     for name, want in expected.items():
-        padding = is_padding(binding, name, case, len(want.state))
+        padding = is_padding(outputs[name], case, len(want.state))
         found[name] = replace(want, state=np.where(padding, KEEP, want.state).astype(want.state.dtype))
     return found
 

@@ -5,11 +5,15 @@ from functools import partial
 from typing import Any
 
 from cumae import oracle
-from cumae.oracle import Inputs, Rounding, Ties
-from cumae.properties.operations.extents import experts, fp32, int32
-from cumae.properties.operations.operation import Operation, Output
+from cumae.oracle import Case, Inputs, Rounding, Ties
+from cumae.properties.dialects import Output
+from cumae.properties.operations.operation import Operation
 
 _ASKED = ("logits", "bias", "num_groups", "topk_group", "top_k")
+
+
+def _experts(case: Case) -> tuple[int, ...]:
+    return (case.num_tokens_padded, case.options.router.top_k)
 
 
 def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
@@ -25,17 +29,17 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
         (
             Output(
                 "expert_ids",
-                int32,
-                experts,
-                "expert_of_token",
+                "int32",
+                "expert",
                 "the top_k largest choices of the kept groups",
+                shape=_experts,
             ),
             Output(
                 "expert_weights",
-                fp32,
-                experts,
-                "expert_of_token",
+                "fp32",
+                "expert_weight",
                 "scaling_factor * s / (sum of s + 1e-20) of the scores without bias",
+                shape=_experts,
             ),
         ),
         frozenset({"router", "scaling_factor", "renormalize"}),

@@ -3,28 +3,32 @@
 from collections.abc import Mapping
 
 from cumae import oracle
-from cumae.oracle import Inputs
-from cumae.properties.operations.extents import int32, one, tokens, work_items
-from cumae.properties.operations.operation import Operation, Output
+from cumae.oracle import Case, Inputs
+from cumae.properties.dialects import Output
+from cumae.properties.operations.operation import Operation
+
+
+def _work_items(case: Case) -> tuple[int, ...]:
+    return (case.max_work_items,)
+
+
+def _of_item(name: str, rule: str) -> Output:
+    """Return an output with an entry for each work item that there is room for."""
+    return Output(name, "int32", "work_item", rule, shape=_work_items)
+
 
 _SCHEDULE = (
     Output(
         "work_indptr",
-        int32,
-        lambda case: (case.options.schedule.num_workers + 1,),
+        "int32",
         "worker_start",
         "worker w begins at w * (n // W) + min(w, n % W) of n items over W workers",
+        shape=lambda case: (case.options.schedule.num_workers + 1,),
     ),
-    Output("work_token", int32, work_items, "work_item", "the row whose keys the item holds, -1 for no item"),
-    Output("work_start", int32, work_items, "work_item", "the first key of the item, counted within its row"),
-    Output(
-        "work_stop",
-        int32,
-        work_items,
-        "work_item",
-        "one past the last key, min(start + split_size, kv_len)",
-    ),
-    Output("num_splits", int32, tokens, "token", "ceil(kv_len / split_size), 0 on padding"),
+    _of_item("work_token", "the row whose keys the item holds, -1 for no item"),
+    _of_item("work_start", "the first key of the item, counted within its row"),
+    _of_item("work_stop", "one past the last key, min(start + split_size, kv_len)"),
+    Output("num_splits", "int32", "token", "ceil(kv_len / split_size), 0 on padding"),
 )
 SPARSE_SCHEDULE = Operation(
     "sparse_schedule",
@@ -48,9 +52,9 @@ ANY_SCHEDULE = Operation(
     "any_schedule",
     oracle.any_schedule,
     (
-        Output("work_token", int32, work_items, "work_item", "the row whose keys the item holds"),
-        Output("work_start", int32, work_items, "work_item", "the first key of the item within its row"),
-        Output("work_stop", int32, work_items, "work_item", "one past the last key; at most start: no item"),
+        _of_item("work_token", "the row whose keys the item holds"),
+        _of_item("work_start", "the first key of the item within its row"),
+        _of_item("work_stop", "one past the last key; at most start: no item"),
     ),
     frozenset({"topk", "split_size", "num_workers"}),
     "the items of each row, clipped to its kv_len, hold each of its keys once",
@@ -63,8 +67,7 @@ METADATA_CACHE = Operation(
         *_SCHEDULE,
         Output(
             "rebuilt",
-            int32,
-            one,
+            "int32",
             "step",
             "1 unless the key is known and that of the step before",
             optional=True,
@@ -80,26 +83,26 @@ PERSISTENT_BUFFERS = Operation(
     (
         Output(
             "request_of_row",
-            int32,
-            lambda case: (case.max_num_tokens,),
+            "int32",
             "token",
             "the request of the token, -1 on padding and on rows that only the step before had",
+            shape=lambda case: (case.max_num_tokens,),
             starts=-1,
         ),
         Output(
             "kv_indptr",
-            int32,
-            lambda case: (case.max_num_tokens + 1,),
+            "int32",
             "token_start",
             "the running sum of kv_len = min(position + 1, topk), its last value to the end",
+            shape=lambda case: (case.max_num_tokens + 1,),
             starts=0,
         ),
         Output(
             "kv_indices",
-            int32,
-            lambda case: (case.max_num_tokens * case.options.selection.topk,),
+            "int32",
             "selected_key",
             "the slot of each selected position, -1 on rows that only the step before had",
+            shape=lambda case: (case.max_num_tokens * case.options.selection.topk,),
             starts=-1,
         ),
     ),

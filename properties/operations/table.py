@@ -1,22 +1,12 @@
 """The table of operations."""
 
 from cumae import oracle
-from cumae.properties.dialects import Piece
+from cumae.properties.dialects import Output, Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
 from cumae.properties.operations.compact_topk_slots import COMPACT_TOPK_SLOTS
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
-from cumae.properties.operations.extents import (
-    chunked,
-    chunks,
-    int32,
-    int64,
-    one,
-    requests,
-    selected,
-    tokens,
-)
-from cumae.properties.operations.operation import Operation, Output
+from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.router import router
 from cumae.properties.operations.schedules import (
     ANY_SCHEDULE,
@@ -29,17 +19,16 @@ SEQUENCE_LAYOUT = Operation(
     "sequence_layout",
     oracle.sequence_layout,
     (
-        Output("cu_seqlens_q", int32, requests, "request_start", "the running sum of query_len"),
+        Output("cu_seqlens_q", "int32", "request_start", "the running sum of query_len"),
         Output(
             "cu_seqlens_k",
-            int32,
-            requests,
+            "int32",
             "request_start",
             "the running sum of key rows, cached tokens included (FastDeploy#7727)",
         ),
-        Output("token_to_request", int32, tokens, "token", "the request whose rows contain the token"),
-        Output("max_seqlen_q", int32, one, "step", "the longest query_len of the step"),
-        Output("max_seqlen_k", int32, one, "step", "the longest seq_len of requests that compute something"),
+        Output("token_to_request", "int32", "token", "the request whose rows contain the token"),
+        Output("max_seqlen_q", "int32", "step", "the longest query_len of the step"),
+        Output("max_seqlen_k", "int32", "step", "the longest seq_len of requests that compute something"),
     ),
     frozenset({"compress_ratio", "key_scope", "token_padding", "dummy_request"}),
     "rows of request b are cu_seqlens_q[b] … cu_seqlens_q[b+1]-1, in request order",
@@ -48,7 +37,7 @@ SEQUENCE_LAYOUT = Operation(
 POSITION_IDS = Operation(
     "position_ids",
     oracle.position_ids,
-    (Output("position_ids", int64, tokens, "token", "context_len plus the token's index in its chunk"),),
+    (Output("position_ids", "int64", "token", "context_len plus the token's index in its chunk"),),
     frozenset(),
     "position_ids[cu_seqlens_q[b] + i] = context_len[b] + i, 0 on padding",
     ("cumae.gpu_impl:write_position_ids",),
@@ -59,10 +48,11 @@ SLOT_MAPPING = Operation(
     (
         Output(
             "slot_mapping",
-            int64,
-            lambda case: (case.num_slots,),
+            "int64",
             "slot",
             "table[row][p // block_size] * block_size + p % block_size, -1 from the true token count on",
+            shape=lambda case: (case.num_slots,),
+            carries=("num_padding_slots",),
         ),
     ),
     frozenset(
@@ -84,8 +74,8 @@ CAUSAL_WINDOWS = Operation(
     "causal_windows",
     oracle.causal_windows,
     (
-        Output("ks", int32, tokens, "token", "the first key row of the token's request that it may see"),
-        Output("ke", int32, tokens, "token", "one past the last key row complete at the token's position"),
+        Output("ks", "int32", "window_start", "the first key row of the token's request that it may see"),
+        Output("ke", "int32", "window_stop", "one past the last key row complete at the token's position"),
     ),
     frozenset({"compress_ratio", "window", "key_scope", "world", "rank", "interleave"}),
     "a prefill token sees [ks, ke): its request's keys up to its own position; decodes and padding (0, 0)",
@@ -98,11 +88,12 @@ PREFIX_INTERLEAVE = Operation(
         Output(
             "keys",
             lambda case: row_dtype(case)[0],
-            lambda case: (case.capacity, row_dtype(case)[1]),
             "key_row",
             "row cu_seqlens_k[b] + p is the cached row of position p, or the new row behind the context",
-            lambda case: (row_dtype(case)[1] + case.layout.key_row_gap, 1),
-            {"cache": Piece("cache"), "new": Piece("new_rows")},
+            shape=lambda case: (case.capacity, row_dtype(case)[1]),
+            strides=lambda case: (row_dtype(case)[1] + case.layout.key_row_gap, 1),
+            pieces={"cache": Piece("cache"), "new": Piece("new_rows")},
+            carries=("key_slack",),
         ),
     ),
     frozenset({"key_scope", "key_slack", "row_format", "context_slack"}),
@@ -110,8 +101,6 @@ PREFIX_INTERLEAVE = Operation(
     ("cumae.gpu_impl:write_prefix_interleave",),
     large_rows,
 )
-
-
 CACHE_WRITE = Operation(
     "cache_write",
     oracle.cache_write,
@@ -119,11 +108,11 @@ CACHE_WRITE = Operation(
         Output(
             "cache",
             lambda case: row_dtype(case)[0],
-            lambda case: (case.num_cache_blocks, case.batch.block_size, row_dtype(case)[1]),
             "cache_slot",
             "the new row of that slot; without one, what it held. A row is copied, or becomes 656 bytes: 512"
             " fp8 numbers x / s in 4 tiles, 4 fp32 scales s, 64 bf16; s is amax / 448, at least 2^-126, or"
             " the power of two no less than that and 1e-4",
+            shape=lambda case: (case.num_cache_blocks, case.batch.block_size, row_dtype(case)[1]),
             pieces={"new": Piece("new_latents", encode=as_cached)},
             before=cache_before,
         ),
@@ -151,8 +140,7 @@ TOPK_TO_SLOTS = Operation(
     (
         Output(
             "selected_slots",
-            int32,
-            selected,
+            "int32",
             "selected_key",
             "table[b][l // block_size] * block_size + l % block_size, l being p's local position on the rank"
             " that owns it; start + p in a workspace; -1 on other ranks, for p = -1 and a missing block",
@@ -171,28 +159,20 @@ CHUNKED_CONTEXT = Operation(
     (
         Output(
             "chunk_starts",
-            int32,
-            chunked(0),
+            "int32",
             "chunk_request",
             "chunk j starts at j * chunk_len: workspace_tokens over the "
             "requests with context, in whole blocks; there are ceil(max_context_len / chunk_len) chunks",
         ),
         Output(
             "chunk_lens",
-            int32,
-            chunked(0),
+            "int32",
             "chunk_request",
             "the request's tokens from the start of the chunk on, chunk_len at most",
         ),
-        Output(
-            "chunk_cu_seqlens",
-            int32,
-            chunked(1),
-            "chunk_start",
-            "the running sum of chunk_lens in each chunk",
-        ),
-        Output("chunk_totals", int32, chunks, "chunk", "the sum of chunk_lens in the chunk"),
-        Output("chunk_maxima", int32, chunks, "chunk", "the longest of chunk_lens in the chunk"),
+        Output("chunk_cu_seqlens", "int32", "chunk_start", "the running sum of chunk_lens in each chunk"),
+        Output("chunk_totals", "int32", "chunk", "the sum of chunk_lens in the chunk"),
+        Output("chunk_maxima", "int32", "chunk", "the longest of chunk_lens in the chunk"),
     ),
     frozenset({"key_scope", "context_slack", "workspace"}),
     "cached contexts are cut at the same places in every request: chunk j begins at j times its length",

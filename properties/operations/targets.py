@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cumae.properties.results.tracebacks import told_of
+from cumae.properties.operations.tracebacks import told_of
 
 
 class Interruption(BaseException):

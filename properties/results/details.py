@@ -1,26 +1,33 @@
 """The first wrong element up close: the window of a token over its keys, or its slot."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from cumae.oracle import Case, Inputs, causal_windows
+from cumae.properties.operations.axes import Values, axis_named
+from cumae.properties.operations.places import position_of, slot_text
 from cumae.properties.results.counting import counted
-from cumae.properties.results.places import place_of, slot_text
 from cumae.properties.results.verdict import Finding
 
 MOST_KEYS = 60
 AROUND = 4
-WINDOW_OUTPUTS = ("ks", "ke", "windows")
 
 
 def details(case: Case, finding: Finding | None) -> list[str]:
     """Return lines about the first wrong token: its window or its slot, nothing for other outputs."""
     if finding is None or finding.index < 0:
         return []
-    if finding.output in WINDOW_OUTPUTS and finding.axis == "token":
-        return _window_lines(case, finding)
-    if finding.axis == "slot" and finding.expected:
-        return _slot_lines(case, finding)
-    return []
+    lines = _CLOSE_UPS.get(axis_named(finding.axis).values)
+    return [] if lines is None else lines(case, finding)
+
+
+def is_about_windows(finding: Finding) -> bool:
+    """Whether the elements of a finding's output are windows or their bounds."""
+    return _CLOSE_UPS.get(axis_named(finding.axis).values) is _window_lines
+
+
+def is_about_slots(finding: Finding) -> bool:
+    """Whether the elements of a finding's output are slots, whose values ``details`` tells."""
+    return _CLOSE_UPS.get(axis_named(finding.axis).values) is _slot_lines
 
 
 def window_of(case: Case, token: int) -> tuple[int, int]:
@@ -31,15 +38,16 @@ def window_of(case: Case, token: int) -> tuple[int, int]:
 
 def seen_window(case: Case, finding: Finding) -> tuple[int, int] | None:
     """Return the window with the wrong bound in it, None where the actual bound is not known."""
-    if finding.output not in ("ks", "ke") or not _is_int(finding.actual):
+    values = axis_named(finding.axis).values
+    if not _is_int(finding.actual):
         return None
     start, stop = window_of(case, finding.index)
     actual = int(finding.actual)
-    return (actual, stop) if finding.output == "ks" else (start, actual)
+    return {"window_start": (actual, stop), "window_stop": (start, actual)}.get(values)
 
 
 def _window_lines(case: Case, finding: Finding) -> list[str]:
-    found = place_of(case, "token", finding.index)
+    found = position_of(case, finding.index)
     whose = "padding" if found is None else f"request {found[0]}, position {found[1]}"
     num_rows = Inputs(case)["cu_seqlens_k"][-1]
     bounds = {"expected": window_of(case, finding.index)}
@@ -97,3 +105,11 @@ def _slot_lines(case: Case, finding: Finding) -> list[str]:
 
 def _is_int(text: str) -> bool:
     return text.removeprefix("-").isdigit()
+
+
+_CLOSE_UPS: dict[Values, Callable[[Case, Finding], list[str]]] = {
+    "slot": _slot_lines,
+    "window": _window_lines,
+    "window_start": _window_lines,
+    "window_stop": _window_lines,
+}

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from cumae.oracle import Case, Request
 from cumae.properties.results.counting import counted
 from cumae.properties.results.details import details
-from cumae.properties.results.places import Marks, marks_of, shared_blocks
+from cumae.properties.results.marks import Marks, marks_of, shared_blocks
 from cumae.properties.results.verdict import Finding
 
 CACHED, NEW, WRONG, PADDING = "░", "█", "✗", "·"

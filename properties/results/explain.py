@@ -6,7 +6,7 @@ from textwrap import indent
 from cumae.oracle import Case
 from cumae.properties.results.counting import counted
 from cumae.properties.results.drawing import draw
-from cumae.properties.results.places import place_text
+from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 

@@ -3,11 +3,12 @@
 from textwrap import wrap
 
 from cumae.oracle import Case, Inputs, Request
+from cumae.properties.operations.places import position_of
 from cumae.properties.results.canvas import LEFT, RIGHT, WIDTH, Picture
 from cumae.properties.results.counting import counted
-from cumae.properties.results.details import WINDOW_OUTPUTS, details, seen_window, window_of
+from cumae.properties.results.details import details, is_about_slots, is_about_windows, seen_window, window_of
 from cumae.properties.results.drawing import shown_requests
-from cumae.properties.results.places import Marks, marks_of, place_of, place_text, shared_blocks
+from cumae.properties.results.marks import Marks, marks_of, place_text, shared_blocks
 from cumae.properties.results.verdict import Finding
 
 CELL = 22.0
@@ -78,9 +79,9 @@ def _words(picture: Picture, case: Case, finding: Finding | None) -> None:
     if finding is None:
         return
     lines = [finding.message, place_text(case, finding)]
-    if finding.expected and finding.axis != "slot":
+    if finding.expected and not is_about_slots(finding):
         lines.append(f"expected {finding.expected}, actual {finding.actual or 'not saved'}")
-    if finding.output not in WINDOW_OUTPUTS:
+    if not is_about_windows(finding):
         lines += [line.strip() for line in details(case, finding)]
     lines += [f"likely: {finding.cause}" if finding.cause else ""]
     for line in lines:
@@ -167,9 +168,9 @@ def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> N
                 picture.y += STAIR
             picture.y += GAP
         return
-    if finding.output not in WINDOW_OUTPUTS or finding.index < 0:
+    if not is_about_windows(finding) or finding.index < 0:
         return
-    found = place_of(case, "token", finding.index)
+    found = position_of(case, finding.index)
     if found is None or found[0] != b:
         return
     bounds = [("expected", window_of(case, finding.index), "right")]

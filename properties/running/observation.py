@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from cumae.properties.interpreter.watch import Watch
-from cumae.properties.results.tracebacks import told_of, traceback_of
+from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.running.memory import Words
 
 

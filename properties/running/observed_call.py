@@ -13,7 +13,9 @@ from cumae.properties.interpreter.region import Region
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.items import left_untouched
+from cumae.properties.operations.outputs import shape_of, strides_of
 from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.call import Buffers, Call
@@ -89,11 +91,12 @@ class Bench:
 
     def expected(self) -> dict[str, Expected]:
         """Return what the oracle says of each output."""
-        names = (*self.binding.outputs, *self.binding.returned)
+        forms = self.binding.forms
+        outputs = [forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
         with timed("oracle"):
-            expected = self.binding.operation.expected(self._inputs, self.held, self.binding.dialect, names)
+            expected = expected_of(self.binding.operation, outputs, self._inputs, self.held)
         if self.binding.domain.padding == "untouched":
-            return left_untouched(self.binding, self.case, expected)
+            return left_untouched(forms, self.case, expected)
         return expected
 
     def observe(
@@ -123,7 +126,7 @@ class Bench:
     def _poisoned(self, call: Call) -> Iterator[Region]:
         """Yield the memory of the outputs that are not inputs too; those too large to keep are left out."""
         for buffer in call.outputs:
-            if buffer.before is not None and not self.binding.is_in_place(buffer.name):
+            if buffer.before is not None and not self.binding.forms[buffer.name].is_in_place:
                 assert buffer.tensor is not None
                 start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
                 size = len(buffer.before) - 2 * GUARD_BYTES
@@ -140,11 +143,12 @@ class Bench:
         returned = returned_by(self.binding, answer)
         opaque = set()
         dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
-        promised = {name: torch_dtype(self._dtype(name)) for name in dtypes}
+        forms = {name: self.binding.forms[name] for name in returned}
+        shapes = {name: shape_of(form, self.case) for name, form in forms.items() if not form.is_rows}
+        promised = {name: torch_dtype(forms[name].dtype_for(self.case)) for name in dtypes}
         for name, value in returned.items():
-            is_rows = self.binding.is_rows(name)
-            found = words_returned(value, is_rows=is_rows)
-            as_promised = not is_rows and found.shape == self._shape(name)
+            found = words_returned(value, is_rows=forms[name].is_rows)
+            as_promised = shapes.get(name) == found.shape
             words[name] = found.reshape(-1) if as_promised else found
             before[name] = poison_words(poison, words[name])
             if not (isinstance(value, torch.Tensor) and allocated.made(value)):
@@ -165,7 +169,7 @@ class Bench:
             frozenset(opaque),
             {name: dtype_name(dtype) for name, dtype in dtypes.items()},
             {name: dtype_name(must) for name, must in promised.items() if must != dtypes[name]},
-            {name: self._shape(name) for name in returned if not self.binding.is_rows(name)},
+            shapes,
         )
 
     def call(
@@ -192,37 +196,18 @@ class Bench:
             else:
                 numbers[name] = held
         outputs = [self._output(name, poison) for name in self.binding.outputs]
-        in_place = frozenset(filter(self.binding.is_in_place, self.binding.outputs))
+        in_place = frozenset(name for name in self.binding.outputs if self.binding.forms[name].is_in_place)
         return Buffers(numbers, inputs, outputs, in_place)
 
     def _output(self, name: str, poison: int) -> Buffer:
-        theirs, own = self.binding.named_output(name)
-        before = theirs.before if theirs else own.before if own else None
-        if before is not None:
-            held = before(self._inputs)
+        form = self.binding.forms[name]
+        if form.before is not None:
+            held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
             buffer = hold(name, held, self.device)
             if buffer.large is not None:
                 buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
             return buffer
-        shape = self._shape(name)
-        strides = own.strides(self.case) if own and own.strides else (*shape[1:], 1)
-        is_rows = self.binding.is_rows(name)
-        return poisoned(name, shape, self._dtype(name), strides, is_rows, self.device, poison)
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of an output."""
-        theirs, own = self.binding.named_output(name)
-        if theirs is not None:
-            width = (theirs.width(self.case),) if theirs.width else ()
-            return (theirs.length(self._inputs), *width)
-        assert own is not None
-        return own.shape(self.case)
-
-    def _dtype(self, name: str) -> str:
-        """Return what the elements of an output are."""
-        theirs, own = self.binding.named_output(name)
-        if theirs is not None:
-            return theirs.dtype
-        assert own is not None
-        return own.dtype(self.case)
+        shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
+        strides = strides_of(form, self.case)
+        return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison)

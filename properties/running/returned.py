@@ -29,7 +29,7 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
         alone = isinstance(answer, _PLAIN) or (len(names) == 1 and _is_ints(answer))
         values = [answer] if alone else list(() if answer is None else answer)
         if len(values) < len(names):
-            names = tuple(name for name in names if not binding.is_optional(name))
+            names = tuple(name for name in names if not binding.forms[name].optional)
     if len(values) != len(names) or not all(type(v) in _PLAIN or _is_ints(v) for v in values):
         told = type(answer).__name__
         if isinstance(answer, (tuple, list)):

@@ -139,7 +139,7 @@ class Trial:
         are elements in any order.
         """
         expected = self.expected[name]
-        theirs = name in self.binding.returned or self.binding.is_in_place(name)
+        theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
         return np.asarray(expected.is_repeatable if theirs else ~np.isin(expected.state, (FREE, UNORDERED)))
 
 

@@ -7,7 +7,7 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.checks import CHECKS, Trial
-from cumae.properties.results.tracebacks import traceback_of
+from cumae.properties.operations.tracebacks import traceback_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering

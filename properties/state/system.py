@@ -8,7 +8,9 @@ import numpy as np
 import torch
 
 from cumae.oracle import Case
-from cumae.properties.comparing.compare import Mask, difference, wrong_values
+from cumae.properties.comparing.compare import wrong_values
+from cumae.properties.comparing.difference import difference
+from cumae.properties.comparing.masks import Mask
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations import FREE, KEEP, VALUE, Expected
 from cumae.properties.operations.binding import Binding
@@ -103,8 +105,7 @@ class System:
         """Whether the first wrong element is one of a buffer given, which this step did not write."""
         if found.output not in self.binding.outputs or not found.wrong:
             return False
-        theirs, _ = self.binding.named_output(found.output)
-        index = found.index * (theirs.per_item if theirs else 1)
+        index = found.index * self.binding.forms[found.output].per_item
         return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
 
     def _moved(self, answer: Any) -> str:
@@ -125,11 +126,11 @@ class System:
         for name, words in seen.outputs.items():
             want = expected[name]
             before, known = seen.before[name], np.ones(len(want.state), dtype=bool)
-            own = self.binding.named_output(name)[1]
             if name in self.binding.returned:
-                if own is None or own.starts is None:
+                starts = self.binding.forms[name].starts
+                if starts is None:
                     continue
-                start = (np.full_like(words, own.starts), known)
+                start = (np.full_like(words, starts), known)
                 before, known = self._kept.get(name, start)
             differs = words != before
             differs = differs.any(axis=-1) if differs.ndim > 1 else differs

@@ -11,9 +11,10 @@ import numpy as np
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects.cumae import cached_places
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput, Piece
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.capture import capture
 from cumae.properties.dialects.held import Ints, Rows, ints, rows
+from cumae.properties.dialects.output import Output, Piece
 
 NO_BLOCK = -1
 
@@ -53,14 +54,6 @@ def _block_tables(inputs: Inputs) -> Ints:
     """Rows in request order, dense; -1 behind each request's blocks and on rows without a request."""
     table = [[NO_BLOCK if entry is GARBAGE else entry for entry in row] for row in inputs["block_table"]]
     return ints(table, "int32", inputs.case.layout.garbage, width=len(table[0]) if table else 0)
-
-
-def _num_tokens_padded(inputs: Inputs) -> int:
-    return inputs.case.num_tokens_padded
-
-
-def _num_starts(inputs: Inputs) -> int:
-    return inputs.case.num_requests_padded + 1
 
 
 def _live(values: list[Any], inputs: Inputs) -> list[Any]:
@@ -107,10 +100,16 @@ def _key_sources(answer: Any, _: Inputs) -> list[Any]:
     return [("cache", s[1], 0, s[2]) if s[0] == "cache" else s for s in answer.keys]
 
 
-def _full(new_rows: str, start: Callable[[Case], int], width: Callable[[Case], int]) -> NamedOutput:
+def _full(name: str, new_rows: str, start: Callable[[Case], int], width: Callable[[Case], int]) -> Output:
     pieces = {"cache": Piece("latent_cache", start), "new": Piece(new_rows)}
-    length = lambda inputs: inputs.case.num_keys  # noqa: E731
-    return NamedOutput("bf16", length, _key_sources, "key_row", pieces=pieces, width=width)
+    return Output(
+        name,
+        "bf16",
+        follows="keys",
+        shape=lambda case: (case.num_keys, width(case)),
+        expect=_key_sources,
+        pieces=pieces,
+    )
 
 
 _INPUTS = {
@@ -135,35 +134,28 @@ _INPUTS = {
     "real_bsz": _host(lambda case: len(case.batch.requests)),
 }
 _OUTPUTS = {
-    ("sequence_layout", "cu_seqlens_q"): NamedOutput(
-        "int32", _num_starts, lambda answer, _: answer.cu_seqlens_q, "request_start"
+    "sequence_layout": (
+        Output("cu_seqlens_q"),
+        Output("cu_seqlens_k"),
+        Output("batch_id_per_token", follows="token_to_request"),
     ),
-    ("sequence_layout", "cu_seqlens_k"): NamedOutput(
-        "int32", _num_starts, lambda answer, _: answer.cu_seqlens_k, "request_start"
+    "position_ids": (
+        Output("position_ids", "int32", expect=lambda answer, inputs: _live(answer.position_ids, inputs)),
     ),
-    ("sequence_layout", "batch_id_per_token"): NamedOutput(
-        "int32", _num_tokens_padded, lambda answer, _: answer.token_to_request, "token"
+    "slot_mapping": (
+        Output("slot_mapping", expect=lambda answer, inputs: _live(answer.slot_mapping, inputs)),
+        Output(
+            "position_ids",
+            "int64",
+            "token",
+            expect=lambda _, inputs: _live(inputs["position_ids"], inputs),
+        ),
     ),
-    ("position_ids", "position_ids"): NamedOutput(
-        "int32", _num_tokens_padded, lambda answer, inputs: _live(answer.position_ids, inputs), "token"
+    "causal_windows": (Output("ks"), Output("ke")),
+    "prefix_interleave": (
+        _full("full_compressed_kv", "compressed_kv", lambda case: 0, _kv_lora_rank),
+        _full("full_k_pe", "key_pe", _kv_lora_rank, _qk_rope_head_dim),
     ),
-    ("slot_mapping", "slot_mapping"): NamedOutput(
-        "int64",
-        lambda inputs: inputs.case.num_slots,
-        lambda answer, inputs: _live(answer.slot_mapping, inputs),
-        "slot",
-    ),
-    ("slot_mapping", "position_ids"): NamedOutput(
-        "int64", _num_tokens_padded, lambda _, inputs: _live(inputs["position_ids"], inputs), "token"
-    ),
-    ("causal_windows", "ks"): NamedOutput(
-        "int32", _num_tokens_padded, lambda answer, _: answer.ks, "token", says="ks"
-    ),
-    ("causal_windows", "ke"): NamedOutput(
-        "int32", _num_tokens_padded, lambda answer, _: answer.ke, "token", says="ke"
-    ),
-    ("prefix_interleave", "full_compressed_kv"): _full("compressed_kv", lambda case: 0, _kv_lora_rank),
-    ("prefix_interleave", "full_k_pe"): _full("key_pe", _kv_lora_rank, _qk_rope_head_dim),
 }
 FASTDEPLOY = Dialect(
     "fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, row_formats=("bf16",), capture=capture

@@ -8,9 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.flashinfer.capture import capture
 from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.output import Output
 
 
 def _num_pages(case: Case) -> list[int]:
@@ -69,26 +70,8 @@ _INPUTS = {
     "nnz": Input(lambda inputs: inputs.case.num_tokens_padded),
 }
 _OUTPUTS = {
-    ("sequence_layout", "batch_indices"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: list(answer.token_to_request),
-        "token",
-        says="token_to_request",
-    ),
-    ("position_ids", "positions"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        _expect_positions,
-        "token",
-        says="position_ids",
-    ),
-    ("slot_mapping", "slot_mapping"): NamedOutput(
-        "int64",
-        lambda inputs: inputs.case.num_slots,
-        lambda answer, _: list(answer.slot_mapping),
-        "slot",
-        says="slot_mapping",
-    ),
+    "sequence_layout": (Output("batch_indices", follows="token_to_request"),),
+    "position_ids": (Output("positions", "int32", follows="position_ids", expect=_expect_positions),),
+    "slot_mapping": (Output("slot_mapping"),),
 }
 FLASHINFER = Dialect("flashinfer", _INPUTS, _OUTPUTS, own_outputs=False, capture=capture)

@@ -1,11 +1,13 @@
 """What SGLang's MLA backends add to its dialect: selected tokens, and the chunks of cached prefixes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cumae.oracle import GARBAGE, Case, ChunkedContext, Inputs, chunked_context
-from cumae.properties.dialects.dialect import Input, NamedOutput
+from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.sglang.step import (
     extend_prefix_lens,
     forward_mode,
@@ -53,24 +55,24 @@ def _num_chunks(case: Case) -> int:
     return len(_chunks(case).chunk_totals)
 
 
-def _chunked(name: str, axis: str, more: int | None = None) -> NamedOutput:
-    """Return an output with an entry for each chunk; rows of one for each request, and ``more``."""
-
-    def expect(_: Any, inputs: Inputs) -> list[Any]:
-        values: list[Any] = getattr(_chunks(inputs.case), name)
-        return values
-
-    def width(case: Case) -> int:
-        return case.num_requests_padded + (more or 0)
-
-    return NamedOutput(
-        "int32",
-        lambda inputs: _num_chunks(inputs.case),
-        expect,
-        axis,
-        width=None if more is None else width,
+def _per_chunk(name: str, follows: str) -> Output:
+    """Return an output with an entry for each chunk."""
+    return Output(
+        name,
+        follows=follows,
+        shape=lambda case: (_num_chunks(case),),
+        expect=lambda _, inputs: getattr(_chunks(inputs.case), follows),
         is_captured=False,
     )
+
+
+def _per_request(name: str, follows: str, more: int = 0) -> Output:
+    """Return an output with a row for each chunk: an entry for each request, and ``more``."""
+
+    def shape(case: Case) -> tuple[int, ...]:
+        return (_num_chunks(case), case.num_requests_padded + more)
+
+    return replace(_per_chunk(name, follows), shape=shape)
 
 
 def _host(value: Callable[[Case], int], *carries: str) -> Input:
@@ -92,17 +94,20 @@ INPUTS = {
     "extend_seq_lens_cpu": _on_host(lambda inputs: inputs["query_lens"]),
 }
 OUTPUTS = {
-    ("topk_to_slots", "result"): NamedOutput(
-        "int32",
-        lambda inputs: num_rows(inputs.case),
-        _selected_slots,
-        "selected_key",
-        width=lambda case: case.options.selection.topk,
-        is_captured=False,
+    "topk_to_slots": (
+        Output(
+            "result",
+            follows="selected_slots",
+            shape=lambda case: (num_rows(case), case.options.selection.topk),
+            expect=_selected_slots,
+            is_captured=False,
+        ),
     ),
-    ("chunked_context", "prefix_chunk_starts"): _chunked("chunk_starts", "chunk_request", 0),
-    ("chunked_context", "prefix_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request", 0),
-    ("chunked_context", "prefix_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start", 1),
-    ("chunked_context", "prefix_chunk_num_tokens"): _chunked("chunk_totals", "chunk"),
-    ("chunked_context", "prefix_chunk_max_seq_lens"): _chunked("chunk_maxima", "chunk"),
+    "chunked_context": (
+        _per_request("prefix_chunk_starts", "chunk_starts"),
+        _per_request("prefix_chunk_seq_lens", "chunk_lens"),
+        _per_request("prefix_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
+        _per_chunk("prefix_chunk_num_tokens", "chunk_totals"),
+        _per_chunk("prefix_chunk_max_seq_lens", "chunk_maxima"),
+    ),
 }

@@ -9,8 +9,9 @@ from typing import Any
 
 from cumae.oracle import ANY, GARBAGE, Case, Inputs, Request, causal_windows
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ints
+from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.step import (
@@ -99,12 +100,9 @@ def _of_case(dtype: str, values: Callable[[Case], Sequence[Any]], *carries: str)
     return _held(dtype, lambda inputs: values(inputs.case), *carries)
 
 
-def _per_request(expect: Callable[[Any, Inputs], list[Any]]) -> NamedOutput:
-    return NamedOutput("int32", lambda inputs: inputs.case.num_requests_padded + 1, expect, "request_start")
-
-
-def _per_token(dtype: str, expect: Callable[[Any, Inputs], list[Any]], says: str = "") -> NamedOutput:
-    return NamedOutput(dtype, lambda inputs: num_rows(inputs.case), expect, "token", says=says)
+def _per_row(name: str, follows: str, expect: Expect, axis: str = "") -> Output:
+    """Return an output with an entry for each row of the step."""
+    return Output(name, axis=axis, follows=follows, shape=lambda case: (num_rows(case),), expect=expect)
 
 
 _INPUTS = {
@@ -128,30 +126,43 @@ _INPUTS = {
     "page_table": Input(page_table),
 }
 _OUTPUTS = {
-    ("sequence_layout", "extend_start_loc"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_requests_padded,
-        lambda answer, inputs: _free_behind(answer.cu_seqlens_q[:-1], len(inputs.case.batch.requests)),
-        "request",
+    "sequence_layout": (
+        Output(
+            "extend_start_loc",
+            "int32",
+            "request",
+            expect=lambda answer, inputs: _free_behind(
+                answer.cu_seqlens_q[:-1], len(inputs.case.batch.requests)
+            ),
+        ),
+        Output("qo_indptr", follows="cu_seqlens_q", expect=_expect_qo_indptr),
+        Output(
+            "cu_seqlens_q",
+            expect=lambda answer, inputs: _free_behind(
+                answer.cu_seqlens_q, len(inputs.case.batch.requests) + 1
+            ),
+        ),
+        Output("cu_seqlens_k", expect=lambda _, inputs: [0, *accumulate(cache_seqlens(inputs.case))]),
+        Output("kv_indptr", follows="cu_seqlens_k", expect=lambda _, inputs: _kv_indptr(inputs.case)),
+        _per_row(
+            "token_to_batch_idx",
+            "token_to_request",
+            lambda answer, inputs: _rows(answer.token_to_request, inputs.case, ANY),
+        ),
     ),
-    ("sequence_layout", "qo_indptr"): _per_request(_expect_qo_indptr),
-    ("sequence_layout", "cu_seqlens_q"): _per_request(
-        lambda answer, inputs: _free_behind(answer.cu_seqlens_q, len(inputs.case.batch.requests) + 1)
+    "position_ids": (
+        _per_row(
+            "positions",
+            "position_ids",
+            lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0),
+        ),
     ),
-    ("sequence_layout", "cu_seqlens_k"): _per_request(
-        lambda _, inputs: [0, *accumulate(cache_seqlens(inputs.case))]
+    # Slot 0, which stands for none here, is no place in anybody's block.
+    "slot_mapping": (_per_row("out_cache_loc", "slot_mapping", _expect_slots, axis="token"),),
+    "causal_windows": (
+        _per_row("ks", "ks", _expect_window("ks")),
+        _per_row("ke", "ke", _expect_window("ke")),
     ),
-    ("sequence_layout", "kv_indptr"): _per_request(lambda _, inputs: _kv_indptr(inputs.case)),
-    ("sequence_layout", "token_to_batch_idx"): _per_token(
-        "int32",
-        lambda answer, inputs: _rows(answer.token_to_request, inputs.case, ANY),
-    ),
-    ("position_ids", "positions"): _per_token(
-        "int64", lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0), "position_ids"
-    ),
-    ("slot_mapping", "out_cache_loc"): _per_token("int64", _expect_slots),
-    ("causal_windows", "ks"): _per_token("int32", _expect_window("ks")),
-    ("causal_windows", "ke"): _per_token("int32", _expect_window("ke")),
 }
 SGLANG = Dialect(
     "sglang",

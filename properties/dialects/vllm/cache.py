@@ -4,9 +4,10 @@ import numpy as np
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects.cumae import cache_before, held_latents
-from cumae.properties.dialects.dialect import Input, NamedOutput, Piece
+from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Ints, Rows, ints
 from cumae.properties.dialects.latents import as_cached
+from cumae.properties.dialects.output import Output, Piece
 
 _ROPE_WIDTH = 64
 
@@ -26,13 +27,8 @@ def _slots(inputs: Inputs) -> Ints:
     return ints(inputs["slot_mapping"], "int64", inputs.case.layout.garbage)
 
 
-def _num_slots(inputs: Inputs) -> int:
-    slots: int = inputs["num_cache_slots"]
-    return slots
-
-
-def _row_bytes(case: Case) -> int:
-    return case.options.rows.row_bytes
+def _cache_shape(case: Case) -> tuple[int, ...]:
+    return (case.num_cache_blocks * case.batch.block_size, case.options.rows.row_bytes)
 
 
 _ROWS = ("num_spare_tokens", "row_format")
@@ -48,14 +44,15 @@ CACHE_INPUTS = {
     "scale": Input(lambda _: Floats(np.ones(1), "fp32")),
 }
 CACHE_OUTPUTS = {
-    ("cache_write", "kv_cache"): NamedOutput(
-        "uint8",
-        _num_slots,
-        lambda answer, _: list(answer.cache),
-        "cache_slot",
-        pieces={"new": Piece("kv_c_and_k_pe", encode=as_cached)},
-        width=_row_bytes,
-        before=cache_before,
-        is_captured=False,
+    "cache_write": (
+        Output(
+            "kv_cache",
+            "uint8",
+            follows="cache",
+            shape=_cache_shape,
+            pieces={"new": Piece("kv_c_and_k_pe", encode=as_cached)},
+            before=cache_before,
+            is_captured=False,
+        ),
     ),
 }

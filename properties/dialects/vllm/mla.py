@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from cumae.oracle import Case, ChunkedContext, Inputs, chunked_context
-from cumae.properties.dialects.dialect import Input, NamedOutput
+from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.output import Output
 
 
 def _host(value: Callable[[Case], int], *carries: str) -> Input:
@@ -57,23 +57,37 @@ def _chunks(case: Case) -> ChunkedContext:
     return chunked_context(lens, is_prefill, workspace, case.batch.block_size, _longest(case))
 
 
-def _num_chunks(inputs: Inputs) -> int:
-    return len(_chunks(inputs.case).chunk_totals)
+def _num_chunks(case: Case) -> int:
+    return len(_chunks(case).chunk_totals)
 
 
-def _chunked(name: str, axis: str, more: int | None = None) -> NamedOutput:
-    """Return an output with an entry for each chunk; rows of one for each request, and ``more``."""
-
-    def expect(_: Any, inputs: Inputs) -> list[Any]:
-        values: list[Any] = getattr(_chunks(inputs.case), name)
-        return values
-
-    def width(case: Case) -> int:
-        return len(_context_lens(case)) + (more or 0)
-
-    return NamedOutput(
-        "int32", _num_chunks, expect, axis, width=None if more is None else width, is_captured=False
+def _per_chunk(name: str, follows: str) -> Output:
+    """Return an output with an entry for each chunk."""
+    return Output(
+        name,
+        follows=follows,
+        shape=lambda case: (_num_chunks(case),),
+        expect=lambda _, inputs: getattr(_chunks(inputs.case), follows),
+        is_captured=False,
     )
+
+
+def _per_request(name: str, follows: str, more: int = 0) -> Output:
+    """Return an output with a row for each chunk: an entry for each request, and ``more``."""
+
+    def shape(case: Case) -> tuple[int, ...]:
+        return (_num_chunks(case), len(_context_lens(case)) + more)
+
+    return replace(_per_chunk(name, follows), shape=shape)
+
+
+def _selection(name: str, follows: str) -> Output:
+    """Return an output with a row for each token: an entry for each position it selects."""
+
+    def shape(case: Case) -> tuple[int, ...]:
+        return (case.num_tokens_padded, case.options.selection.topk)
+
+    return Output(name, follows=follows, shape=shape, is_captured=False)
 
 
 INPUTS = {
@@ -93,35 +107,16 @@ INPUTS = {
     "context_lens_tensor": Input(_held_context_lens),
 }
 OUTPUTS = {
-    ("topk_to_slots", "out"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: answer.selected_slots,
-        "selected_key",
-        says="selected_slots",
-        width=_topk,
-        is_captured=False,
+    "topk_to_slots": (_selection("out", "selected_slots"),),
+    "compact_topk_slots": (
+        _selection("out", "compact_slots"),
+        Output("valid_counts", follows="num_valid", is_captured=False),
     ),
-    ("compact_topk_slots", "out"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: answer.compact_slots,
-        "selected_key",
-        says="compact_slots",
-        width=_topk,
-        is_captured=False,
+    "chunked_context": (
+        _per_request("context_chunk_starts", "chunk_starts"),
+        _per_request("context_chunk_seq_lens", "chunk_lens"),
+        _per_request("context_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
+        _per_chunk("context_chunk_seq_tot", "chunk_totals"),
+        _per_chunk("context_chunk_max_seq_lens", "chunk_maxima"),
     ),
-    ("compact_topk_slots", "valid_counts"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: answer.num_valid,
-        "token",
-        says="num_valid",
-        is_captured=False,
-    ),
-    ("chunked_context", "context_chunk_starts"): _chunked("chunk_starts", "chunk_request", 0),
-    ("chunked_context", "context_chunk_seq_lens"): _chunked("chunk_lens", "chunk_request", 0),
-    ("chunked_context", "context_chunk_cu_seq_lens"): _chunked("chunk_cu_seqlens", "chunk_start", 1),
-    ("chunked_context", "context_chunk_seq_tot"): _chunked("chunk_totals", "chunk"),
-    ("chunked_context", "context_chunk_max_seq_lens"): _chunked("chunk_maxima", "chunk"),
 }

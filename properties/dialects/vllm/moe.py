@@ -4,7 +4,8 @@ from typing import Any
 
 from cumae.oracle import Inputs
 from cumae.properties.dialects.cumae import held_bias, held_logits
-from cumae.properties.dialects.dialect import Input, NamedOutput
+from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.output import Output
 
 
 def _named(name: str, *carries: str) -> Input:
@@ -12,18 +13,6 @@ def _named(name: str, *carries: str) -> Input:
         return inputs[name]
 
     return Input(hold, carries)
-
-
-def _per_expert(name: str, dtype: str) -> NamedOutput:
-    return NamedOutput(
-        dtype,
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: list(getattr(answer, name)),
-        "expert_of_token",
-        says=name,
-        width=lambda case: case.options.router.top_k,
-        is_captured=False,
-    )
 
 
 ROUTER_INPUTS = {
@@ -36,6 +25,8 @@ ROUTER_INPUTS = {
     "routed_scaling_factor": _named("scaling_factor", "scaling_factor"),
 }
 ROUTER_OUTPUTS = {
-    ("grouped_topk", "topk_weights"): _per_expert("expert_weights", "fp32"),
-    ("grouped_topk", "topk_ids"): _per_expert("expert_ids", "int32"),
+    "grouped_topk": (
+        Output("topk_weights", follows="expert_weights", is_captured=False),
+        Output("topk_ids", follows="expert_ids", is_captured=False),
+    ),
 }

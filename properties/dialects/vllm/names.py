@@ -10,8 +10,9 @@ from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
-from cumae.properties.dialects.dialect import Dialect, Input, NamedOutput
+from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import Ints, in_table, ints
+from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
@@ -92,6 +93,16 @@ def _windows(bound: str) -> Callable[[Any, Inputs], list[int]]:
     return expect
 
 
+def _bound(name: str, follows: str) -> Output:
+    return Output(
+        name,
+        axis="prefill_window_start" if follows == "ks" else "prefill_window_stop",
+        follows=follows,
+        shape=lambda case: (_num_prefill_tokens(case),),
+        expect=_windows(follows),
+    )
+
+
 def _longest(name: str) -> Callable[[Case], int]:
     return lambda case: max((getattr(request, name) for request in case.batch.requests), default=0)
 
@@ -132,33 +143,17 @@ _INPUTS = {
     "local_cu_seq_lens": _int32(_starts(_num_local_rows)),
 }
 _OUTPUTS = {
-    ("sequence_layout", "query_start_loc"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_requests_padded + 1,
-        lambda answer, _: answer.cu_seqlens_q,
-        "request_start",
+    "sequence_layout": (
+        Output("query_start_loc", follows="cu_seqlens_q"),
+        Output(
+            "req_id_per_token",
+            follows="token_to_request",
+            expect=lambda _, inputs: _req_id_per_token(inputs),
+        ),
     ),
-    ("sequence_layout", "req_id_per_token"): NamedOutput(
-        "int32",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda _, inputs: _req_id_per_token(inputs),
-        "token",
-    ),
-    ("position_ids", "positions"): NamedOutput(
-        "int64",
-        lambda inputs: inputs.case.num_tokens_padded,
-        lambda answer, _: answer.position_ids,
-        "token",
-    ),
-    ("slot_mapping", "slot_mapping"): NamedOutput(
-        "int64", lambda inputs: inputs.case.num_slots, lambda answer, _: answer.slot_mapping, "slot"
-    ),
-    ("causal_windows", "cu_seqlen_ks"): NamedOutput(
-        "int32", lambda inputs: _num_prefill_tokens(inputs.case), _windows("ks"), "prefill_token"
-    ),
-    ("causal_windows", "cu_seqlen_ke"): NamedOutput(
-        "int32", lambda inputs: _num_prefill_tokens(inputs.case), _windows("ke"), "prefill_token"
-    ),
+    "position_ids": (Output("positions", follows="position_ids"),),
+    "slot_mapping": (Output("slot_mapping"),),
+    "causal_windows": (_bound("cu_seqlen_ks", "ks"), _bound("cu_seqlen_ke", "ke")),
 }
 VLLM = Dialect(
     "vllm",

@@ -73,8 +73,7 @@ TOLD = cumae.Operation(
     "told",
     tell,
     tuple(
-        cumae.Output(name, lambda case: "int32", _shape(name), axis, f"the rule of {name}")
-        for name, axis in AXES.items()
+        cumae.Output(name, "int32", axis, f"the rule of {name}", _shape(name)) for name, axis in AXES.items()
     ),
 )
 FAULTS = {

@@ -12,11 +12,12 @@ from cumae import oracle
 from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.checks import Trial
-from cumae.properties.comparing.cause import Extent, Guess, likely_cause
+from cumae.properties.comparing.cause import Guess, likely_cause
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.comparing.guesses import rounding_guesses
 from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.axes import Extent
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Finding

@@ -17,6 +17,8 @@ from cumae.properties.dialects import FASTDEPLOY, Held, Ints, Rows
 from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.expected import expected_of
+from cumae.properties.operations.outputs import outputs_of, shape_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
@@ -92,10 +94,10 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
 )
 def test_outputs_are_as_worked_by_hand(operation: str, name: str, dtype: str, values: list[Any]) -> None:
     inputs = Inputs(STEP)
-    output = FASTDEPLOY.outputs[operation, name]
+    output = outputs_of(OPERATIONS[operation], FASTDEPLOY)[name]
     answer = inputs.call(OPERATIONS[operation].oracle)
-    assert (output.dtype, output.length(inputs)) == (dtype, len(values))
-    assert output.expect(answer, inputs) == values
+    assert (output.dtype, shape_of(output, STEP)) == (dtype, (len(values),))
+    assert output.values(answer, inputs) == values
 
 
 def test_latent_rows_are_as_worked_by_hand() -> None:
@@ -107,15 +109,15 @@ def test_latent_rows_are_as_worked_by_hand() -> None:
     }
     cache, new, rope = (rows for rows in held.values() if isinstance(rows, Rows))
     assert (cache.shape, new.shape, rope.shape) == ((10, 1, 4, 3), (6, 2), (6, 1))
-    names = ("full_compressed_kv", "full_k_pe")
-    wanted = OPERATIONS["prefix_interleave"].expected(inputs, held.__getitem__, FASTDEPLOY, names)
+    outputs = outputs_of(OPERATIONS["prefix_interleave"], FASTDEPLOY)
+    wanted = expected_of(OPERATIONS["prefix_interleave"], outputs.values(), inputs, held.__getitem__)
     cached = [(5, 0), (5, 1), (5, 2), (7, 0), (7, 1), (7, 2), (7, 3), (3, 0), (3, 1)]
     row_of = {(int(b), int(o)): content for (b, _, o), content in zip(cache.live, cache.content, strict=True)}
     by_hand = [row_of[place] for place in cached]
     latents = [*by_hand[:3], 0, 1, *by_hand[3:], 2, 3, 4, 5]
     for name, columns, tokens in (("full_compressed_kv", slice(0, 4), new), ("full_k_pe", slice(4, 6), rope)):
         rows = [tokens.content[row] if isinstance(row, int) else row[columns] for row in latents]
-        assert FASTDEPLOY.outputs["prefix_interleave", name].length(inputs) == len(rows)
+        assert shape_of(outputs[name], dims)[0] == len(rows)
         assert wanted[name].words.tolist() == [row.tolist() for row in rows]
         assert not wanted[name].state.any()
 

@@ -16,6 +16,7 @@ from cumae.properties.dialects import FLASHINFER, Ints
 from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.outputs import outputs_of, shape_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
@@ -67,10 +68,10 @@ def test_every_output_is_what_was_worked_out_by_hand(
     operation: str, name: str, dtype: str, wanted: list[Any]
 ) -> None:
     inputs = Inputs(STEP)
-    output = FLASHINFER.outputs_of(operation)[name]
+    output = outputs_of(OPERATIONS[operation], FLASHINFER)[name]
     answer = inputs.call(OPERATIONS[operation].oracle)
-    assert output.expect(answer, inputs) == wanted
-    assert (output.dtype, output.length(inputs)) == (dtype, len(wanted))
+    assert output.values(answer, inputs) == wanted
+    assert (output.dtype, shape_of(output, STEP)) == (dtype, (len(wanted),))
 
 
 def test_pages_and_last_page_give_the_lengths_of_get_seq_lens() -> None:
@@ -284,5 +285,6 @@ def test_the_examples_of_the_page_run() -> None:
 
 def test_the_page_names_every_input_and_output() -> None:
     text = PAGE.read_text()
-    for name in {*FLASHINFER.inputs, *(name for _, name in FLASHINFER.outputs)}:
+    outputs = (output.name for known in FLASHINFER.outputs.values() for output in known)
+    for name in {*FLASHINFER.inputs, *outputs}:
         assert f"`{name}`" in text, name

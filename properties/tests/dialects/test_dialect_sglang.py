@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties import dialects
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.outputs import outputs_of, shape_of
 
 PAGE = Path(dialects.__file__).parent / "sglang/README.md"
 
@@ -242,11 +244,10 @@ def test_every_output_is_what_was_worked_out_by_hand(
 ) -> None:
     inputs = Inputs(case)
     answer = inputs.call(OPERATIONS[operation].oracle)
-    theirs = SGLANG.outputs_of(operation)
+    theirs = outputs_of(OPERATIONS[operation], SGLANG)
     for name, values in wanted.items():
-        assert (name, theirs[name].expect(answer, inputs)) == (name, values)
-        width = theirs[name].width
-        assert theirs[name].length(inputs) * (width(case) if width else 1) == len(values)
+        assert (name, theirs[name].values(answer, inputs)) == (name, values)
+        assert prod(shape_of(theirs[name], case)) == len(values)
 
 
 def test_a_selection_with_gaps_is_held_as_worked_out_by_hand() -> None:
@@ -262,7 +263,8 @@ def test_a_slot_that_no_pool_of_32_bit_slots_has_is_nobodys() -> None:
     case = Case(Batch((Request(1, 2, (2**30, 3)),), 2))
     inputs = Inputs(case)
     answer = inputs.call(OPERATIONS["slot_mapping"].oracle)
-    assert SGLANG.outputs_of("slot_mapping")["out_cache_loc"].expect(answer, inputs) == [ANY, 6]
+    (output,) = SGLANG.outputs["slot_mapping"]
+    assert output.values(answer, inputs) == [ANY, 6]
 
 
 def test_the_examples_of_the_page_run() -> None:
@@ -276,5 +278,6 @@ def test_the_examples_of_the_page_run() -> None:
 
 def test_the_page_names_every_input_and_output() -> None:
     text = PAGE.read_text()
-    for name in {*SGLANG.inputs, *(name for _, name in SGLANG.outputs)}:
+    outputs = (output.name for known in SGLANG.outputs.values() for output in known)
+    for name in {*SGLANG.inputs, *outputs}:
         assert f"`{name}`" in text, name

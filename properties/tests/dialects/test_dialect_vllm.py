@@ -2,6 +2,7 @@
 
 import re
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.dialects import VLLM, Floats, Ints, Rows
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.outputs import outputs_of, shape_of
 
 PAGE = Path(cumae.properties.dialects.__file__).parent / "vllm/README.md"
 STEP = Case(
@@ -85,9 +87,9 @@ def shown(case: Case, name: str) -> Any:
 def expected(case: Case, operation: str, name: str) -> list[Any]:
     inputs = Inputs(case)
     answer = inputs.call(OPERATIONS[operation].oracle)
-    output = VLLM.outputs[operation, name]
-    values = output.expect(answer, inputs)
-    assert output.length(inputs) * (output.width(case) if output.width else 1) == len(values)
+    output = outputs_of(OPERATIONS[operation], VLLM)[name]
+    values = output.values(answer, inputs)
+    assert prod(shape_of(output, case)) == len(values)
     return values
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cumae.properties.lint import types_of_results
-from cumae.properties.tests.results.test_tracebacks import line_of
+from cumae.properties.tests.operations.test_tracebacks import line_of
 
 SCRIPT = Path(__file__).parents[1] / "lint_small.py"
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]

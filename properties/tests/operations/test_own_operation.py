@@ -40,16 +40,7 @@ def held_lens(inputs: Inputs) -> Ints:
 LENS = cumae.Operation(
     "lens",
     lens_after,
-    (
-        cumae.Output(
-            "lens",
-            lambda case: "int32",
-            lambda case: (case.num_requests_padded,),
-            "request",
-            "length before plus tokens of the step",
-            before=held_lens,
-        ),
-    ),
+    (cumae.Output("lens", "int32", "request", "length before plus tokens of the step", before=held_lens),),
     rule="a length grows by the tokens of the step",
 )
 

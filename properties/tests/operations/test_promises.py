@@ -198,7 +198,7 @@ def _live_outputs(operation: str) -> Callable[..., Any]:
         kernel(**arguments)
         for name, was in before.items():
             flat = arguments[name].view(-1)
-            padding = torch.tensor(is_padding(binding, name, _CASE, flat.numel()))
+            padding = torch.tensor(is_padding(binding.forms[name], _CASE, flat.numel()))
             flat[padding] = was.view(-1)[padding]
 
     return launch

@@ -4,7 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_every_field_of_a_record_is_described(kind: str) -> None:
     for field in fields(RECORDS[kind]):
         assert (field.name in described["required"]) == (field.default is field.default_factory is MISSING)
         default = list(field.default) if isinstance(field.default, tuple) else field.default
-        if field.default is not MISSING:
+        if field.default is not MISSING and not is_dataclass(field.default):
             assert described["properties"][field.name]["default"] == default
 
 

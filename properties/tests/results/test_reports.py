@@ -17,7 +17,7 @@ from cumae.properties.results.canvas import WIDTH
 from cumae.properties.results.drawing import COLUMNS, draw
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import save_failure
-from cumae.properties.results.places import marks_of, place_text
+from cumae.properties.results.marks import marks_of, place_text
 from cumae.properties.results.svg import svg
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import prepare
@@ -40,13 +40,13 @@ LONG = Case(Batch((Request(1900, 100, tuple(range(1000, 1125))), Request(20, 1, 
 MANY = Case(Batch(tuple(Request(b, 2, tuple(range(9 * b, 9 * b + 5))) for b in range(33)), 8))
 DRAWN = [
     (CASE, None),
-    (CASE, finding(0, "token", "ke", "4", "1")),
-    (CASE, finding(3, "token", "ks", "11", "-70")),
+    (CASE, finding(0, "window_stop", "ke", "4", "1")),
+    (CASE, finding(3, "window_start", "ks", "11", "-70")),
     (CASE, finding(2, "slot", "slot_mapping", "29", str(2**40))),
     (CASE, finding(3, "request_start", "cu_seqlens_k", "23", "6")),
     (CASE, finding(7, "key_row", "keys", "00 …", "01 …")),
     (replace(CASE, layout=Layout(num_padding_tokens=500)), finding(300, "token", "position_ids", "0", "9")),
-    (LONG, finding(57, "token", "ke", "1958", "3")),
+    (LONG, finding(57, "window_stop", "ke", "1958", "3")),
     (MANY, finding(60, "slot", "slot_mapping", "5", "6")),
     (Case(Batch((), 1)), None),
 ]
@@ -59,7 +59,7 @@ def test_an_entry_of_a_token_is_told_with_the_position_that_it_selects() -> None
     place = "entry 1 of token 2: request 1, position 5, block 2"
     assert place_text(case, found) == f"{place}; it selects position {selected}"
     assert marks_of(case, found).positions == {1: frozenset({5})}
-    found = finding(7, "expert_of_token", "expert_ids")
+    found = finding(7, "expert", "expert_ids")
     assert place_text(case, found) == "entry 1 of token 3: request 2, position 9, block 13"
 
 
@@ -73,7 +73,7 @@ class TestDrawing:
         assert drawn.count("✗") == (1 if found is None else 2)
 
     def test_window_of_the_first_wrong_token_in_brackets(self) -> None:
-        drawn = draw(CASE, finding(0, "token", "ke", "4", "1"))
+        drawn = draw(CASE, finding(0, "window_stop", "ke", "4", "1"))
         assert "expected  [████]·······" in drawn
         assert "actual    [█]··········" in drawn
 
@@ -123,7 +123,7 @@ class TestDrawCommand:
     def test_a_saved_failure_marks_its_first_element_and_is_written(self, tmp_path: Path) -> None:
         bug = BUG["key_offsets_as_rows"]
         verdict = Verdict(bug.target, bug.operation, bug.dialect, ("agrees",))
-        file = save_failure(tmp_path, verdict, Failure(finding(1, "token", "ke"), CASE, 1))
+        file = save_failure(tmp_path, verdict, Failure(finding(1, "window_stop", "ke"), CASE, 1))
         page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
         output = self.run(str(file), "--svg", str(picture), "--html", str(page))
         assert "at token 1: request 0, position 4, block 1" in output

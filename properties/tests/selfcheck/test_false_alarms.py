@@ -30,7 +30,7 @@ def one_thread() -> Iterator[None]:
 
 
 def test_every_operation_of_every_dialect_has_a_correct_implementation() -> None:
-    pairs = {(operation, d.name) for d in DIALECTS.values() for operation, _ in d.outputs}
+    pairs = {(operation, d.name) for d in DIALECTS.values() for operation in d.outputs}
     pairs |= {(operation, d.name) for d in DIALECTS.values() if d.own_outputs for operation in OPERATIONS}
     assert {(correct.operation, correct.dialect) for correct in CORRECT} == pairs
 

@@ -8,7 +8,7 @@ from traceback import TracebackException, walk_tb
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
-from cumae.properties.results.users_files import files_of, is_ours, is_users
+from cumae.properties.operations.users_files import files_of, is_ours, is_users
 
 Frames = list[tuple[FrameType, int]]
 

@@ -1,0 +1,90 @@
+"""The evidence for a cause: wrong values beside the answers of kernels with known faults."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cumae.oracle import Case, Inputs
+from cumae.properties.comparing.cause import Evidence, Guess, padding_cause
+from cumae.properties.comparing.guesses import Ask, guesses_for
+from cumae.properties.comparing.masks import Mask, elements, unwritten, wrong_elements
+from cumae.properties.operations import Expected
+from cumae.properties.operations.axes import axis_named
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.items import extent_of
+from cumae.properties.running.memory import GUARD_PATTERN, Words
+from cumae.properties.running.observation import Observation
+
+
+def evidence(binding: Binding, seen: Observation, name: str, want: Expected, case: Case | None) -> Evidence:
+    """Return the evidence for a cause of the wrong values of an output."""
+    expected, actual = want.words, seen.outputs[name]
+    wrong = [int(i) for i in np.flatnonzero(wrong_elements(seen, name, want))]
+    never = (bytes([byte] * width) for byte in (seen.poison, GUARD_PATTERN) for width in (4, 8))
+    stale = [int.from_bytes(held, "little", signed=True) for held in never]
+    if actual.ndim > 1:
+        expected, actual = _row_numbers(expected, actual)
+        stale = []
+    wanted, found = expected.tolist(), actual.tolist()
+    if case is None:
+        return Evidence(wanted, found, wrong, stale=stale)
+    extent = extent_of(binding.forms[name], case, len(wanted))
+    return Evidence(wanted, found, wrong, extent, _guesses(binding, name, case, wanted), stale)
+
+
+def _guesses(binding: Binding, name: str, case: Case, expected: Sequence[Any]) -> list[Guess]:
+    """Return the answers of kernels with known faults for an output of numbers."""
+    output, inputs = binding.forms[name], Inputs(case)
+    if output.is_rows:
+        return []
+    per_token = output.per_item if axis_named(output.axis).is_of_tokens else 0
+    table = (binding.dialect.row_name or "row_index", binding.dialect.table_rows(case))
+    return guesses_for(case, expected, _asking(binding, name, inputs), inputs, per_token, table)
+
+
+def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:
+    """Return a function that asks the oracle for one output with some inputs replaced."""
+    oracle, output = binding.operation.oracle, binding.forms[name]
+    names = inspect.signature(oracle).parameters
+
+    def ask(replaced: dict[str, Any]) -> Sequence[Any] | None:
+        if not replaced.keys() <= names.keys():
+            return None
+        try:
+            answer = oracle(**{n: replaced.get(n, inputs[n]) for n in names})
+        except (LookupError, TypeError, ValueError):  # TypeError: it would have to read garbage
+            return None
+        return output.values(answer, inputs)
+
+    return ask
+
+
+def _row_numbers(expected: Words, actual: Words) -> tuple[Words, Words]:
+    """Return rows as the number of the expected row they equal, -2 for one that is none of them."""
+    number = {row.tobytes(): i for i, row in reversed(list(enumerate(expected)))}
+    wanted = np.array([number[row.tobytes()] for row in expected], dtype=np.int64)
+    return wanted, np.array([number.get(row.tobytes(), -2) for row in actual], dtype=np.int64)
+
+
+def cause_of_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:
+    """Return the likely cause of elements that were not written, or should not have been."""
+    extent = None if case is None else extent_of(binding.forms[name], case, len(where))
+    if extent is None:
+        return ""
+    return padding_cause([int(i) for i in np.flatnonzero(where)], extent, len(where), held)
+
+
+def read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
+    """Return that an output was taken for an input: one that has the name of an input and is not written."""
+    for name, want in expected.items():
+        if name not in binding.outputs or name not in seen.before or binding.forms[name].is_in_place:
+            continue
+        must = want.is_specified
+        if name in binding.dialect.inputs and must.any() and elements(unwritten(seen, name))[must].all():
+            return (
+                f"`{name}` is an output of {binding.operation.name} here, and holds nothing before the call; "
+                f"to read it, name it otherwise: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+            )
+    return ""

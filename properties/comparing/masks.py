@@ -1,0 +1,28 @@
+"""Which elements of an output a call wrote, and which of these are wrong."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cumae.properties.operations import VALUE, Expected
+from cumae.properties.running.observation import Observation
+
+Mask = npt.NDArray[np.bool_]
+
+
+def elements(words: Any) -> Mask:
+    """Return for each element whether any of its words, or bytes of a row, is true."""
+    return words.any(axis=-1) if words.ndim > 1 else np.asarray(words)
+
+
+def unwritten(seen: Observation, name: str) -> Mask:
+    """Return which words of an output (bytes, for rows) still hold what they held before the call."""
+    return np.asarray(seen.outputs[name] == seen.before[name])
+
+
+def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
+    """Return which elements of an output were written and differ from what they must hold."""
+    words = seen.outputs[name]
+    written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
+    return np.asarray(elements(written & (words != want.words)) & (want.state == VALUE))

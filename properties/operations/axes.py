@@ -1,0 +1,127 @@
+"""What an index into an output counts, one row an axis."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from cumae.oracle import Case, Request
+from cumae.properties.operations.places import (
+    BOUNDARY,
+    CACHE_SLOT,
+    KEY_ROW,
+    NOWHERE,
+    TOKEN,
+    Placing,
+    selected_key,
+    token_entry,
+)
+
+Values = Literal["", "slot", "window", "window_start", "window_stop"]
+
+
+class Extent(NamedTuple):
+    """Elements before the padding, and elements up to the padded count; the buffer may be longer."""
+
+    num_live: int
+    num_padded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an index counts: an output of the axis has one element, or several, for each item.
+
+    ``extent``: items of a case, live and with padding, in each chunk where the axis is ``in_chunks``; None
+    where the case does not tell. ``entries``: elements of each item. ``placing``: where an element belongs,
+    for reports. ``values``: what the elements are, where reports show more of a wrong one than its number.
+    ``is_of_tokens``: whether each element is the value of one token, so that a fault in the arithmetic of one
+    token can explain it.
+
+    The other fields say which metamorphic relations hold. ``items``: how many items each request has, one
+    request after the other; None where no element belongs to one request. ``between``: the elements are
+    boundaries between requests, or between their items; the growth from one to the next belongs to an item.
+    ``in_chunks``: the elements stand in rows, one for each chunk of context. ``ends_on``: the axis of the
+    output that holds the ends of the ranges that begin here. ``is_sorted``: the entries of an item are
+    compared in sorted order. ``is_related``: whether any relation holds.
+    """
+
+    extent: Callable[[Case], Extent] | None = None
+    entries: Callable[[Case], int] = lambda case: 1
+    placing: Placing = NOWHERE
+    values: Values = ""
+    is_of_tokens: bool = False
+    items: Callable[[Request, Case], int] | None = None
+    between: Literal["", "requests", "items"] = ""
+    in_chunks: bool = False
+    ends_on: str = ""
+    is_sorted: bool = False
+    is_related: bool = True
+
+
+def _tokens(case: Case) -> Extent:
+    return Extent(case.batch.num_tokens, case.num_tokens_padded)
+
+
+def _requests(case: Case) -> Extent:
+    return Extent(len(case.batch.requests), case.num_requests_padded)
+
+
+def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
+    return lambda case: Extent(*(count + 1 for count in extent(case)))
+
+
+def _one(request: Request, case: Case) -> int:
+    return 1
+
+
+def _new(request: Request, case: Case) -> int:
+    return request.query_len
+
+
+def _new_of_prefill(request: Request, case: Case) -> int:
+    return request.query_len if request.phase == "prefill" else 0
+
+
+def _keys(request: Request, case: Case) -> int:
+    return request.seq_len if case.options.keys.key_scope == "all" or request.phase == "prefill" else 0
+
+
+def _selected(case: Case) -> int:
+    return case.options.selection.topk
+
+
+def _experts(case: Case) -> int:
+    return case.options.router.top_k
+
+
+_TOKEN = Axis(_tokens, placing=TOKEN, is_of_tokens=True, items=_new)
+_EXPERT = Axis(_tokens, _experts, token_entry(_experts), items=_new, is_sorted=True)
+AXES = {
+    "step": Axis(lambda case: Extent(1, 1)),
+    "request": Axis(_requests, items=_one),
+    "request_start": Axis(_starts(_requests), placing=BOUNDARY, items=_one, between="requests"),
+    "token": _TOKEN,
+    "token_start": Axis(_starts(_tokens), items=_new, between="items"),
+    "slot": replace(_TOKEN, values="slot"),
+    "window": replace(_TOKEN, values="window"),
+    "window_start": replace(_TOKEN, values="window_start", ends_on="window_stop"),
+    "window_stop": replace(_TOKEN, values="window_stop"),
+    "prefill_window_start": Axis(items=_new_of_prefill, ends_on="prefill_window_stop"),
+    "prefill_window_stop": Axis(items=_new_of_prefill),
+    "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
+    "cache_slot": Axis(placing=CACHE_SLOT),
+    "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
+    "expert": _EXPERT,
+    # A weight may depend on the place of its row: vectors round otherwise at their ends.
+    "expert_weight": replace(_EXPERT, is_related=False),
+    "work_item": Axis(),
+    "worker_start": Axis(),
+    "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),
+    "chunk_request": Axis(_requests, items=_one, in_chunks=True),
+    "chunk_start": Axis(_starts(_requests), items=_one, between="requests", in_chunks=True),
+}
+_UNKNOWN = Axis(is_related=False)
+
+
+def axis_named(name: str) -> Axis:
+    """Return the row of an axis; of one that is unknown here, a row that says nothing."""
+    return AXES.get(name, _UNKNOWN)

@@ -1,0 +1,102 @@
+"""The expected content of outputs: what the oracle says of each element, as arrays."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cumae.oracle import ANY, UNTOUCHED, Inputs
+from cumae.properties.dialects import Held, Output, Rows
+from cumae.properties.dialects.held import ITEM_BYTES
+from cumae.properties.operations.operation import Operation
+from cumae.properties.operations.outputs import shape_of
+
+State = npt.NDArray[np.uint8]
+VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The content of an output: ``words`` where ``state`` is VALUE, what it held where KEEP, FREE anything.
+
+    Where ``state`` is JUDGED, any value is right that the operation's judge accepts, and a function writes
+    the same one whenever its inputs are the same; ``words`` holds one right answer. UNORDERED is the same,
+    but the values may change places at each call. ``words`` [n] integers or the bits of floats, or uint8
+    [n, row bytes] for rows; ``state`` uint8 [n].
+    """
+
+    words: npt.NDArray[Any]
+    state: State
+
+    @property
+    def is_specified(self) -> npt.NDArray[np.bool_]:
+        """Which elements must be written."""
+        return np.asarray(self.is_repeatable | (self.state == UNORDERED))
+
+    @property
+    def is_repeatable(self) -> npt.NDArray[np.bool_]:
+        """Which elements must be written, and are the same whenever the inputs are."""
+        return np.asarray((self.state == VALUE) | (self.state == JUDGED))
+
+
+def expected_of(
+    operation: Operation, outputs: Iterable[Output], inputs: Inputs, held: Callable[[str], Held]
+) -> dict[str, Expected]:
+    """Return the content of each output by name, from the oracle alone.
+
+    ``held`` returns an input as the dialect holds it; it is asked where the rows of an output come from one.
+    """
+    answer = inputs.call(operation.oracle)
+    found = {}
+    for output in outputs:
+        values = output.values(answer, inputs)
+        if output.is_rows:
+            told = _rows(values, output, inputs, held)
+        else:
+            told = _numbers(values, output.dtype_for(inputs.case))
+        found[output.name] = told if operation.judge is None else _judged(told, output)
+    return found
+
+
+def _judged(told: Expected, output: Output) -> Expected:
+    """Return what an output must hold where a judge says which values are right."""
+    state = np.where(told.state == VALUE, JUDGED, told.state)
+    if output.unordered:
+        state = np.where((state == JUDGED) & (told.words != -1), UNORDERED, state)
+    return replace(told, state=state)
+
+
+def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str], Held]) -> Expected:
+    """Return rows of bytes, each copied or made from the row of an input."""
+    assert output.pieces is not None
+    case = inputs.case
+    row_bytes = shape_of(output, case)[-1] * ITEM_BYTES[output.dtype_for(case)]
+    words = np.zeros((len(values), row_bytes), dtype=np.uint8)
+    state = np.array(
+        [KEEP if v is UNTOUCHED else FREE if v is ANY else VALUE for v in values], dtype=np.uint8
+    )
+    for kind, piece in output.pieces.items():
+        rows = held(piece.name)
+        assert isinstance(rows, Rows)
+        place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
+        wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        content = rows.content[[place[values[j][1:]] for j in wanted]]
+        if piece.encode is not None:
+            content = piece.encode(case, content)
+        first = piece.start(case) * ITEM_BYTES[rows.dtype]
+        words[wanted] = content[:, first : first + row_bytes]
+    return Expected(words, state)
+
+
+def _numbers(values: list[Any], dtype: str) -> Expected:
+    """Return integers, or the bits of floats."""
+    state = np.zeros(len(values), dtype=np.uint8)
+    if UNTOUCHED in values or ANY in values:
+        states = {UNTOUCHED: KEEP, ANY: FREE}
+        state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
+        values = [0 if v in states else v for v in values]
+    if dtype == "fp32":
+        return Expected(np.array(values, dtype=np.float32).view(np.int32), state)
+    return Expected(np.array(values, dtype=np.int64), state)

@@ -1,0 +1,69 @@
+"""The outputs of an operation in a dialect, each a complete record whoever names it."""
+
+from dataclasses import replace
+from math import prod
+
+from cumae.oracle import Case
+from cumae.oracle.model.rules import require
+from cumae.properties.dialects import Dialect, Output
+from cumae.properties.operations.axes import axis_named
+from cumae.properties.operations.operation import Operation
+from cumae.properties.operations.table import OPERATIONS
+
+
+def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
+    """Return the outputs by name: the operation's own where the dialect has them, then those it adds.
+
+    An operation of the user's own has its own names in every dialect that says nothing of it. Raises
+    ``ValueError`` for an output without a dtype, and for one without a shape whose axis has none.
+    """
+    own = {output.name: output for output in operation.outputs}
+    theirs = {
+        output.name: _following(output, own, operation) for output in dialect.outputs.get(operation.name, ())
+    }
+    found = theirs
+    if dialect.own_outputs or (operation.name not in OPERATIONS and not theirs):
+        kept = {name: output for name, output in own.items() if name not in theirs}
+        found = {name: _following(output, own, operation) for name, output in kept.items()} | theirs
+    for name, output in found.items():
+        require(bool(output.dtype), f"{name}.dtype", output.dtype, "be given")
+        if output.shape is None:
+            has_extent = axis_named(output.axis).extent is not None
+            require(has_extent, f"{name}.shape", None, f"be given: axis {output.axis!r} does not tell it")
+    return found
+
+
+def _following(output: Output, own: dict[str, Output], operation: Operation) -> Output:
+    """Return an output with what it takes over from the one that it follows; an own output follows itself."""
+    rule = output.rule or (own[output.name].rule if output.name in own else operation.rule)
+    base = own.get(output.follows or output.name)
+    if base is None:
+        return replace(output, rule=rule)
+    return replace(
+        output,
+        rule=rule,
+        follows=base.name,
+        dtype=output.dtype or base.dtype,
+        axis=output.axis or base.axis,
+        shape=output.shape or base.shape,
+        carries=output.carries or (() if output.shape else base.carries),
+        unordered=output.unordered or base.unordered,
+    )
+
+
+def shape_of(output: Output, case: Case) -> tuple[int, ...]:
+    """Return the shape of an output for a case."""
+    if output.shape is not None:
+        return output.shape(case)
+    axis = axis_named(output.axis)
+    assert axis.extent is not None  # else outputs_of refuses it
+    each = axis.extent(case).num_padded * axis.entries(case)
+    return (each * case.num_context_chunks if axis.in_chunks else each,)
+
+
+def strides_of(output: Output, case: Case) -> tuple[int, ...]:
+    """Return the elements between neighbours in each dimension of an output for a case."""
+    if output.strides is not None:
+        return output.strides(case)
+    shape = shape_of(output, case)
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
