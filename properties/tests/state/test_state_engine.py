@@ -28,7 +28,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.search.trace_run import Run
+from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import drive, machine, walk
 from cumae.properties.tests.commands.test_commands import cumae
@@ -142,7 +142,7 @@ def test_the_machine_of_rules_finds_it_too_and_shrinks_it(bug: Bug) -> None:
     failed: list[Trace] = []
 
     def begin() -> Callable[[Case], None]:
-        run = Run(binding, DEVICE, "forgets_history")
+        run = TraceRun(binding, DEVICE, "forgets_history")
 
         def step(case: Case) -> None:
             if binding.why_not(case) is None and run.step(case) is not None:
@@ -281,7 +281,7 @@ def test_host_lens_that_are_missing_may_be_refused_but_not_guessed() -> None:
     system.function = refuses
     assert system.step(hidden) is None
     known = replace(hidden, layout=replace(hidden.layout, host_lens=True))
-    run = Run(binding, DEVICE, "forgets_history")
+    run = TraceRun(binding, DEVICE, "forgets_history")
     run._system.function = refuses
     finding = run.step(known)
     assert finding is not None and "the kernel raised ValueError" in finding.message
