@@ -1,7 +1,8 @@
 """``cumae fuzz``: kernels against oracles until the time is up."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolated import search_isolated
+from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
 
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
+Run = Callable[[Job, Show | None], Verdict]
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -114,16 +116,13 @@ def fuzz(
         )
         for kernel, name in targets
     ]
-    run, is_lost = search_isolated, _never_lost
-    if not isolated:  # what imports torch, which takes a second
-        from cumae.properties.search.direct import search_directly as run
-        from cumae.properties.search.findings import device_lost as is_lost
     verdicts: list[Verdict] = []
     console = Console()
     try:
-        if large:
-            _run_large(jobs, run, verdicts, console)
-        _run(jobs, run, verdicts, console, is_lost)
+        with _runner(chosen, sanitize or "", isolated=isolated) as run:
+            if large:
+                _run_large(jobs, run, verdicts, console)
+            _run(jobs, run, verdicts, console, isolated=isolated)
     except KeyboardInterrupt:
         found = [verdict for verdict in verdicts if verdict.failure is not None]
         print_failures(found, console, verbose=verbose)
@@ -140,9 +139,19 @@ def fuzz(
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def _run_large(
-    jobs: list[Job], run: Callable[[Job, Show | None], Verdict], verdicts: list[Verdict], console: Console
-) -> None:
+@contextmanager
+def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
+    """Yield what searches one job after the other."""
+    if not isolated:
+        from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
+
+        yield search_directly
+        return
+    with searchers(device, sanitizer=sanitizer) as processes:
+        yield lambda job, show: processes.run(searching(job, show))
+
+
+def _run_large(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console) -> None:
     """Add a verdict on one very large case for each kernel: values and extent, not every check."""
     for job in jobs:
         console.print(f"{_short(job)}: one case of 65,536 requests and 1,000,000 tokens …")
@@ -150,13 +159,7 @@ def _run_large(
         verdicts.append(run(large, None))
 
 
-def _run(
-    jobs: list[Job],
-    run: Callable[[Job, Show | None], Verdict],
-    verdicts: list[Verdict],
-    console: Console,
-    is_lost: Callable[[Device], bool],
-) -> None:
+def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *, isolated: bool) -> None:
     """Add a verdict for each kernel; an interrupted one is there as far as it went."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
     theirs = "its oracle" if len(jobs) == 1 else "their oracles"
@@ -185,13 +188,15 @@ def _run(
             verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
             progress.update(task, status=f"{counted(verdict.cases, 'case')}  {mark}", completed=total)
-            if verdict.failure is not None and is_lost(job.device):
+            if verdict.failure is not None and not isolated and _is_lost(job.device):
                 console.print("the CUDA context is lost, no further kernel can run: add --isolate")
                 return
 
 
-def _never_lost(device: Device) -> bool:
-    return False
+def _is_lost(device: Device) -> bool:
+    from cumae.properties.search.findings import device_lost  # imports torch, which is there by now
+
+    return device_lost(device)
 
 
 def _short(job: Job) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
@@ -54,8 +54,7 @@ class Processes(AbstractContextManager["Processes"]):
         self._busy: dict[Process, tuple[int, Plan[Any]]] = {}
 
     def __exit__(self, *exception: object) -> None:
-        for process in (*self._busy, *self._idle):
-            process.end()
+        self._end((*self._busy, *self._idle))
         self._busy.clear()
         self._idle.clear()
 
@@ -70,17 +69,21 @@ class Processes(AbstractContextManager["Processes"]):
         A worker's ``ValueError`` is raised in its plan; any other error of a worker as ``RuntimeError``.
         """
         left = deque(enumerate(plans))
-        while left or self._busy:
-            while left and len(self._busy) < self._jobs:
-                number, plan = left.popleft()
-                yield from self._go_on(number, plan, None)
-            self._keep_spares()
-            wait([process.connection for process in self._busy], _POLL_SECONDS)
-            for process in tuple(self._busy):
-                answer = process.answer()
-                if answer is not None:
-                    number, plan = self._busy.pop(process)
-                    yield from self._go_on(number, plan, self._put_away(process, answer))
+        try:
+            while left or self._busy:
+                while left and len(self._busy) < self._jobs:
+                    number, plan = left.popleft()
+                    yield from self._go_on(number, plan, None)
+                self._keep_spares()
+                wait([process.connection for process in self._busy], _POLL_SECONDS)
+                for process in tuple(self._busy):
+                    answer = process.answer()
+                    if answer is not None:
+                        number, plan = self._busy.pop(process)
+                        yield from self._go_on(number, plan, self._put_away(process, answer))
+        finally:
+            self._end(self._busy)  # where a plan has raised, nobody waits for the others
+            self._busy.clear()
 
     def _go_on(self, number: int, plan: Plan[T], answer: Answer | None) -> Iterator[tuple[int, T]]:
         """Begin the next call of a plan, or yield what the plan comes to."""
@@ -116,6 +119,11 @@ class Processes(AbstractContextManager["Processes"]):
             return process.end(answer)
         self._idle.appendleft(process)
         return answer
+
+    @staticmethod
+    def _end(processes: Iterable[Process]) -> None:
+        for process in processes:
+            process.end()
 
     def _keep_spares(self) -> None:
         wanted = max(self._spares, min(self._num_dead, self._jobs))

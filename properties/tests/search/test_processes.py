@@ -37,21 +37,25 @@ def test_one_process_after_the_other_tells_its_case_before_it_dies() -> None:
     small = Domain(max_requests=2, padding="none")
     promised = job(f"{CRASHING}:killed_on_three_requests", domain=small, budget=Budget(30), reduce=False)
     nameless = job(f"{CRASHING}:made.<locals>.kernel", steps(1))
+    mine = job(f"{CRASHING}:leaves", steps(1), operation="mine")
     plans = [searching(one) for one in (right, killed, right, closed, promised)]
     with searchers(DEVICE) as processes:
         found = dict(processes.each(plans))
-        with pytest.raises(
-            ValueError, match=r"must be named in its module and given as --target: it was made"
+        for refused, rule in (
+            (nameless, "be named in its module and given as --target"),
+            (mine, "be one of"),
         ):
-            processes.run(searching(nameless))
+            with pytest.raises(ValueError, match=rf"^(target|operation) = '.*', must {rule}") as told:
+                processes.run(searching(refused))
+            assert "\n" not in str(told.value)
     assert [found[number].status for number in range(5)] == [
         *("agrees", "disagrees", "agrees", "disagrees", "agrees")
     ]
     assert found[1].failure is not None and found[3].failure is not None
     assert found[1].failure.finding.message == "the process died with signal 9"
     assert (found[1].failure.case, found[1].cases) == (steps(2, 1, 3), 2)
-    told = "the process could not tell what it does: its file descriptors were closed"
-    assert found[3].failure.finding.message == told and found[3].failure.finding.ended
+    closed_all = "the process could not tell what it does: its file descriptors were closed"
+    assert found[3].failure.finding.message == closed_all and found[3].failure.finding.ended
     assert found[3].failure.case == steps(2, 1)
     # A Domain goes with its job: three requests and more are not promised, and so never run.
     assert found[4].cases >= 30 and "max_requests=2" in found[4].domain
