@@ -17,7 +17,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.observed_call import Bench
-from cumae.properties.search.one_check import device_lost, lost
+from cumae.properties.search.findings import device_lost, lost
 
 ROUNDS = {"cpu": 15, "cuda": 100}
 CHECK = "compare"
@@ -43,11 +43,11 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     try:
         before = Bench(base, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{base.name} {error}{lost(device)}", RULE, traceback=error.traceback)
+        return _raised(base, error, device)
     try:
         after = Bench(candidate, case, device).observe()
     except KernelRaised as error:
-        return Finding(CHECK, f"{candidate.name} {error}{lost(device)}", RULE, traceback=error.traceback)
+        return _raised(candidate, error, device)
     for name in before.outputs:
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:
@@ -58,6 +58,12 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     if after.damage and not before.damage:
         return Finding(CHECK, f"{after.damage[0]}, by the candidate only", RULE)
     return None
+
+
+def _raised(binding: Binding, error: KernelRaised, device: Device) -> Finding:
+    told = lost(device)
+    said = f"{binding.name} {error}{told}"
+    return Finding(CHECK, said, RULE, ended=bool(told), traceback=error.traceback)
 
 
 def first_difference(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from cumae.oracle import Case, Trace, leveled
 from cumae.properties.cases.edits import (
@@ -24,6 +25,17 @@ from cumae.properties.cases.values import NEUTRAL
 
 MOST_TRIES = 2000
 OPTIONS = tuple(name for row in FEATURES if row.record == "options" for name in row.fields)
+MOST_SORTED = 64
+"""Requests of a case whose edits are all made before one is tried."""
+_EDITS = (
+    fewer_requests,
+    shorter_throughout,
+    neutral_fields,
+    smaller_blocks,
+    single_requests,
+    merged_requests,
+    shorter_lengths,
+)
 
 
 def size_of(case: Case) -> tuple[int, ...]:
@@ -47,6 +59,29 @@ def size_of(case: Case) -> tuple[int, ...]:
     )
 
 
+def boldest(tried: Case | Trace) -> Iterator[Case | Trace]:
+    """Yield what keeps one or two requests of a case, and what single edits make of it, the smallest first.
+
+    For a function that ends its process where it fails: each candidate that does costs a process, the others
+    cost little. Edits of traces, and of cases of many requests, come in the order of the reducer.
+    """
+    if isinstance(tried, Trace):
+        yield from _smaller_traces(tried)
+        return
+    builds = chain(_of_few_requests(tried), *(edits_of(tried) for edits_of in _EDITS))
+    candidates = (case for case in map(_valid, builds) if case is not None and size_of(case) < size_of(tried))
+    if len(tried.batch.requests) > MOST_SORTED:
+        yield from candidates
+    else:
+        yield from sorted(dict.fromkeys(candidates), key=size_of)
+
+
+def _of_few_requests(case: Case) -> Iterator[Callable[[], Case]]:
+    for width in (1, 2):
+        for start in range(min(MOST_SORTED, len(case.batch.requests) - width)):
+            yield lambda start=start, width=width: keep(case, [*range(start, start + width)])  # type: ignore[misc]
+
+
 def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
@@ -58,15 +93,7 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
     improved = True
     while improved:
         improved = False
-        for edits_of in (
-            fewer_requests,
-            shorter_throughout,
-            neutral_fields,
-            smaller_blocks,
-            single_requests,
-            merged_requests,
-            shorter_lengths,
-        ):
+        for edits_of in _EDITS:
             builds, next_one = list(edits_of(case)), 0
             while next_one < len(builds):
                 candidate = _valid(builds[next_one])

@@ -10,27 +10,26 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cumae.fixtures.bugs import OUT_OF_REACH
+from cumae.fixtures.bugs import OUT_OF_REACH, Bug
+from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file, write_json
-from cumae.properties.faults.known_bugs import Hunt, chosen, hunt, status_of
+from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
-from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
 @click.command()
 @click.option("--report", help="Only the bugs of this report, such as vllm#36580.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
-)
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@options.seed
+@options.device
 @json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     """Search the bugs that engines shipped, broken implementations all, and say what caught each."""
     found = chosen(report)
     where = prepare(device)
-    hunts: list[Hunt] = []
+    became: dict[int, Hunt] = {}
     console = Console()
     if not console.is_terminal:
         console.width = 140
@@ -42,22 +41,22 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("bugs", total=len(found), status="")
-        for bug in found:
 
-            def show(verdict: Verdict, name: str = bug.name) -> None:
-                progress.update(task, status=f"{name}: {counted(verdict.cases, 'case')}")
+        def show(bug: Bug, verdict: Verdict) -> None:
+            progress.update(task, status=f"{bug.name}: {counted(verdict.cases, 'case')}")
 
-            progress.update(task, status=bug.name)
-            hunts.append(hunt(bug, where, seed, show))
+        for number, hunt in hunts(found, where, seed, show):
+            became[number] = hunt
             progress.advance(task)
-    _print(hunts, console)
+    in_order = [became[number] for number in range(len(found))]
+    _print(in_order, console)
     if report is None:
         console.print("out of reach:")
         for reports, reason in OUT_OF_REACH.items():
             console.print(f"  {reports}: {reason}", markup=False, highlight=False)
     if file is not None:
-        _write(hunts, file)
-    return status_of(hunts)
+        _write(in_order, file)
+    return status_of(in_order)
 
 
 def _print(hunts: list[Hunt], console: Console) -> None:
@@ -80,7 +79,7 @@ def _print(hunts: list[Hunt], console: Console) -> None:
     console.print(table)
     console.print("requests, tokens, steps: of the minimal case")
     caught_ones = [one for one in hunts if one.failure is not None]
-    tried = [one for one in hunts if not one.outcome.startswith("needs")]
+    tried = [one for one in hunts if one.outcome not in ELSEWHERE]
     line = f"{len(caught_ones)} of {counted(len(tried), 'bug')} caught"
     if caught_ones:
         line += f", median {median(one.seconds for one in caught_ones):.2f} s"

@@ -9,7 +9,7 @@ import click
 from cumae.oracle import Case
 from cumae.properties.bench.comparison import CHECK, first_difference, speed_ratio
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.commands.fuzz import check_names
+from cumae.properties.commands import options
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
@@ -17,23 +17,22 @@ from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
-from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.first_cases import fixture_cases
-from cumae.properties.search.profiles import FAILURES
 
 
 @click.command()
 @click.argument("base")
 @click.argument("candidate")
-@click.option("--op", "operation", required=True, help="The operation both compute.")
-@click.option("--dialect", default="cumae", show_default=True, help="How both name their arguments.")
-@click.option("--cases", type=click.IntRange(1), default=200, show_default=True, help="Beyond the fixtures.")
+@options.operation("The operation both compute.", required=True)
+@options.dialect("How both name their arguments.")
+@options.cases("Beyond the fixtures.", default=200)
 @click.option(
     "--case", "file", type=click.Path(path_type=Path), help="Compare on the case in this file only."
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-@click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
+@options.seed
+@options.device
+@options.failures
 @click.option("--speed/--no-speed", default=None, help="Time both where they agree; on a GPU by default.")
 def compare(
     base: str,
@@ -52,7 +51,6 @@ def compare(
     Prints the first difference and saves its case. Where there is none, the ratio of their times, calls
     alternating: on a GPU, or with --speed, as Triton's interpreter says little of one.
     """
-    check_names(operation, dialect)
     require_folder("--failures", failures)
     chosen = prepare(device)
     old, new = (binding_of(load_function(target), operation, dialect) for target in (base, candidate))

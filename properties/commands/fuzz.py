@@ -1,7 +1,8 @@
 """``cumae fuzz``: kernels against oracles until the time is up."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,23 +10,23 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from cumae.oracle.model.rules import require, require_choice
+from cumae.oracle.model.rules import require
+from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
-from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
-from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolation import LIMIT_SECONDS
-from cumae.properties.search.profiles import FAILURES
-from cumae.properties.search.worker import Job, search_apart
+from cumae.properties.search.isolated import searchers, searching
+from cumae.properties.search.job import Job
 
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
+Run = Callable[[Job, Show | None], Verdict]
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -46,32 +47,26 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 @click.command()
-@click.argument("target", required=False)
-@click.option("--op", "operation", help="The operation TARGET computes.")
-@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@options.target
+@options.operation()
+@options.dialect()
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
-@click.option(
-    "--cases", type=click.IntRange(1), help="Cases a kernel beyond the fixtures, instead of --time."
-)
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
-)
+@options.cases("Cases a kernel beyond the fixtures, instead of --time.")
+@options.seed
 @click.option(
     "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own."
 )
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-@click.option("--check", "checks", multiple=True, help="Only this check; may be repeated.")
+@options.device
+@options.checks
 @click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
 @json_file("the figures, and of each failure what, where and the case,")
-@click.option("--failures", type=click.Path(path_type=Path), default=FAILURES, show_default=True)
-@click.option("--isolate/--no-isolate", default=None, help="In processes of their own; TARGET is by default.")
+@options.failures
+@options.isolate("In processes of their own; TARGET is by default.")
 @click.option(
     "--sanitize", type=click.Choice(SANITIZERS), help="Under Triton's assertions, or compute-sanitizer."
 )
-@click.option(
-    "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take apart."
-)
-@click.option("--verbose", "-v", is_flag=True, help="Say where the time went; print whole tracebacks.")
+@options.limit("Seconds a case may take in a process of its own.")
+@options.verbose("Say where the time went; print whole tracebacks.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -93,11 +88,8 @@ def fuzz(
     """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
-    parse_limit(limit)
-    check_checks(checks)
     if target is not None and operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
-    check_names(operation, dialect)
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
@@ -109,7 +101,7 @@ def fuzz(
         raise ValueError(f"TARGET = None, must be given: no kernel of {operation} is shipped")
     share = None if seconds is None else seconds / len(targets)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
-    apart = target is not None or bool(sanitize) if isolate is None else isolate
+    isolated = target is not None or bool(sanitize) if isolate is None else isolate
     jobs = [
         Job(
             target=kernel,
@@ -124,16 +116,13 @@ def fuzz(
         )
         for kernel, name in targets
     ]
-    run, is_lost = search_apart, _never_lost
-    if not apart:  # what imports torch, which takes a second
-        from cumae.properties.search.in_process import search_here as run
-        from cumae.properties.search.one_check import device_lost as is_lost
     verdicts: list[Verdict] = []
     console = Console()
     try:
-        if large:
-            _run_large(jobs, run, verdicts, console)
-        _run(jobs, run, verdicts, console, is_lost)
+        with _runner(chosen, sanitize or "", isolated=isolated) as run:
+            if large:
+                _run_large(jobs, run, verdicts, console)
+            _run(jobs, run, verdicts, console, isolated=isolated)
     except KeyboardInterrupt:
         found = [verdict for verdict in verdicts if verdict.failure is not None]
         print_failures(found, console, verbose=verbose)
@@ -150,32 +139,19 @@ def fuzz(
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def check_names(operation: str | None, dialect: str | None) -> None:
-    """Raise ``ValueError`` for an operation or a dialect that is given and unknown."""
-    if operation is not None:
-        require_choice("--op", operation, tuple(OPERATIONS))
-    if dialect is not None:
-        require_choice("--dialect", dialect, tuple(DIALECTS))
+@contextmanager
+def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
+    """Yield what searches one job after the other."""
+    if not isolated:
+        from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
+
+        yield search_directly
+        return
+    with searchers(device, sanitizer=sanitizer) as processes:
+        yield lambda job, show: processes.run(searching(job, show))
 
 
-def check_checks(checks: tuple[str, ...], field: str = "--check") -> None:
-    """Raise ``ValueError`` for an unknown check. Imports torch, which takes a second, where there are any."""
-    if checks:
-        from cumae.properties.checks import CHECKS
-
-        for check in checks:
-            require_choice(field, check, tuple(CHECKS))
-
-
-def parse_limit(limit: float) -> None:
-    """Raise ``ValueError`` unless the limit is a time."""
-    if not 0 < limit < float("inf"):
-        raise ValueError(f"--limit = {limit!r}, must be a number of seconds > 0")
-
-
-def _run_large(
-    jobs: list[Job], run: Callable[[Job, Show | None], Verdict], verdicts: list[Verdict], console: Console
-) -> None:
+def _run_large(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console) -> None:
     """Add a verdict on one very large case for each kernel: values and extent, not every check."""
     for job in jobs:
         console.print(f"{_short(job)}: one case of 65,536 requests and 1,000,000 tokens …")
@@ -183,13 +159,7 @@ def _run_large(
         verdicts.append(run(large, None))
 
 
-def _run(
-    jobs: list[Job],
-    run: Callable[[Job, Show | None], Verdict],
-    verdicts: list[Verdict],
-    console: Console,
-    is_lost: Callable[[Device], bool],
-) -> None:
+def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *, isolated: bool) -> None:
     """Add a verdict for each kernel; an interrupted one is there as far as it went."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
     theirs = "its oracle" if len(jobs) == 1 else "their oracles"
@@ -218,13 +188,15 @@ def _run(
             verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
             progress.update(task, status=f"{counted(verdict.cases, 'case')}  {mark}", completed=total)
-            if verdict.failure is not None and is_lost(job.device):
+            if verdict.failure is not None and not isolated and _is_lost(job.device):
                 console.print("the CUDA context is lost, no further kernel can run: add --isolate")
                 return
 
 
-def _never_lost(device: Device) -> bool:
-    return False
+def _is_lost(device: Device) -> bool:
+    from cumae.properties.search.findings import device_lost  # imports torch, which is there by now
+
+    return device_lost(device)
 
 
 def _short(job: Job) -> str:

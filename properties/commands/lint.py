@@ -10,7 +10,7 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.commands.fuzz import check_names
+from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file, write_json
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
@@ -23,9 +23,9 @@ CASES = 40
 
 
 @click.command()
-@click.argument("target", required=False)
-@click.option("--op", "operation", help="The operation TARGET computes.")
-@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@options.target
+@options.operation()
+@options.dialect()
 @json_file("what was found")
 def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
     """Compile what TARGET (module:function) launches and read it; without one, every kernel shipped here.
@@ -35,7 +35,6 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
     step. Kernels are compiled from recorded launches, none runs. A TARGET under `conforms_to` has its
     operation, dialect and Domain with it.
     """
-    check_names(operation, dialect)
     interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
     # Tests set the variable at their top, if it is not set or whatever it is: neither reaches Triton now.

@@ -12,16 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from cumae.oracle.model.rules import require, require_choice
-from cumae.properties.checks import CHECKS
-from cumae.properties.commands.fuzz import check_names, parse_limit
+from cumae.oracle.model.rules import require
+from cumae.properties.commands import options
 from cumae.properties.commands.json_file import STDOUT, json_file, write_json
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
-from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 KEPT_EVERY = 50
@@ -29,19 +28,15 @@ KEPT_EVERY = 50
 
 
 @click.command()
-@click.argument("target", required=False)
-@click.option("--op", "operation", help="The operation TARGET computes; an oracle's is known.")
-@click.option("--dialect", default="cumae", show_default=True, help="How TARGET names its arguments.")
+@options.target
+@options.operation("The operation TARGET computes; an oracle's is known.")
+@options.dialect()
 @click.option("--oracles", is_flag=True, help="Every oracle of this repository, instead of its kernels.")
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
+@options.device
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
-@click.option("--check", "checks", multiple=True, help="Only this check; may be repeated.")
-@click.option(
-    "--cases", type=click.IntRange(1), default=25, show_default=True, help="Cases of the search that ends it."
-)
-@click.option(
-    "--limit", type=float, default=5.0, show_default=True, help="Seconds after which a case is a hang."
-)
+@options.checks
+@options.cases("Cases of the search that ends it.", default=25)
+@options.limit("Seconds after which a case is a hang.", default=5.0)
 @json_file("every mutant")
 @click.option("--resume", is_flag=True, help="Judge again only what --json FILE does not hold, or survived.")
 def mutate(
@@ -61,10 +56,6 @@ def mutate(
 
     Exit status 1 where a mutant survives: nothing notices it, and nothing shows that it is equal.
     """
-    parse_limit(limit)
-    check_names(operation, dialect)
-    for check in checks:
-        require_choice("--check", check, tuple(CHECKS))
     is_kept = file not in (None, STDOUT)
     require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)

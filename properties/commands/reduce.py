@@ -6,27 +6,25 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cumae.properties.commands.fuzz import check_checks, check_names, parse_limit
+from cumae.properties.commands import options
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_case, write_failure
 from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
-from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolation import LIMIT_SECONDS
-from cumae.properties.search.worker import Job, ended, reduce_apart, search_apart
+from cumae.properties.search.isolated import reduce_isolated, search_isolated
+from cumae.properties.search.job import Job
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("target", required=False)
-@click.option("--op", "operation", help="The operation, for a file that holds only a case.")
-@click.option("--dialect", help="How the target names its arguments, instead of what the file says.")
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-@click.option(
-    "--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds a case may take."
-)
+@options.target
+@options.operation(options.OF_A_CASE)
+@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
+@options.device
+@options.limit()
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Where to write it, instead of FILE.reduced.json."
 )
@@ -43,14 +41,12 @@ def reduce(
 
     Kernels run in processes of their own. A case that agrees now is left alone: exit status 0.
     """
-    parse_limit(limit)
-    check_names(operation, dialect)
     place = out or file.with_name(f"{file.stem}.reduced.json")
     require_file("--out", place)
     chosen = prepare(device)
     saved = load_case(file, target, operation, dialect)
     check = saved.finding.check
-    check_checks((check,) if check else (), f"{file.name}.finding.check")
+    options.check_checks((check,) if check else (), f"{file.name}.finding.check")
     started = time.monotonic()
     job = Job(
         target=saved.target,
@@ -64,7 +60,7 @@ def reduce(
         reduce=False,
         sanitizer=saved.finding.sanitizer,
     )
-    verdict = search_apart(job)
+    verdict = search_isolated(job)
     if verdict.failure is None:
         comparisons = counted(verdict.comparisons, "comparison")
         click.echo(f"FIXED  {file}: {verdict.operation}, {comparisons}; nothing to reduce")
@@ -76,12 +72,10 @@ def reduce(
         def show(steps: int) -> None:
             line.update(f"{counted(steps, 'case')} tried")
 
-        finding, tried, steps = reduce_apart(
-            job, finding, saved.tried, deaths=ended(finding.message), progress=show
-        )
-    verdict.failure = failure_of(finding, tried, 0, place)
+        smallest = reduce_isolated(job, finding, saved.tried, show)
+    verdict.failure = failure_of(smallest.finding, smallest.tried, 0, place)
     click.echo(explain(verdict))
     with writing("--out", place):
         write_failure(place, verdict, verdict.failure)
-    click.echo(f"{counted(steps, 'case')} tried in {time.monotonic() - started:.1f} s: {place}")
+    click.echo(f"{counted(smallest.steps, 'case')} tried in {time.monotonic() - started:.1f} s: {place}")
     return 1

@@ -6,27 +6,27 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands.fuzz import check_names, parse_limit
+from cumae.properties.commands import options
 from cumae.properties.dialects.dump import case_of, is_dump, read_dump
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import UNKNOWN, Saved, load_case
 from cumae.properties.results.verdict import Verdict
-from cumae.properties.running.device import DEVICES, Device, prepare
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolation import LIMIT_SECONDS
-from cumae.properties.search.worker import Job, ended, search_apart
+from cumae.properties.search.isolated import search_isolated
+from cumae.properties.search.job import Job
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--target", help="module:function to try instead of the one in the file.")
-@click.option("--op", "operation", help="The operation, for a file that holds only a case.")
-@click.option("--dialect", help="How the target names its arguments, instead of what the file says.")
-@click.option("--device", type=click.Choice(DEVICES), default="auto", show_default=True)
-@click.option("--isolate/--no-isolate", default=None, help="In a process of its own; --target is by default.")
-@click.option("--limit", type=float, default=LIMIT_SECONDS, show_default=True, help="Seconds it may take.")
-@click.option("--verbose", "-v", is_flag=True, help="Print whole tracebacks too.")
+@options.operation(options.OF_A_CASE)
+@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
+@options.device
+@options.isolate("In a process of its own; --target is by default.")
+@options.limit()
+@options.verbose("Print whole tracebacks too.")
 def replay(
     files: tuple[Path, ...],
     target: str | None,
@@ -43,8 +43,6 @@ def replay(
     in it are judged, AGREES or FAILED, or with --target a function is run on its inputs.
     A file that cannot be run is an ERROR; the others run all the same.
     """
-    parse_limit(limit)
-    check_names(operation, dialect)
     chosen = prepare(device)
     status = 0
     for file in files:
@@ -60,9 +58,9 @@ def replay(
             else:
                 saved = load_case(file, target, operation, dialect)
             # A case that ended its process once is not run in this one, nor what a sanitizer found.
-            apart = target is not None or ended(saved.finding.message) if isolate is None else isolate
-            apart = apart or bool(saved.finding.sanitizer)
-            verdict = replayed_apart(saved, chosen, limit) if apart else _replayed(file, saved, chosen)
+            isolated = target is not None or saved.finding.ended if isolate is None else isolate
+            isolated = isolated or bool(saved.finding.sanitizer)
+            verdict = _replayed(saved, chosen, limit, isolated=isolated)
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
             status = 2
@@ -98,24 +96,21 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
     return status
 
 
-def replayed_apart(saved: Saved, device: Device, limit: float) -> Verdict:
-    """Return the verdict of the target on the saved case, run in a process of its own."""
-    return search_apart(
-        Job(
-            target=saved.target,
-            operation=saved.operation,
-            dialect=saved.dialect,
-            device=device,
-            limit=limit,
-            budget=Budget(examples=0),
-            cases=(saved.tried,),
-            reduce=False,
-            sanitizer=saved.finding.sanitizer,
-        )
+def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> Verdict:
+    """Return the verdict of the target on the saved case and every check."""
+    job = Job(
+        target=saved.target,
+        operation=saved.operation,
+        dialect=saved.dialect,
+        device=device,
+        limit=limit,
+        budget=Budget(examples=0),
+        cases=(saved.tried,),
+        reduce=False,
+        sanitizer=saved.finding.sanitizer,
     )
+    if isolated:
+        return search_isolated(job)
+    from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
-
-def _replayed(file: Path, saved: Saved, device: Device) -> Verdict:
-    from cumae.properties.search.in_process import replayed_here  # imports torch, which takes a second
-
-    return replayed_here(file, saved, device)
+    return search_directly(job)

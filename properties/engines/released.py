@@ -6,7 +6,7 @@ from typing import Any
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.results.explain import explain
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 
 ENGINES = ("fla", "flashinfer", "sglang", "vllm")
 

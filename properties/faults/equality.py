@@ -22,8 +22,8 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.observed_call import Bench
-from cumae.properties.search.one_check import finding_of
-from cumae.properties.search.trace_run import Run
+from cumae.properties.search.findings import finding_of
+from cumae.properties.search.traces import TraceRun
 
 CUT_TO = 2
 NUM_SOME = 40
@@ -96,7 +96,7 @@ class SmallDomain:
         """Return what a check says of the target, as its module has it now, on a case."""
         binding, device = self._suite.bound(), self._suite.device
         if self._is_stateful:
-            return Run(binding, device, "forgets_history").all(self._traces[i])
+            return TraceRun(binding, device, "forgets_history").all(self._traces[i])
         trial = Trial(binding, self._cases[i], device)
         return next(filter(None, (finding_of(check, trial) for check in QUICK)), None)
 

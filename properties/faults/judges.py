@@ -3,18 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 
 from cumae.properties.faults.equality import SmallDomain
 from cumae.properties.faults.mutants import Mutant, mutants_of
 from cumae.properties.faults.oracle_suite import OracleSuite
 from cumae.properties.faults.outcome import Outcome
-from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.suite import Suite
-from cumae.properties.faults.ttir import Compiler, Launch, recording
+from cumae.properties.faults.ttir import Launch, recording
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.run_probe import fault_of
+from cumae.properties.search.child import Tell
+from cumae.properties.search.process import Answer, Call
+from cumae.properties.search.processes import Processes, asked
 
 HARD_LIMIT = 600.0
 """Seconds until a process that answers nothing, not even the alarm, is ended."""
@@ -72,7 +73,7 @@ class Proof:
 class Judge:
     """The suites of the targets, made when they are asked for."""
 
-    def __init__(self, how: How) -> None:
+    def __init__(self, tell: Tell, how: How) -> None:
         import torch._dynamo  # noqa: F401, the first launch would import it, and no limit may cut that in two
 
         self._how = how
@@ -145,21 +146,18 @@ def judged(
     the small domain. Raises ``ValueError`` for a target that is wrong before it is mutated.
     """
     targets = list(dict.fromkeys(target for task in tasks for target in task.targets))
-    interpret = how.device == "cpu"
-    pool = Pool(partial(Judge, how), jobs, HARD_LIMIT, interpret=interpret)
-    recorder = (
-        pool if interpret else Pool(partial(Judge, replace(how, device="cpu")), 1, HARD_LIMIT, interpret=True)
-    )
-    try:
+    with ExitStack() as stack:
+        judges = stack.enter_context(_judges(how, jobs))
         stage("the targets themselves", len(targets))
-        proofs = _proved(pool, targets)
-        no_interpreter = "" if interpret else fault_of("interpreter")
-        if not interpret and not no_interpreter:
-            proofs = _proved(recorder, targets)
+        proofs = _proved(judges, targets)
+        no_interpreter = "" if how.device == "cpu" else fault_of("interpreter")
+        if how.device != "cpu" and not no_interpreter:
+            with _judges(replace(how, device="cpu"), 1) as recorders:
+                proofs = _proved(recorders, targets)
         stage("small cases", len(tasks))
         left = []
-        for i, outcome in pool.each("kill", tasks):
-            outcome = _of_dead(outcome)
+        for i, answer in _each(judges, "kill", tasks):
+            outcome = _outcome_of(answer)
             if outcome is None:
                 left.append(i)
             else:
@@ -172,29 +170,38 @@ def judged(
         yield from equal
         left = [i for i in left if i not in dict(equal)]
         stage("other checks, search, small domain", len(left))
-        for number, outcome in pool.each("look_closer", [tasks[i] for i in left]):
-            found = _of_dead(outcome)
-            assert found is not None
-            yield left[number], found
-    finally:
-        pool.close()
-        recorder.close()
+        for number, answer in _each(judges, "look_closer", [tasks[i] for i in left]):
+            outcome = _outcome_of(answer)
+            assert outcome is not None
+            yield left[number], outcome
 
 
-def _proved(pool: Pool, targets: Sequence[Target]) -> dict[Target, Proof]:
+def _judges(how: How, jobs: int) -> Processes:
+    environment = {"TRITON_INTERPRET": "1" if how.device == "cpu" else "0", "OMP_NUM_THREADS": "1"}
+    return Processes(f"{__name__}:Judge", how, jobs=jobs, environment=environment)
+
+
+def _each(workers: Processes, method: str, arguments: Sequence[object]) -> Iterator[tuple[int, Answer]]:
+    """Yield the number of each argument, and how a call of the method on it ended."""
+    return workers.each([asked(Call(method, argument, patience=HARD_LIMIT)) for argument in arguments])
+
+
+def _proved(judges: Processes, targets: Sequence[Target]) -> dict[Target, Proof]:
     """Return the proofs of the targets. Raises ``ValueError`` where one is wrong."""
     proofs = {}
-    for i, proof in pool.each("prove", targets):
-        if isinstance(proof, Died):
-            proof = Proof(f"target = {targets[i].name!r}, must be right before it is mutated: {proof.reason}")
+    for i, answer in _each(judges, "prove", targets):
+        proof: Proof = answer.result
+        if answer.death:
+            proof = Proof(f"target = {targets[i].name!r}, must be right before it is mutated: {answer.death}")
         if proof.refused:
             raise ValueError(proof.refused)
         proofs[targets[i]] = proof
     return proofs
 
 
-def _of_dead(answer: Outcome | Died | None) -> Outcome | None:
-    return Outcome("killed", "crash", 0, answer.reason) if isinstance(answer, Died) else answer
+def _outcome_of(answer: Answer) -> Outcome | None:
+    outcome: Outcome | None = answer.result
+    return Outcome("killed", "crash", 0, answer.death) if answer.death else outcome
 
 
 def _same_code(
@@ -212,11 +219,10 @@ def _same_code(
     for i in left:
         launches = [launch for target in tasks[i].targets for launch in proofs[target].launches]
         work.append((launches, tasks[i].mutant))
-    pool = Pool(Compiler, jobs, HARD_LIMIT, interpret=False)
-    try:
-        for number, count in pool.each("num_equal", work):
-            if count and not isinstance(count, Died):
-                said = f"same TTIR for {count} sets of types and constants, as launched"
-                yield left[number], Outcome("equivalent", said, count)
-    finally:
-        pool.close()
+    environment = {"TRITON_INTERPRET": "0", "OMP_NUM_THREADS": "1"}
+    compiler = "cumae.properties.faults.ttir:Compiler"
+    with Processes(compiler, jobs=jobs, environment=environment) as compilers:
+        for number, answer in _each(compilers, "num_equal", work):
+            if answer.result:
+                said = f"same TTIR for {answer.result} sets of types and constants, as launched"
+                yield left[number], Outcome("equivalent", said, answer.result)

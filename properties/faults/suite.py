@@ -20,10 +20,10 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.findings import device_lost, finding_of
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.search.one_check import device_lost, finding_of
-from cumae.properties.search.trace_run import Run, traced_checks
+from cumae.properties.search.traces import TraceRun, traced_checks
 from cumae.properties.state.walks import walk
 
 QUICK = ("agrees", "writes_everything", "stays_in_bounds")
@@ -176,7 +176,7 @@ class Suite:
         count = 0
         for check in traced_checks(binding, self._checks):
             for number in range(TRACES * (3 if binding.keeps_state else 1)):
-                run = Run(binding, self.device, check)
+                run = TraceRun(binding, self.device, check)
                 for case in islice(walk(binding, number), STEPS):
                     self._clock.wind()
                     count += 1

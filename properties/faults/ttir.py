@@ -12,6 +12,7 @@ from typing import Any
 
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.scope import scope_of
+from cumae.properties.search.child import Tell
 
 Constants = tuple[tuple[str, Any], ...]
 _PLACE = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
@@ -85,7 +86,7 @@ def _type(value: Any) -> str:
 class Compiler:
     """Compiles mutants ahead of time; needs a process in which Triton does not interpret."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell) -> None:
         os.environ["TRITON_ALWAYS_COMPILE"] = "1"  # the cache knows nothing of a helper that was swapped
         self._folder = tempfile.TemporaryDirectory(prefix="cumae-")
         os.environ["TRITON_CACHE_DIR"] = self._folder.name

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cumae.properties.results.explain import explain
     from cumae.properties.results.verdict import Verdict
     from cumae.properties.running.tensors import tensors
-    from cumae.properties.search.python_api import check
+    from cumae.properties.search.direct import check
 
 _HOMES = {
     "Batch": "cumae.oracle",
@@ -31,7 +31,7 @@ _HOMES = {
     "Request": "cumae.oracle",
     "Verdict": "cumae.properties.results.verdict",
     "case_from_tensors": "cumae.properties.dialects.dump",
-    "check": "cumae.properties.search.python_api",
+    "check": "cumae.properties.search.direct",
     "conforms_to": "cumae.properties.pytest_plugin.conforms_to",
     "explain": "cumae.properties.results.explain",
     "take": "cumae.properties.engines.take",

@@ -24,12 +24,13 @@ from cumae.properties.results.explain import explain
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.direct import require_examples
+from cumae.properties.search.findings import device_lost
 from cumae.properties.search.first_cases import first_cases
+from cumae.properties.search.isolated import search_isolated
+from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
-from cumae.properties.search.one_check import device_lost
 from cumae.properties.search.profiles import EXAMPLES
-from cumae.properties.search.python_api import require_examples
-from cumae.properties.search.worker import Job, search_apart
 
 LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
 NO_GPU = "device='cuda': no GPU to run on"
@@ -131,16 +132,16 @@ def _run_item(
     device = _device_of(settings.device, needs)
     if device_lost(device):
         pytest.fail(LOST, pytrace=False)
-    apart = not settings.device and device == "cpu" and not interpreting()
-    if apart and (by_pytest or request.node.get_closest_marker("usefixtures")):
+    isolated = not settings.device and device == "cpu" and not interpreting()
+    if isolated and (by_pytest or request.node.get_closest_marker("usefixtures")):
         pytest.fail(UNASKED, pytrace=False)
     target = _target(request)
     cases, seconds = settings.budget(examples)
     seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20
     budget = Budget(examples=cases, seconds=seconds, seed=seed)
     try:
-        if apart:
-            verdict = _searched_apart(binding, name, target, budget, request, settings.failures)
+        if isolated:
+            verdict = _searched_isolated(binding, name, target, budget, request, settings.failures)
         else:
             verdict = search(
                 binding,
@@ -165,7 +166,7 @@ def _run_item(
     pytest.fail(explain(verdict, verbose=verbose) + again, pytrace=False)
 
 
-def _searched_apart(
+def _searched_isolated(
     binding: Binding,
     check: str,
     target: str,
@@ -189,7 +190,7 @@ def _searched_apart(
         checks=(check,),
         path=tuple(sys.path),
     )
-    return search_apart(job)
+    return search_isolated(job)
 
 
 def _device_of(wanted: str, needs: str) -> Device:

@@ -18,7 +18,11 @@ from cumae.properties.results.writable import cannot
 
 VERSION = 1
 UNKNOWN = Finding("", "", "")
-_KINDS = {"index": int, "count": int, "total": int, "raised_by": int, "wrong": list, "rows": list}
+_KINDS = {
+    **dict.fromkeys(("index", "count", "total", "raised_by"), int),
+    **dict.fromkeys(("wrong", "rows"), list),
+    "ended": bool,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,11 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
         "target": verdict.target,
         **({"domain": verdict.domain} if verdict.domain else {}),
         **({"base": base} if base else {}),
-        "finding": {name: value for name, value in asdict(failure.finding).items() if value not in ("", ())},
+        "finding": {
+            name: value
+            for name, value in asdict(failure.finding).items()
+            if value not in ("", ()) and value is not False
+        },
     }
     if failure.trace is None:
         content["case"] = to_json(failure.case)

@@ -19,8 +19,9 @@ class Finding:
     ``cause``: a guess at the fault, empty where none can be told. ``rows``: the table row of each
     request, as the function counts rows, where it is not the request's index. ``raised_by``: what
     was added to every block id of the case before the call. ``sanitizer``: under which it was found.
-    ``called_with``: the host numbers and texts that the function got, as text. ``traceback``: of what the
-    function raised, whole.
+    ``called_with``: the host numbers and texts that the function got, as text. ``ended``: whether the case
+    ended its process, did not return or made the CUDA context useless. ``traceback``: of what the function
+    raised, whole.
     """
 
     check: str
@@ -39,6 +40,7 @@ class Finding:
     raised_by: int = 0
     sanitizer: str = ""
     called_with: str = ""
+    ended: bool = False
     traceback: str = ""
 
 

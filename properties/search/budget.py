@@ -1,6 +1,7 @@
 """How long a search goes on."""
 
 from dataclasses import dataclass
+from math import inf
 
 SHRINK_SECONDS = 60.0
 """How long a failing case is made smaller, beyond a budget of examples."""
@@ -15,20 +16,23 @@ class Budget:
     """How long to search beyond the first cases: ``examples`` more, or ``seconds`` in all.
 
     ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
+    ``most_shrinking``: seconds at most in which a failing case is made smaller.
     """
 
     examples: int | None = None
     seconds: float | None = None
     seed: int = 0
     volume: int = 50
+    most_shrinking: float = inf
 
     @property
     def case_seconds(self) -> float:
         """How long a case may take that costs many times what others do."""
-        return float("inf") if self.seconds is None else self.seconds * CASE_SHARE
+        return inf if self.seconds is None else self.seconds * CASE_SHARE
 
     def shrink_seconds(self, spent: float) -> float:
         """Return how long a failing case is made smaller that was found after so many seconds."""
+        most = min(SHRINK_SECONDS, self.most_shrinking)
         if self.seconds is None:
-            return SHRINK_SECONDS
-        return min(SHRINK_SECONDS, max(self.seconds - spent, self.seconds / 10, GRACE_SECONDS))
+            return most
+        return min(most, max(self.seconds - spent, self.seconds / 10, GRACE_SECONDS))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -19,10 +20,10 @@ from cumae.properties.running.integrity import tampering
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.one_check import tampered
+from cumae.properties.search.examiner import Disagreement, Examiner, Stop
+from cumae.properties.search.findings import tampered
 from cumae.properties.search.pace import Pace
-from cumae.properties.search.progress import Disagreement, Searching, Stop
-from cumae.properties.search.trace_run import traced_checks
+from cumae.properties.search.traces import traced_checks
 from cumae.properties.state.walks import STEPS, walk
 
 ROUND = 50
@@ -69,90 +70,90 @@ def search(
     verdict.domain = promises_of(binding)
     warm_up()
     pace = Pace(verdict, budget)
-    state = Searching(binding, device, names, save_to, progress, before, verdict, pace, begins)
+    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins)
     if progress is not None:
         progress(verdict)
     try:
         with one_thread(), suppress(Stop), stopwatch() as pace.timed:
-            _search(state, first, budget, reduce)
+            _search(examiner, first, budget, reduce)
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
-        if verdict.failure is None and state.last is not None and (found := tampered(names[0])):
-            state.record(found, state.last)
+        if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
+            examiner.record(found, examiner.last)
     finally:
         tampering()  # what was replaced is put back also where something else was found first
         pace.tell()
-        verdict.shapes = dict(state.shapes)
+        verdict.shapes = dict(examiner.shapes)
     return verdict
 
 
-def _search(state: Searching, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
+def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
     try:
         for number, one in enumerate(first):
-            if state.pace.is_late_for_first():
-                state.verdict.not_tried = len(first) - number
+            if examiner.pace.is_late_for_first():
+                examiner.verdict.not_tried = len(first) - number
                 break
             if isinstance(one, Trace):
-                state.examine_trace(one)
+                examiner.examine_trace(one)
             else:
-                state.examine(one, thorough=True)
-        state.num_first = state.verdict.cases
-        _draw(state, budget)
+                examiner.examine(one, thorough=True)
+        examiner.num_first = examiner.verdict.cases
+        _draw(examiner, budget)
     except Disagreement:
         if reduce:
-            state.reduce()
+            examiner.reduce()
 
 
-def _draw(state: Searching, budget: Budget) -> None:
+def _draw(examiner: Examiner, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
-    volume = seeded_cases(budget.seed, state.binding.domain, state.binding.features)
+    volume = seeded_cases(budget.seed, examiner.binding.domain, examiner.binding.features)
     number = 0
-    traced = traced_checks(state.binding, state.checks)
-    only_traces = state.binding.keeps_state and len(traced) == len(state.checks)
-    while state.left(budget):
+    traced = traced_checks(examiner.binding, examiner.checks)
+    only_traces = examiner.binding.keeps_state and len(traced) == len(examiner.checks)
+    while examiner.left(budget):
         # What keeps something shows its faults in traces: these come soon.
-        left = ROUND if number or not state.binding.keeps_state else ROUND // 5
+        left = ROUND if number or not examiner.binding.keeps_state else ROUND // 5
         if budget.examples is not None:
-            left = min(left, budget.examples + state.num_first - state.verdict.cases)
+            left = min(left, budget.examples + examiner.num_first - examiner.verdict.cases)
         if only_traces:
             # A new instance for each case has nothing to forget.
-            state.num_first -= left
+            examiner.num_first -= left
         else:
             num_seeded = left * budget.volume // 100
-            for case in _while_left(volume, num_seeded, state, budget):
-                state.examine(case)
+            for case in _while_left(volume, num_seeded, examiner, budget):
+                examiner.examine(case)
             if left > num_seeded:
-                _drawn_round(state, left - num_seeded, budget.seed * 1_000_003 + number)
+                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: what one case shows is told by the check that is there for it.
-        _traced_round(state, traced, budget.seed * 1_000_003 + number)
+        _traced_round(examiner, traced, budget.seed * 1_000_003 + number)
         number += 1
 
 
-def _traced_round(state: Searching, traced: Sequence[str], number: int) -> None:
+def _traced_round(examiner: Examiner, traced: Sequence[str], number: int) -> None:
     """Run traces beside the cases, more of them for a function that keeps something between its steps.
 
     Their steps are not of the budget's examples.
     """
-    times = 3 if state.binding.keeps_state else 1
+    times = 3 if examiner.binding.keeps_state else 1
     for check in traced:
         for i in range(WALKS * times):
-            if state.pace.is_late():
+            if examiner.pace.is_late():
                 return
-            run_step = state.begin(check)
-            for _, case in zip(range(STEPS), walk(state.binding, number * WALKS * times + i), strict=False):
-                counted = state.verdict.cases
+            run_step = examiner.begin(check)
+            for case in islice(walk(examiner.binding, number * WALKS * times + i), STEPS):
+                counted = examiner.verdict.cases
                 run_step(case)
-                state.num_first += state.verdict.cases - counted
+                examiner.num_first += examiner.verdict.cases - counted
 
 
-def _while_left(volume: Iterator[Case], count: int, state: Searching, budget: Budget) -> Iterator[Case]:
+def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: Budget) -> Iterator[Case]:
     for _ in range(count):
-        if not state.left(budget):
+        if not examiner.left(budget):
             return
         yield next(volume)
 
 
-def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
+def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases and shrink none; its settings are its own, whatever profile is loaded."""
 
     @seed(round_seed)
@@ -165,10 +166,10 @@ def _drawn_round(state: Searching, examples: int, round_seed: int) -> None:
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases(domain=state.binding.domain, features=state.binding.features))
+    @given(case=cases(domain=examiner.binding.domain, features=examiner.binding.features))
     def examine(case: Case) -> None:
-        if state.pace.is_late():
+        if examiner.pace.is_late():
             raise Stop
-        state.examine(case)
+        examiner.examine(case)
 
     examine()

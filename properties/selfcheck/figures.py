@@ -3,9 +3,9 @@
 from statistics import median
 from typing import Any
 
+from cumae.properties.faults.known_bugs import ELSEWHERE
+
 Json = dict[str, Any]
-NOT_HERE = ("needs a GPU", "needs the interpreter")
-"""Outcomes of a bug that the machine could not show."""
 COLUMNS = {
     "large": "one very large case",
     "every": "every check",
@@ -58,7 +58,7 @@ def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:
     caught = [bug for bug in bugs if bug["check"]]
     seconds = sorted(bug["seconds"] for bug in caught)
     there = {bug["report"] for bug in on_gpu if bug["check"]}
-    elsewhere = sum(bug["outcome"] in NOT_HERE and bug["report"] in there for bug in bugs)
+    elsewhere = sum(bug["outcome"] in ELSEWHERE and bug["report"] in there for bug in bugs)
     requests = max(bug["minimal"]["requests"] for bug in caught)
     said = f"{len(caught)} of {len(bugs)} found, {elsewhere} more on the GPU"
     said += f"; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"

@@ -7,7 +7,7 @@ from itertools import islice
 
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
-from cumae.properties.search.trace_run import Run
+from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.graphs import GraphSystem
 from cumae.properties.state.setting import Sizes
 from cumae.properties.state.walks import walk
@@ -36,7 +36,7 @@ def soak(
     soaked = Soaked(binding.name)
     started = time.monotonic()
     while soaked.steps < steps and soaked.finding is None:
-        run = Run(binding, "cuda", GraphSystem.check)
+        run = TraceRun(binding, "cuda", GraphSystem.check)
         left = min(STEPS_EACH, steps - soaked.steps)
         for case in islice(walk(binding, seed + soaked.engines, SIZES, buckets=True), left):
             if binding.why_not(case) is not None:

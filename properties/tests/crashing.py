@@ -45,6 +45,42 @@ def fills_the_disk(
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
+def killed_on_three_requests(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Right, but where there are three requests or more its process is gone at once, as without memory."""
+    if context_lens.numel() >= 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+
+
+def wrong_and_aborts_on_few_requests(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """One too many everywhere; aborts its process where there is one request or none."""
+    if context_lens.numel() <= 1:
+        os.abort()
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens) + 1)
+
+
+def closes_what_it_does_not_own(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Right, but closes every file descriptor of its process where there are two requests."""
+    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    if context_lens.numel() == 2:
+        os.closerange(3, 1000)
+
+
 def leaves(position_ids: torch.Tensor) -> None:
     """Ends its process in order."""
     os._exit(7)

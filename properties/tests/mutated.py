@@ -6,6 +6,8 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae.properties.search.child import Tell
+
 TILE = 64
 
 
@@ -46,6 +48,10 @@ def write_positions(
 
 class Dies:
     """A judge that ends its own process where it is told to."""
+
+    is_lost = False
+
+    def __init__(self, tell: Tell) -> None: ...
 
     def judge(self, status: int) -> str:
         if status:

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 
 from cumae.fixtures.bugs import BUGS, OUT_OF_REACH, Bug
 from cumae.properties.commands.bugs import bugs
-from cumae.properties.faults.known_bugs import Hunt, chosen, domain_of, hunt, status_of
+from cumae.properties.faults.known_bugs import Hunt, chosen, domain_of, hunts, status_of
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.findings import device_lost
 from cumae.properties.search.loop import search
-from cumae.properties.search.one_check import device_lost
 
 DEVICE = prepare("auto")
 SHOWN = [bug for bug in BUGS if not (bug.needs_gpu if DEVICE == "cpu" else bug.needs_interpreter or bug.far)]
@@ -89,7 +89,7 @@ def test_every_bug_says_what_is_wrong_and_stands_once() -> None:
 
 def test_a_search_with_every_check_names_what_caught_it() -> None:
     (bug,) = chosen("FastDeploy#7598")
-    found = hunt(bug, DEVICE)
+    ((_, found),) = hunts([bug], DEVICE)
     assert found.outcome == "caught"
     assert found.size == (1, 1, 1)
     assert found.cases >= 1
@@ -115,7 +115,7 @@ def test_the_command_writes_its_figures(tmp_path: Path) -> None:
 def test_a_bug_that_escapes_is_a_failure() -> None:
     (bug,) = chosen("FastDeploy#8065")
     hidden = replace(bug, promises={"phases": ("decode",)})
-    escaped = hunt(hidden, DEVICE, examples=2)
+    ((_, escaped),) = hunts([hidden], DEVICE, examples=2)
     assert escaped.outcome == "escaped"
     assert status_of([escaped]) == 1
     assert status_of([Hunt(bug, "caught"), Hunt(bug, "needs a GPU")]) == 0

@@ -14,17 +14,18 @@ from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.mutants import Mutant, mutants_of, swapped
 from cumae.properties.faults.operators import Names, faults_of
 from cumae.properties.faults.oracle_suite import OracleSuite
-from cumae.properties.faults.pool import Died, Pool
 from cumae.properties.faults.scope import scope_of
 from cumae.properties.faults.suite import LARGE, Suite
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
 from cumae.properties.running.run_probe import fault_of
+from cumae.properties.search.process import Call
+from cumae.properties.search.processes import Processes, asked
 from cumae.properties.tests import mutated
-from cumae.properties.tests.mutated import Dies
 
 DEVICE = prepare("auto")
 TARGET = "cumae.properties.tests.mutated:write_positions"
+DIES = "cumae.properties.tests.mutated:Dies"
 MUTANTS = mutants_of(mutated.write_positions)
 on_the_cpu = pytest.mark.skipif(
     DEVICE == "cuda", reason="a mutant may lose the CUDA context of the process it runs in"
@@ -210,22 +211,18 @@ def test_what_two_targets_share_is_mutated_once_and_judged_by_both() -> None:
 
 
 def test_a_process_that_dies_takes_one_mutant_with_it() -> None:
-    pool = Pool(Dies, 1, 60.0, interpret=True)
-    try:
-        answers = dict(pool.each("judge", [0, 3, 0]))
-    finally:
-        pool.close()
-    assert answers == {0: "alive", 1: Died("the process died with exit status 3"), 2: "alive"}
+    with Processes(DIES) as processes:
+        answers = dict(processes.each([asked(Call("judge", status)) for status in (0, 3, 0)]))
+    assert [answers[i].result for i in range(3)] == ["alive", None, "alive"]
+    assert [answers[i].death for i in range(3)] == ["", "the process ended with exit status 3", ""]
 
 
 def test_a_process_of_no_more_use_is_replaced_and_loses_no_task() -> None:
-    pool = Pool(Dies, 1, 60.0, interpret=True)
-    try:
-        answers = dict(pool.each("last", [0, 1, 2]))
-    finally:
-        pool.close()
-    assert [answers[i][0] for i in range(3)] == [0, 1, 2]
-    assert answers[0][1] == answers[1][1] != answers[2][1]
+    with Processes(DIES) as processes:
+        answers = dict(processes.each([asked(Call("last", number)) for number in range(3)]))
+    numbers, pids = zip(*(answers[i].result for i in range(3)), strict=True)
+    assert numbers == (0, 1, 2)
+    assert pids[0] == pids[1] != pids[2]
 
 
 @on_the_cpu

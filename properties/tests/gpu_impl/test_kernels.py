@@ -15,7 +15,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.running.device import prepare
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 
 DEVICE = prepare("auto")
 KERNELS = {

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from cumae.properties.running.device import prepare
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 
 
 @triton.autotune(

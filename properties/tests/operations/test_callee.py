@@ -13,7 +13,7 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.results.explain import explain
 from cumae.properties.running.device import prepare
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 from cumae.properties.tests import callables
 from cumae.properties.tests.commands.test_commands import cumae
 

@@ -12,7 +12,7 @@ from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import prepare
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 from cumae.properties.tests import raising
 from cumae.properties.tests.commands.test_commands import cumae as command
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test

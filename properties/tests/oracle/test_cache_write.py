@@ -19,7 +19,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.enlarged import far_cache_rows
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
-from cumae.properties.search.python_api import check
+from cumae.properties.search.direct import check
 
 DEVICE = prepare("auto")
 FORMATS = Domain(row_format=("bf16", "fp8"), strided=False, captured=False)

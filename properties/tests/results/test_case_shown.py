@@ -14,8 +14,9 @@ from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.isolated import search_isolated
+from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
-from cumae.properties.search.worker import Job, search_apart
 from cumae.properties.tests.wrong_on_purpose import _positions
 
 DEVICE = prepare("auto")
@@ -141,7 +142,7 @@ def job(target: str, **more: Any) -> Job:
 
 
 def test_the_larger_case_on_which_the_process_dies_is_the_one_saved_and_reduced(tmp_path: Path) -> None:
-    verdict = search_apart(job("crashes_on_three_requests", failures=tmp_path))
+    verdict = search_isolated(job("crashes_on_three_requests", failures=tmp_path))
     assert verdict.failure is not None and verdict.failure.file is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.finding.message == "the process died with signal 11"
@@ -152,11 +153,11 @@ def test_the_larger_case_on_which_the_process_dies_is_the_one_saved_and_reduced(
 
 def test_the_larger_case_on_which_it_hangs_is_the_one_told() -> None:
     one = replace(SMALL, batch=replace(SMALL.batch, requests=SMALL.batch.requests[:1]))
-    verdict = search_apart(job("never_returns", cases=(one,), limit=2, reduce=False))
+    verdict = search_isolated(job("never_returns", cases=(one,), limit=2, reduce=False))
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.case.num_requests_padded == 2
     alone = job("never_returns", cases=(one,), limit=2, reduce=False, checks=("keeps_facts",))
-    failure = search_apart(alone).failure
+    failure = search_isolated(alone).failure
     assert failure is not None and failure.finding.check == "keeps_facts"
     assert failure.case.num_requests_padded == 2

@@ -12,13 +12,13 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
-from cumae.properties.search import budget
-from cumae.properties.search import worker as apart
+from cumae.properties.search import budget, isolated
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import first_cases
-from cumae.properties.search.isolation import run_apart
+from cumae.properties.search.isolated import reduce_isolated, search_isolated
+from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
-from cumae.properties.search.worker import Job, ended, reduce_apart, search_apart
+from cumae.properties.search.process import Call
 from cumae.properties.tests.commands.test_commands import BROKEN, cumae
 
 DEVICE = prepare("auto")
@@ -40,7 +40,7 @@ def job(target: str, **other: Any) -> Job:
 def test_a_kernel_that_kills_its_process_is_a_failure_with_its_case_reduced(tmp_path: Path) -> None:
     seen: list[Verdict] = []
     cases = (steps(1), steps(2, 1, 3, 2, 5))
-    verdict = search_apart(job(CRASHES, cases=cases, checks=("agrees",), failures=tmp_path), seen.append)
+    verdict = search_isolated(job(CRASHES, cases=cases, checks=("agrees",), failures=tmp_path), seen.append)
     assert verdict.failure is not None and verdict.failure.file is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.finding.message == "the process died with signal 11"
@@ -55,7 +55,7 @@ def test_a_kernel_that_kills_its_process_is_a_failure_with_its_case_reduced(tmp_
 def test_a_kernel_that_never_returns_is_ended_at_the_limit() -> None:
     started = time.monotonic()
     cases = (steps(1), steps(2, 1))
-    verdict = search_apart(job(HANGS, cases=cases, checks=("agrees",), limit=2, reduce=False))
+    verdict = search_isolated(job(HANGS, cases=cases, checks=("agrees",), limit=2, reduce=False))
     assert verdict.failure is not None
     assert verdict.failure.finding.message == "did not return within 2 s"
     assert verdict.failure.case == cases[1]
@@ -65,16 +65,16 @@ def test_a_kernel_that_never_returns_is_ended_at_the_limit() -> None:
 def test_a_case_that_ends_its_process_is_no_smaller_case_of_another_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(apart, "MOST_SKIPPED", 2)
+    monkeypatch.setattr(isolated, "MOST_SKIPPED", 2)
     finding = Finding("agrees", "", "")
-    found, case, tried = reduce_apart(job(CRASHES), finding, steps(2, 1, 3), deaths=False)
-    assert (found, case) == (finding, steps(2, 1, 3))
-    assert tried > 0
+    smallest = reduce_isolated(job(CRASHES), finding, steps(2, 1, 3))
+    assert (smallest.finding, smallest.tried) == (finding, steps(2, 1, 3))
+    assert smallest.steps > 0
 
 
 def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "SHRINK_SECONDS", 0.0)
-    verdict = search_apart(job(CRASHES, cases=(steps(2, 1, 3, 2, 5),), checks=("agrees",)))
+    verdict = search_isolated(job(CRASHES, cases=(steps(2, 1, 3, 2, 5),), checks=("agrees",)))
     assert verdict.failure is not None
     lengths = [request.query_len for request in verdict.failure.case.batch.requests]
     assert lengths == [2, 1, 3, 2, 5]  # one smaller case is tried, which returns
@@ -83,22 +83,22 @@ def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: py
 
 def test_bringing_down_what_ends_its_process_counts_against_a_budget_of_time() -> None:
     cases = (steps(2, 1, 3, 2, 5),)
-    verdict = search_apart(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
+    verdict = search_isolated(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
     assert verdict.failure is not None
     assert verdict.failure.stopped == "2 s were up"
     assert verdict.spent["reducing"] > 2
 
 
 def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status() -> None:
-    verdict = search_apart(job(LEAVES, cases=(steps(1),), reduce=False))
+    verdict = search_isolated(job(LEAVES, cases=(steps(1),), reduce=False))
     assert verdict.failure is not None
     assert verdict.failure.finding.message == "the process ended with exit status 7"
-    assert ended(verdict.failure.finding.message)
+    assert verdict.failure.finding.ended
 
 
 def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process() -> None:
     one = job("cumae.gpu_impl:write_position_ids", budget=Budget(examples=10, seed=3))
-    verdict = search_apart(one)
+    verdict = search_isolated(one)
     binding = binding_of(load_function(one.target), one.operation)
     here = search(binding, DEVICE, one.budget, first=first_cases(binding, one.target, None))
     assert verdict.ok
@@ -115,12 +115,12 @@ def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process() -> None:
 )
 def test_a_target_that_cannot_be_tried_is_refused_in_the_parent(target: str, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        search_apart(job(target, operation="position_ids" if target != BROKEN else "sequence_layout"))
+        search_isolated(job(target, operation="position_ids" if target != BROKEN else "sequence_layout"))
 
 
 def test_a_limit_is_a_time() -> None:
     with pytest.raises(ValueError, match=r"limit = 0, must be > 0"):
-        run_apart("cumae.properties.search.worker_child", {}, 0)
+        Call("search", job(CRASHES), 0)
 
 
 def test_fuzz_and_replay_survive_a_kernel_that_crashes(tmp_path: Path) -> None:

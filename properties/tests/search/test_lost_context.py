@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cumae.properties.running.device import prepare
-from cumae.properties.search.one_check import finding_of_error
+from cumae.properties.search.findings import finding_of_error
 from cumae.properties.tests.commands.test_commands import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 

@@ -12,8 +12,11 @@ from cumae.properties.results.failure_file import load_failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.sanitizer import Sanitizer, first_fault, sanitizer_of
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolation import run_apart
-from cumae.properties.search.worker import Job, search_apart
+from cumae.properties.search.isolated import search_isolated
+from cumae.properties.search.job import Job
+from cumae.properties.search.process import Call
+from cumae.properties.search.processes import Processes, asked
+from cumae.properties.tests import mutated
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
@@ -45,7 +48,7 @@ def job(sanitizer: str, folder: Path) -> Job:
 def test_debug_fails_an_overflow_in_a_masked_lane(tmp_path: Path) -> None:
     plain = Trial(binding_of(wrong.wraps_where_masked, "position_ids"), CASE, DEVICE)
     assert CHECKS["agrees"](plain) is None
-    verdict = search_apart(job("debug", tmp_path))
+    verdict = search_isolated(job("debug", tmp_path))
     assert verdict.failure is not None
     assert "int32 overflow detected for operation mul" in verdict.failure.finding.message
     assert verdict.failure.file is not None
@@ -67,9 +70,12 @@ def test_the_tool_stands_before_the_command_and_its_log_is_read(
     tool.write_text(f'#!/bin/sh\nprintf \'{CHECKED}\' > "$4"\nshift 6\nexec "$@"\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    outcome = run_apart("json.tool", {}, sanitizer=sanitizer_of("memcheck", "cuda"))
-    assert outcome.reason == "the process ended with exit status 2"
-    assert outcome.told == "Invalid __global__ read of size 4 bytes at k+0x90 in k.py:12"
+    with Processes(f"{mutated.__name__}:Dies", sanitizer=sanitizer_of("memcheck", "cuda")) as processes:
+        alive = processes.run(asked(Call("judge", 0)))
+        dead = processes.run(asked(Call("judge", 2)))
+    assert (alive.result, alive.death) == ("alive", "")
+    assert dead.death == "the process ended with exit status 2"
+    assert alive.fault == dead.fault == "Invalid __global__ read of size 4 bytes at k+0x90 in k.py:12"
 
 
 def test_the_first_fault_is_told_in_one_line() -> None:

@@ -21,10 +21,10 @@ from cumae.properties.results.failure_file import load_case, load_failure
 from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.examiner import Examiner, Stop
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
 from cumae.properties.search.pace import Pace
-from cumae.properties.search.progress import Searching, Stop
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
@@ -93,7 +93,7 @@ def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
     binding = binding_of(gpu_impl.write_position_ids, "position_ids")
     verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
     pace = Pace(verdict, Budget(seconds=1e-9))
-    state = Searching(binding, DEVICE, verdict.checks, None, None, None, verdict, pace)
+    state = Examiner(binding, DEVICE, verdict.checks, None, None, None, verdict, pace)
     broken = Finding("keeps_facts", "a fact is broken", "")
     assert state.told_by_values(case, broken) == (case, broken)
 

@@ -12,7 +12,7 @@ from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observed_call import POISON, Bench
-from cumae.properties.search.trace_run import Run
+from cumae.properties.search.traces import TraceRun
 from cumae.properties.tests.steps import DEVICE
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="device='cuda': no GPU to run on")
@@ -30,7 +30,7 @@ def collects_on_demand() -> Iterator[None]:
 def test_lengths_of_another_dtype_are_another_launch() -> None:
     step = Case(Batch((FIRST, SECOND), 1))
     wide = Case(Batch((SECOND, FIRST), 1), Layout(index_dtype="int64"))
-    run = Run(binding_of(write_chunked_context, "chunked_context"), "cuda", "replays_in_graph")
+    run = TraceRun(binding_of(write_chunked_context, "chunked_context"), "cuda", "replays_in_graph")
     assert run.all(Trace((step, wide, replace(wide, batch=step.batch)))) is None
     assert run.num_captured == 2
 

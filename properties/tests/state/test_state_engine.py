@@ -27,7 +27,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.search.trace_run import Run
+from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import walk
 from cumae.properties.tests.commands.test_commands import cumae
@@ -260,7 +260,7 @@ def test_host_lens_that_are_missing_may_be_refused_but_not_guessed() -> None:
     system.function = refuses
     assert system.step(hidden) is None
     known = replace(hidden, layout=replace(hidden.layout, host_lens=True))
-    run = Run(binding, DEVICE, "forgets_history")
+    run = TraceRun(binding, DEVICE, "forgets_history")
     run._system.function = refuses
     finding = run.step(known)
     assert finding is not None and "the kernel raised ValueError" in finding.message

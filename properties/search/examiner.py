@@ -1,4 +1,4 @@
-"""A search under way: each case or step is run, counted, saved where it fails, and made smaller."""
+"""The examiner of a search: it runs, counts and saves each case or step, and makes smaller what fails."""
 
 import time
 from collections import Counter
@@ -18,9 +18,9 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.one_check import device_lost, finding_of, of_the_case_run, tampered
+from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
 from cumae.properties.search.pace import Pace
-from cumae.properties.search.trace_run import Run, traced_checks
+from cumae.properties.search.traces import TraceRun, traced_checks
 
 EVERY = {
     "forgets_history": 3,
@@ -44,8 +44,8 @@ class Stop(BaseException):
 
 
 @dataclass(slots=True)
-class Searching:
-    """A search under way: what was tried, counted, found and saved so far."""
+class Examiner:
+    """Runs the checks on one case or step after the other; holds what was counted, found and saved so far."""
 
     binding: Binding
     device: Device
@@ -169,7 +169,7 @@ class Searching:
 
     def begin(self, check: str) -> Callable[[Case], None]:
         """Start a trace; return what runs its next step and raises where that is wrong, or the time is up."""
-        run = Run(self.binding, self.device, check)
+        run = TraceRun(self.binding, self.device, check)
 
         def run_step(case: Case) -> None:
             if self.binding.why_not(case) is not None:
@@ -224,7 +224,7 @@ class Searching:
 
         def trace_still_fails(trace: Trace) -> bool:
             begin()
-            run = Run(self.binding, self.device, check)
+            run = TraceRun(self.binding, self.device, check)
             finding = run.all(trace)
             if finding is None:
                 return False

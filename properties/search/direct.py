@@ -1,20 +1,25 @@
-"""Testing a kernel from Python: ``cumae.check``."""
+"""A search in this process, of what is trusted not to end it: ``cumae.check``, and jobs not isolated."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require_int
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.seeded import large_case
 from cumae.properties.checks import CHECKS
 from cumae.properties.dialects import Dialect
 from cumae.properties.operations import Operation
-from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import prepare
+from cumae.properties.running.integrity import tampering
+from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import first_cases
+from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.profiles import FAILURES
 
@@ -57,3 +62,35 @@ def require_examples(examples: int | None) -> None:
     """Raise ``ValueError`` for a number of cases below 1."""
     if examples is not None:
         require_int("examples", examples, 1)
+
+
+def search_directly(
+    job: Job,
+    progress: Callable[[Verdict], None] | None = None,
+    before: Callable[[str, Case | Trace], None] | None = None,
+    begins: Begins | None = None,
+) -> Verdict:
+    """Return the verdict of a job done in this process; the arguments are those of ``search``."""
+    tampering()  # the suite as it is before the function's module is imported
+    binding = job.bound()
+    return search(
+        binding,
+        job.device,
+        job.budget,
+        checks=job.checks,
+        first=_first(job, binding),
+        save_to=job.failures,
+        progress=progress,
+        before=before,
+        begins=begins,
+        reduce=job.reduce,
+        target=job.target,
+    )
+
+
+def _first(job: Job, binding: Binding) -> Sequence[Case | Trace]:
+    if job.large:
+        return [large_case(0, binding.domain, binding.features)]
+    if job.cases is not None:
+        return job.cases
+    return first_cases(binding, job.target, job.failures, job.checks or CHECKS)

@@ -1,4 +1,4 @@
-"""One check on one case, whatever the kernel does."""
+"""What a check finds on a case, whatever the kernel does."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -57,7 +57,7 @@ def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
             raise error
         error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0], traceback_of(error))
     rule = "a valid case is no error"
-    return Finding(check, f"the kernel {error}{told}", rule, traceback=error.traceback)
+    return Finding(check, f"the kernel {error}{told}", rule, ended=bool(told), traceback=error.traceback)
 
 
 def tampered(check: str) -> Finding | None:

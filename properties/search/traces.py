@@ -7,7 +7,7 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.search.one_check import finding_of_error
+from cumae.properties.search.findings import finding_of_error
 from cumae.properties.state.graphs import GraphSystem, SyncSystem
 from cumae.properties.state.system import System
 
@@ -23,7 +23,7 @@ def traced_checks(binding: Binding, checks: Sequence[str]) -> list[str]:
     return traced if binding.keeps_state else [check for check in traced if check != "never_synchronises"]
 
 
-class Run:
+class TraceRun:
     """A trace being run: the steps so far and the system that they are run on."""
 
     def __init__(self, binding: Binding, device: Device, check: str) -> None:

@@ -1,0 +1,108 @@
+"""Options and arguments that several commands share, each with its rule."""
+
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cumae.oracle.model.rules import require_choice
+from cumae.properties.dialects import DIALECTS
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.running.device import DEVICES
+from cumae.properties.search.process import LIMIT_SECONDS
+from cumae.properties.search.profiles import FAILURES
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+Names = tuple[str, ...]
+
+
+def check_checks(checks: Names, field: str = "--check") -> None:
+    """Raise ``ValueError`` for an unknown check. Imports torch, which takes a second, where there are any."""
+    if checks:
+        from cumae.properties.checks import CHECKS
+
+        for check in checks:
+            require_choice(field, check, tuple(CHECKS))
+
+
+def _known_operation(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name is not None:
+        require_choice("--op", name, tuple(OPERATIONS))
+    return name
+
+
+def _known_dialect(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name is not None:
+        require_choice("--dialect", name, tuple(DIALECTS))
+    return name
+
+
+def _known_checks(context: click.Context, option: click.Parameter, names: Names) -> Names:
+    check_checks(names)
+    return names
+
+
+def _positive(context: click.Context, option: click.Parameter, seconds: float) -> float:
+    if not 0 < seconds < inf:
+        raise ValueError(f"--limit = {seconds!r}, must be a number of seconds > 0")
+    return seconds
+
+
+def operation(text: str = "The operation TARGET computes.", *, required: bool = False) -> Option:
+    """Return the option ``--op``."""
+    return click.option("--op", "operation", required=required, callback=_known_operation, help=text)
+
+
+def dialect(text: str = "How TARGET names its arguments.", default: str | None = "cumae") -> Option:
+    """Return the option ``--dialect``; without a default, what a file says stands."""
+    return click.option(
+        "--dialect", default=default, show_default=default is not None, callback=_known_dialect, help=text
+    )
+
+
+def limit(text: str = "Seconds a case may take.", default: float = LIMIT_SECONDS) -> Option:
+    """Return the option ``--limit``."""
+    return click.option(
+        "--limit", type=float, default=default, show_default=True, callback=_positive, help=text
+    )
+
+
+def cases(text: str, default: int | None = None) -> Option:
+    """Return the option ``--cases``."""
+    return click.option(
+        "--cases", type=click.IntRange(1), default=default, show_default=default is not None, help=text
+    )
+
+
+def isolate(text: str) -> Option:
+    """Return the option ``--isolate/--no-isolate``; None where neither is given."""
+    return click.option("--isolate/--no-isolate", default=None, help=text)
+
+
+def verbose(text: str) -> Option:
+    """Return the option ``--verbose``."""
+    return click.option("--verbose", "-v", is_flag=True, help=text)
+
+
+target = click.argument("target", required=False)
+device = click.option(
+    "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help="Where kernels run."
+)
+seed = click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
+)
+failures = click.option(
+    "--failures",
+    type=click.Path(path_type=Path),
+    default=FAILURES,
+    show_default=True,
+    help="Folder of saved failures.",
+)
+checks = click.option(
+    "--check", "checks", multiple=True, callback=_known_checks, help="Only this check; may be repeated."
+)
+OF_A_CASE = "The operation, for a file that holds only a case."
+INSTEAD_OF_THE_FILES = "How the target names its arguments, instead of what the file says."

@@ -1,0 +1,85 @@
+"""The child's side of ``processes``: it makes one worker and answers calls of it until the parent is gone."""
+
+import ctypes
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from multiprocessing.connection import Connection
+from typing import Any, Literal, Protocol
+
+CUT_OFF = 121
+"""Exit status of a process that could not tell the parent what it is about to do."""
+Kind = Literal["state", "result", "refused", "error"]
+STATE: Kind = "state"
+RESULT: Kind = "result"
+REFUSED: Kind = "refused"
+ERROR: Kind = "error"
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+
+
+class Tell(Protocol):
+    """Tells the parent what this process is at, by name; what is not told anew stays as it was.
+
+    It has left this process when the call returns. With ``tried`` the clock of the time limit starts anew.
+    """
+
+    def __call__(self, **state: object) -> None:
+        """Send a part of the state."""
+
+
+def main() -> None:
+    """Make the worker that the parent asks for, then call its methods, one after the other."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    connection = _connection_of_parent()
+
+    def tell(**state: object) -> None:
+        try:
+            connection.send((STATE, state, False))
+        except OSError:  # the function under test has closed what it does not own
+            os._exit(CUT_OFF)
+
+    try:
+        entry, arguments = connection.recv()
+        module, _, name = entry.rpartition(":")
+        made, worker = _tried(lambda: getattr(import_module(module), name)(tell, *arguments))
+        while True:
+            method, argument = connection.recv()
+            kind, answer = made, worker
+            if made == RESULT:
+                kind, answer = _tried(partial(getattr(worker, method), argument))
+            is_lost = made != RESULT or getattr(worker, "is_lost", False)
+            try:
+                connection.send((kind, answer, is_lost))
+            except OSError:
+                os._exit(CUT_OFF)
+    except EOFError:
+        return
+
+
+def _tried(call: Callable[[], Any]) -> tuple[Kind, Any]:
+    """Return what a call returns, or in words what it raised, behind the kind of answer that it is."""
+    try:
+        return RESULT, call()
+    except ValueError as error:
+        return REFUSED, str(error)
+    except Exception:
+        return ERROR, traceback.format_exc()
+
+
+def _connection_of_parent() -> Connection:
+    """Return the connection that is standard input, which from now on is empty.
+
+    Standard input comes through whatever stands between: a checker of memory starts this process itself.
+    """
+    connection = Connection(os.dup(0))
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return connection
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The child's side of ``isolated``: searches and reductions, each case told to the parent before it runs."""
+
+from dataclasses import replace
+from importlib import import_module
+from itertools import islice
+from time import monotonic
+
+import torch
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.reducer import MOST_TRIES, boldest, reduce_case, reduce_trace
+from cumae.properties.checks import Trial
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.failure_file import steps_of
+from cumae.properties.results.verdict import Failure, Finding, Verdict
+from cumae.properties.running.allocations import warm_up
+from cumae.properties.running.device import Device, prepare
+from cumae.properties.running.integrity import tampering
+from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.search.child import Tell
+from cumae.properties.search.direct import search_directly
+from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run
+from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
+from cumae.properties.search.traces import TraceRun
+
+
+class Searcher:
+    """What searches and makes smaller in an isolated process; ready, it has loaded what every case needs."""
+
+    def __init__(self, tell: Tell, device: str) -> None:
+        self._tell = tell
+        self._device = prepare(device)
+        tampering()  # the suite as it is before any function's module is imported
+        import_module("triton.runtime.interpreter")  # seconds, which are not the first case's
+        torch.zeros(1, device=self._device)
+        warm_up()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a function has made the CUDA context of this process useless."""
+        return device_lost(self._device)
+
+    def search(self, job: Job) -> Verdict:
+        """Return the verdict of a search."""
+        telling = _Telling(self._tell)
+        verdict = search_directly(job, telling.hold, telling.before, telling.begins)
+        if self._device == "cuda" and not self.is_lost:
+            torch.cuda.empty_cache()  # the next function may need what large cases took, in another process
+        return verdict
+
+    def reduce(self, asked: Reduction) -> Reduced:
+        """Make a case or trace smaller; a candidate that ends the process is the parent's to judge."""
+        return _Reducing(asked, self._device, _Telling(self._tell)).run()
+
+
+class _Telling:
+    """Tells the parent what has changed since it was told last."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._verdict: Verdict | None = None
+        self._failure: Failure | None = None
+        self._tried: Case | Trace | None = None
+        self._running: tuple[Case | None, str] = (None, "")
+
+    def hold(self, verdict: Verdict) -> None:
+        """Take the verdict that grows."""
+        self._verdict = verdict
+
+    def before(self, check: str, tried: Case | Trace, **more: object) -> None:
+        """Tell the check that is about to run, on which case, or on a trace so far, and what is known."""
+        news: dict[str, object] = {"check": check, **more}
+        if self._verdict is not None:
+            news["verdict"] = replace(self._verdict, failure=None)
+            if self._verdict.failure is not self._failure:
+                news["failure"] = self._failure = self._verdict.failure
+        if tried is not self._tried:
+            news["tried"] = self._tried = tried
+        if self._running != (None, ""):
+            self._running = (None, "")
+            news |= {"other": None, "because": ""}
+        self._tell(**news)
+
+    def begins(self, other: Case | None, because: str) -> None:
+        """Tell the other case that is about to be called on, None for the check's own, and how it differs."""
+        if (other, because) != self._running:
+            self._running = (other, because)
+            self._tell(other=other, because=because)
+
+
+class _Reducing:
+    """A reduction under way."""
+
+    def __init__(self, asked: Reduction, device: Device, telling: _Telling) -> None:
+        self._asked = asked
+        self._binding: Binding = replace(asked.job, cases=None).bound()
+        self._device = device
+        self._telling = telling
+        self._late_at = monotonic() + asked.seconds
+        self._skipped = set(asked.skipped)
+        self._steps = 0
+        self._best: tuple[Finding, Case | Trace] | None = None
+
+    def run(self) -> Reduced:
+        """Try smaller ones until none fails, the time is up or the CUDA context is lost."""
+        tried, lost = self._asked.tried, None
+        try:
+            if self._asked.deaths:
+                for candidate in islice(boldest(tried), MOST_TRIES):
+                    self._still_fails(candidate)
+            elif isinstance(tried, Trace):
+                reduce_trace(tried, self._still_fails)
+            else:
+                reduce_case(tried, self._still_fails)
+        except _TimeIsUp:
+            pass
+        except _Lost as error:
+            lost = error.finding
+        return Reduced(self._steps, self._best, lost)
+
+    def _still_fails(self, candidate: Case | Trace) -> bool:
+        promised = all(self._binding.why_not(case) is None for case in steps_of(candidate))
+        if candidate in self._skipped or not promised:
+            return False
+        if self._steps and monotonic() > self._late_at:
+            raise _TimeIsUp
+        self._steps += 1
+        self._told(self._asked.check, candidate)
+        finding, shown = self._found(candidate)
+        if device_lost(self._device):
+            check = self._asked.check
+            raise _Lost(finding or Finding(check, "the CUDA context is lost", RETURNS, ended=True))
+        if finding is None or self._asked.deaths:
+            return False
+        self._best = replace(finding, sanitizer=sanitizing()), shown
+        return True
+
+    def _found(self, candidate: Case | Trace) -> tuple[Finding | None, Case | Trace]:
+        """Return what the check finds on a candidate, and what shows it."""
+        if isinstance(candidate, Trace):
+            run = TraceRun(self._binding, self._device, self._asked.check)
+            finding = run.all(candidate)
+            return finding, run.trace() if run.steps else candidate
+        trial = Trial(self._binding, candidate, self._device, self._telling.begins)
+        finding = finding_of(self._asked.check, trial)
+        if finding is None:
+            return None, candidate
+        return of_the_case_run(finding, trial, (self._asked.check,), self._again)
+
+    def _again(self, check: str, case: Case) -> Trial:
+        self._told(check, case)
+        return Trial(self._binding, case, self._device, self._telling.begins)
+
+    def _told(self, check: str, tried: Case | Trace) -> None:
+        self._telling.before(check, tried, steps=self._steps, best=self._best)
+
+
+class _TimeIsUp(Exception):
+    """Raised where no further candidate is tried."""
+
+
+class _Lost(Exception):
+    """Raised where a candidate has made the CUDA context useless."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding

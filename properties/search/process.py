@@ -1,0 +1,168 @@
+"""One isolated process, as its parent sees it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from multiprocessing import Pipe
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cumae.oracle.model.rules import require
+from cumae.properties.running.sanitizer import Sanitizer
+from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE
+
+LIMIT_SECONDS = 60.0
+START_SECONDS = 300.0
+WARM_SECONDS = 10.0
+_END_SECONDS = 30.0
+State = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a worker: the method and the argument.
+
+    ``limit``: seconds from one case that is told as ``tried`` to the next, ten more for the first, which also
+    loads and compiles; ``patience``: seconds until the first is told, or the answer is there. ``seen`` gets
+    all that was told so far, whenever something is.
+    """
+
+    method: str
+    argument: object
+    limit: float = inf
+    patience: float = START_SECONDS
+    seen: Callable[[State], None] | None = None
+
+    def __post_init__(self) -> None:
+        require(self.limit > 0, "limit", self.limit, "be > 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ended: with a ``result``; or ``death`` says in words how its process ended.
+
+    ``told``: what the process told meanwhile. ``is_lost``: whether the worker is of no more use.
+    ``refused``, ``error``: what it raised. ``fault``: what a sanitizer said.
+    """
+
+    result: Any = None
+    death: str = ""
+    told: State = field(default_factory=dict)
+    is_lost: bool = False
+    refused: str = ""
+    error: str = ""
+    fault: str = ""
+
+
+class Process:
+    """A process of its own session, started at once; it dies with this one."""
+
+    def __init__(
+        self, entry: str, arguments: tuple[object, ...], environment: Mapping[str, str], sanitizer: Sanitizer
+    ) -> None:
+        self._sanitizer = sanitizer
+        self._folder = TemporaryDirectory(prefix="cumae-") if sanitizer.name else None
+        folder = Path(self._folder.name) if self._folder else Path()
+        errors = sanitizer.errors(folder)
+        self.connection, theirs = Pipe()
+        self._process = subprocess.Popen(
+            [*sanitizer.before(folder), sys.executable, "-m", "cumae.properties.search.child"],
+            env={**environment, **sanitizer.environment},
+            stdin=theirs.fileno(),
+            stderr=errors,
+            start_new_session=True,
+        )
+        theirs.close()
+        if errors is not None:
+            os.close(errors)
+        self._send((entry, arguments))
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
+    def give(self, call: Call) -> None:
+        """Begin a call."""
+        self._call = call
+        self._told: dict[str, Any] = {}
+        self._late_at = time.monotonic() + call.patience
+        self._send((call.method, call.argument))
+
+    def _send(self, message: object) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # that it is dead shows in its answer
+            self.connection.send(message)
+
+    def answer(self) -> Answer | None:
+        """Return how the call ended, ending a process that takes too long; None while it is at work."""
+        has_ended = self._process.poll() is not None
+        try:
+            while self.connection.poll():
+                kind, content, is_lost = self.connection.recv()
+                if kind == STATE:
+                    self._note(content)
+                else:
+                    name = {RESULT: "result", REFUSED: "refused", ERROR: "error"}[kind]
+                    return Answer(**{name: content}, told=self._told, is_lost=is_lost)
+        except (EOFError, OSError):  # it is dead or dying, and has no other way to speak
+            return self._dead(_told_of(self._status()))
+        if has_ended:
+            return self._dead(_told_of(self._status()))
+        if time.monotonic() > self._late_at:
+            if "tried" in self._told:
+                return self._dead(f"did not return within {self._call.limit:g} s")
+            return self._dead(f"no answer within {self._call.patience:g} s")
+        return None
+
+    def end(self, answer: Answer | None = None) -> Answer:
+        """End the process and what it started; return the answer with what a sanitizer said."""
+        self.connection.close()
+        if self._sanitizer.name and answer is not None and not answer.death:
+            with suppress(subprocess.TimeoutExpired):  # it leaves in order, so that the log is whole
+                self._process.wait(_END_SECONDS)
+        self._kill()
+        answer = answer or Answer()
+        if self._folder is not None:
+            answer = replace(answer, fault=self._sanitizer.told(Path(self._folder.name)))
+            self._folder.cleanup()
+        return answer
+
+    def _note(self, state: State) -> None:
+        if "tried" in state:
+            warm = 0.0 if "tried" in self._told else WARM_SECONDS
+            self._late_at = time.monotonic() + self._call.limit + warm
+        self._told |= state
+        if self._call.seen is not None:
+            self._call.seen(self._told)
+
+    def _dead(self, death: str) -> Answer:
+        return Answer(death=death, told=self._told, is_lost=True)
+
+    def _status(self) -> int:
+        """Return the exit status; a process that goes on without its connection is ended."""
+        try:
+            return self._process.wait(_END_SECONDS if self._sanitizer.name else 1.0)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            return CUT_OFF
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def _told_of(status: int) -> str:
+    """Return in words how a process ended."""
+    if status < 0:
+        return f"the process died with signal {-status}"
+    if status == CUT_OFF:
+        return "the process could not tell what it does: its file descriptors were closed"
+    return f"the process ended with exit status {status}"
