@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
@@ -143,15 +144,15 @@ def _compared(step: Step, route: Route, row: int, parts: Sequence[Part] | None) 
     options = step.case.options
     seen: Sequence[int] = range(position + 1)
     if route.sees == "compressed":
-        (expected,) = dense_attention(stream, position, compress_ratio=options.compress_ratio)
+        expected = _dense(tuple(stream), position, 0, options.compress_ratio)
     elif route.sees == "selected":
         seen = step.inputs("topk_to_slots")["topk_indices"][row][: options.topk]
         seen = [p for p in seen if isinstance(p, int)]
-        expected = attention_row(stream, position, seen)
+        expected = _selected(tuple(stream), position, tuple(seen))
     else:
         window = options.window if route.sees == "window" else 0
         seen = range(max(0, position + 1 - window) if window else 0, position + 1)
-        (expected,) = dense_attention(stream, position, window)
+        expected = _dense(tuple(stream), position, window, 1)
     actual = step.output(row, parts or [Part([])])
     errors = [abs(x - y) for x, y in zip(expected, actual, strict=True)]
     error = next((e for e in errors if e != e), max(errors))
@@ -162,6 +163,15 @@ def _compared(step: Step, route: Route, row: int, parts: Sequence[Part] | None) 
     if place < 0:
         told = f"the token after request {b}'s last, at position {position}, reads {told or 'all'}"
     return Fault(route.name, operations, b, position, place, expected, actual, error, bound, told)
+
+
+@lru_cache(maxsize=4096)
+def _dense(stream: tuple[int, ...], position: int, window: int, compress_ratio: int) -> Vector:
+    (expected,) = dense_attention(stream, position, window, compress_ratio=compress_ratio)
+    return expected
+
+
+_selected = lru_cache(maxsize=4096)(attention_row)
 
 
 def _difference(
