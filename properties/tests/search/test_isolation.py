@@ -19,7 +19,7 @@ from cumae.properties.search.first_cases import first_cases
 from cumae.properties.search.isolation import run_apart
 from cumae.properties.search.loop import search
 from cumae.properties.search.worker import Job, ended, reduce_apart, search_apart
-from cumae.properties.tests.commands.test_commands import BROKEN, cumae
+from cumae.properties.tests.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
 CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"

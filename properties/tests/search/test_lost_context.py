@@ -7,7 +7,7 @@ import torch
 
 from cumae.properties.running.device import prepare
 from cumae.properties.search.one_check import finding_of_error
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 ON_GPU = pytest.mark.skipif(prepare("auto") == "cpu", reason="a GPU has a context to lose")

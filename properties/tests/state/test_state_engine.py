@@ -31,7 +31,7 @@ from cumae.properties.search.loop import search
 from cumae.properties.search.trace_run import Run
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import drive, machine, walk
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 
 DEVICE = prepare("auto")
 STATEFUL = {
