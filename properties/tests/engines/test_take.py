@@ -167,7 +167,7 @@ def verdict_on(kernel: Any) -> cumae.Verdict:
             kernel(num_reqs, query_start_loc, num_computed_tokens, positions)
 
     domain = cumae.Domain(captured=False)
-    how = {"domain": domain, "examples": 10, "checks": ["agrees", "stays_in_bounds"]}
+    how: dict[str, Any] = {"domain": domain, "examples": 10, "checks": ["agrees", "stays_in_bounds"]}
     return cumae.check(launch, "position_ids", dialect="vllm", save_to=None, **how)
 
 
@@ -481,7 +481,7 @@ def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wh
         function = adapter.function(root)
         assert function.__qualname__ == "positions_of_a_step"
         domain = cumae.Domain(captured=False, min_requests=1)
-        how = {"domain": domain, "examples": 5, "checks": ["agrees"]}
+        how: dict[str, Any] = {"domain": domain, "examples": 5, "checks": ["agrees"]}
         verdict = cumae.check(function, "position_ids", dialect=adapter.dialect, save_to=None, **how)
         assert verdict.ok, verdict.failure
     with pytest.raises(ValueError, match="adapter = 'positions_of_a_step', must be new: eng has it"):
