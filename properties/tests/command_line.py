@@ -21,7 +21,7 @@ def cumae_process(*arguments: str, cwd: Path) -> Done:
 
 
 def cumae(*arguments: str, cwd: Path) -> Done:
-    """Run the command in this process, which has imported torch; what it imports from ``cwd`` is forgotten."""
+    """Run the command in this process; what it imports from ``cwd`` is forgotten."""
     told, said = StringIO(), StringIO()
     folder, path, given, status = Path.cwd(), [*sys.path], sys.argv, 0
     os.chdir(cwd)
