@@ -6,6 +6,7 @@ argument of a kernel in the dialect ``cumae``. Entries that must not be read are
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from cumae.oracle.model.case import Case
@@ -52,7 +53,12 @@ class Inputs:
 
     def call(self, oracle: Callable[..., Any]) -> Any:
         """Return the answer of ``oracle``, whose parameters are filled by name."""
-        return oracle(**{name: self[name] for name in inspect.signature(oracle).parameters})
+        return oracle(**{name: self[name] for name in _parameters(oracle)})
+
+
+@lru_cache(maxsize=256)
+def _parameters(oracle: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(oracle).parameters)
 
 
 def _per_request(inputs: Inputs, values: list[Any], padding: Any) -> list[Any]:

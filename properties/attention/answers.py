@@ -14,6 +14,7 @@ NO_PART = {
     "grouped_topk": "rows go to experts after attention has put them out: no key or mask follows from it",
 }
 """Operations that no attention of the step depends on, and why."""
+_NEUTRAL = Options()
 ROW_DIM = 8
 """Elements of a latent row in the path: ``LATENT_DIM + ROPE_DIM`` of the oracle."""
 
@@ -72,10 +73,11 @@ def asked(
     ``known``: inputs that another operation has answered.
     """
     features = OPERATIONS[name].features if name in OPERATIONS else frozenset()
-    layout, options = case.layout, case.options.having(rank=rank)
-    if "row_index" not in features:
-        layout = replace(layout, row_index=None)
-    for name in ("kernel_block_size", "token_padding", "dummy_request"):
-        if name not in features:
-            options = options.having(**{name: Options().value(name)})
-    return Inputs(replace(case, layout=layout, options=options), previous, known)
+    hidden = {"kernel_block_size", "token_padding", "dummy_request"} - features
+    wanted = {"rank": rank, **{name: _NEUTRAL.value(name) for name in hidden}}
+    options = {name: value for name, value in wanted.items() if case.options.value(name) != value}
+    if options:
+        case = replace(case, options=case.options.having(**options))
+    if "row_index" not in features and case.layout.row_index is not None:
+        case = replace(case, layout=replace(case.layout, row_index=None))
+    return Inputs(case, previous, known)

@@ -82,19 +82,21 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
         yield _ragged(step, row, start, stop)
         return
     topk = step.case.options.selection.topk
-    places = [_place(step, row + j // topk, j % topk) for j in range(start, stop)]
+    rows = {j // topk: _places(step, row + j // topk) for j in range(start, stop, topk)}
+    rows[(stop - 1) // topk] = _places(step, row + (stop - 1) // topk)
+    places = [rows[j // topk][j % topk] for j in range(start, stop)]
     for rank in step.ranks:
         yield _selected(step, rank, row, places)
 
 
-def _place(step: Step, row: int, j: int) -> int:
-    """Return where the ``j``-th position stands that a row selects; those that are none stand last."""
+def _places(step: Step, row: int) -> Sequence[int]:
+    """Return where the positions stand that a row selects, in order; those that are none stand last."""
     topk, inputs = step.case.options.selection.topk, step.inputs("topk_to_slots", step.ranks[0])
     if row >= len(inputs["selected_positions"]):
-        return row * topk + j
+        return range(row * topk, (row + 1) * topk)
     own = inputs["position_ids"][row]
     selected = [p if isinstance(p, int) else -1 for p in inputs["selected_positions"][row]]
-    return row * topk + sorted(range(topk), key=lambda place: not 0 <= selected[place] <= own)[j]
+    return [row * topk + j for j in sorted(range(topk), key=lambda j: not 0 <= selected[j] <= own)]
 
 
 def _selected(step: Step, rank: int, row: int, places: Sequence[int]) -> list[Key]:

@@ -5,26 +5,34 @@ import __future__
 import ast
 import builtins
 import sys
-from collections import deque
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cumae.properties.engines.imports import (
+    REAL,
+    Uninstalled,
+    folder_of,
+    is_real,
+    module_file,
+    names_of,
+    place,
+    top,
+)
 from cumae.properties.engines.names import (
     Statement,
-    alias_name,
     bound_by,
     imports_in,
     only,
     split_imports,
     statement_of,
 )
-from cumae.properties.engines.on_cpu import OnCpu, stand_ins
+from cumae.properties.engines.on_cpu import OnCpu, stand_ins, take_first_config
 from cumae.properties.engines.stub import Stub
 
-REAL = ("torch", "triton", "numpy")
-_CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+if TYPE_CHECKING:
+    from cumae.properties.engines.loader import Loader
+
 _ANNOTATIONS_WAIT = __future__.annotations.compiler_flag
 _BUILTINS = frozenset(dir(builtins))
 
@@ -47,101 +55,10 @@ class Circular(ValueError):
     """A name is asked for while it is being defined."""
 
 
-class Loader:
-    """The modules of one call of ``take``.
-
-    ``stubs``: values given by name; ``on_cpu``: whether kernels are interpreted.
-    """
-
-    _count = 0
-
-    def __init__(self, stubs: dict[str, Any], *, on_cpu: bool) -> None:
-        Loader._count += 1
-        self.prefix = f"taken{Loader._count}"
-        self.stubs = stubs
-        self.on_cpu = on_cpu
-        self.is_settling = False
-        self.pending: deque[tuple[Module, str]] = deque()
-        self._postponed: list[tuple[Module, str]] = []
-        self._modules: dict[Path, Module] = {}
-
-    def module(self, path: Path) -> "Module":
-        """Return the module of a file, or of a folder."""
-        if path not in self._modules:
-            self._modules[path] = Module(self, path)
-        return self._modules[path]
-
-    def settle(self, *, last: bool = False) -> None:
-        """Define what decorated functions name; what cannot be defined becomes a stub that says why.
-
-        What is being defined further out waits, until the ``last`` call.
-        """
-        if last:
-            self.pending.extend(self._postponed)
-        before, self.is_settling = self.is_settling, True
-        while self.pending:
-            self.define(*self.pending.popleft(), last=last)
-        self.is_settling = before
-
-    def reaches(self, name: str, path: Path) -> bool:
-        """Return whether a name stands in a file or in what that imports, however far."""
-        files, seen = deque([path]), {path}
-        while files:
-            file = files.popleft()
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.Name) and node.id == name:
-                    return True
-                if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    if any(name in (alias.name, alias_name(alias)) for alias in node.names):
-                        return True
-                    new = [found for found in self._imported(node, file) if found not in seen]
-                    seen.update(new)
-                    files.extend(new)
-        return False
-
-    def _imported(self, node: ast.Import | ast.ImportFrom, importer: Path) -> list[Path]:
-        """Return the files of the importer's own source that an import may run."""
-        if isinstance(node, ast.Import):
-            places = [self.find(alias.name, importer) for alias in node.names]
-        else:
-            module = self.place(node.module or "", importer, node.level)
-            folder = _folder_of(module) if module is not None else None
-            places = [module, *(_module_file(folder / alias.name) for alias in node.names if folder)]
-        return [place for place in places if place is not None and place.is_file()]
-
-    def place(self, name: str, importer: Path, level: int) -> Path | None:
-        """Return the file or folder of a module named as an import names it, or None: it is foreign."""
-        if level == 0:
-            return self.find(name, importer)
-        folder = importer.parents[level - 1]
-        return _module_file(folder.joinpath(*name.split("."))) if name else _module_file(folder)
-
-    def define(self, module: "Module", name: str, *, last: bool = False) -> None:
-        """Define a name, or make it a stub that says why it cannot be; one being defined may wait."""
-        try:
-            module.need(name)
-        except Circular as error:
-            if last:
-                raise ValueError(f"names = {name!r}, must not need itself: {error}") from error
-            self._postponed.append((module, name))
-        except ValueError as error:
-            setattr(module, name, Stub(name, str(error), name))
-
-    def find(self, name: str, importer: Path) -> Path | None:
-        """Return the file or folder of a module inside the importer's own source, or None: it is foreign."""
-        first, *rest = name.split(".")
-        roots = [Path(*importer.parts[:i]) for i, part in enumerate(importer.parts) if part == first]
-        for root in (*roots, importer.parent):
-            found = _module_file(root.joinpath(first, *rest))
-            if found is not None:
-                return found
-        return None
-
-
 class Module(ModuleType):
     """A module whose names are defined when they are needed, with what they need."""
 
-    def __init__(self, loader: Loader, path: Path) -> None:
+    def __init__(self, loader: "Loader", path: Path) -> None:
         self._loader = loader
         self._path = path
         file = path if path.is_file() else None
@@ -160,7 +77,7 @@ class Module(ModuleType):
 
     def _index(self, text: str) -> None:
         tree = ast.parse(text, str(self._path))
-        tree = _Uninstalled(self._loader, self._path).visit(tree)
+        tree = Uninstalled(self._loader.stubs, self._path).visit(tree)
         if self._loader.on_cpu:
             tree = OnCpu().visit(tree)
         for node in split_imports(ast.fix_missing_locations(tree).body):
@@ -174,7 +91,7 @@ class Module(ModuleType):
                     self._bound.setdefault(name, []).append(statement)
         for name, statements in self._bound.items():
             if isinstance(statements[0].node, (ast.Import, ast.ImportFrom)):  # torch.x = y is no part of it
-                self._bound[name] = [s for s in statements if name in _names_of(s.node)]
+                self._bound[name] = [s for s in statements if name in names_of(s.node)]
 
     @property
     def names(self) -> list[str]:
@@ -196,7 +113,7 @@ class Module(ModuleType):
             return self._need_star(name)
         for statement in statements:
             for node in imports_in(statement.node):
-                if _is_real(node) and name in _names_of(node):
+                if is_real(node) and name in names_of(node):
                     self._run(statement_of(node))
                     return True
         for statement in statements:
@@ -238,7 +155,7 @@ class Module(ModuleType):
         statement.state = "done"
         if self._loader.on_cpu:
             for name in bound_by(statement.node):
-                _take_first_config((names or vars(self)).get(name))
+                take_first_config((names or vars(self)).get(name))
         if statement.is_decorated or self._loader.is_settling:
             self.wait(statement)
         for name in statement.handed:
@@ -280,8 +197,8 @@ class Module(ModuleType):
         if self.need(name) and name in vars(self):
             return vars(self)[name]
         path: Path = vars(self)["_path"]
-        folder = _folder_of(path)
-        inner = folder and _module_file(folder / name)
+        folder = folder_of(path)
+        inner = folder and module_file(folder / name)
         if inner:
             return self._loader.module(inner)
         where = f"{path.parent.name}.{path.stem}"
@@ -298,12 +215,12 @@ class Module(ModuleType):
         given = {n: self._loader.stubs[n] for n in names or () if n in self._loader.stubs}
         if given and len(given) == len(names):
             return _Given(given)
-        if level == 0 and _top(name) in (*REAL, *sys.stdlib_module_names):
+        if level == 0 and top(name) in (*REAL, *sys.stdlib_module_names):
             return builtins.__import__(name, None, None, names or ())
-        path = self._loader.place(name if names or level else _top(name), self._path, level)
+        path = place(name if names or level else top(name), self._path, level)
         if path is not None:
             return self._loader.module(path)
-        return Stub(name, "foreign") if names else Stub(_top(name), "foreign", _top(name))
+        return Stub(name, "foreign") if names else Stub(top(name), "foreign", top(name))
 
 
 class _Given(ModuleType):
@@ -312,74 +229,3 @@ class _Given(ModuleType):
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__("given")
         vars(self).update(values)
-
-
-class _Uninstalled(ast.NodeTransformer):
-    """In a ``try`` that expects it, the import of a foreign package fails, as where it is not installed."""
-
-    def __init__(self, loader: Loader, path: Path) -> None:
-        self._loader = loader
-        self._path = path
-
-    def visit_Try(self, node: ast.Try) -> ast.AST:
-        """Replace foreign imports by what they raise."""
-        self.generic_visit(node)
-        if any(_catches_imports(handler) for handler in node.handlers):
-            node.body = [self._failing(child) for child in node.body]
-        return node
-
-    def _failing(self, node: ast.stmt) -> ast.stmt:
-        if not isinstance(node, (ast.Import, ast.ImportFrom)):
-            return node
-        if isinstance(node, ast.ImportFrom) and node.level:
-            return node
-        name = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
-        is_here = _top(name) in sys.stdlib_module_names or _is_real(node)
-        is_given = any(alias_name(alias) in self._loader.stubs for alias in node.names)
-        if is_here or is_given or self._loader.find(name, self._path) is not None:
-            return node
-        missing = ast.parse(f"raise ImportError({f'{name} is foreign'!r})").body[0]
-        return ast.copy_location(missing, node)
-
-
-def _catches_imports(handler: ast.ExceptHandler) -> bool:
-    kinds = ast.walk(handler.type) if handler.type is not None else ()
-    return handler.type is None or any(isinstance(k, ast.Name) and k.id in _CAUGHT for k in kinds)
-
-
-def _names_of(node: ast.stmt) -> set[str]:
-    return {alias_name(alias) for child in imports_in(node) for alias in child.names} or bound_by(node)
-
-
-def _is_real(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and _top(node.module or "") in REAL
-    return _top(node.names[0].name) in REAL
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]
-
-
-def _folder_of(path: Path) -> Path | None:
-    """Return the folder of a package, or None for a module that is none."""
-    return path if path.is_dir() else path.parent if path.stem == "__init__" else None
-
-
-def _module_file(path: Path) -> Path | None:
-    """Return the file of a module, or the folder of a package without ``__init__.py``, or None."""
-    for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
-        if file.is_file():
-            return file
-    return path if path.is_dir() else None
-
-
-def _take_first_config(value: Any) -> None:
-    """Leave an autotuned kernel one configuration: the interpreter has no clock to choose by."""
-    autotuner = import_module("triton.runtime.autotuner").Autotuner
-    for part in (value, *(vars(value).values() if isinstance(value, type) else ())):
-        part = getattr(part, "__func__", part)
-        while part is not None and not isinstance(part, Stub):
-            if isinstance(part, autotuner):
-                part.configs = part.configs[:1]
-            part = vars(part).get("fn") if hasattr(part, "__dict__") else None

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cumae.oracle.model.rules import require
-from cumae.properties.engines.module import Loader, Module
+from cumae.properties.engines.imports import reaches
+from cumae.properties.engines.loader import Loader
+from cumae.properties.engines.module import Module
 from cumae.properties.engines.unpack import file_of
 
 
@@ -33,7 +35,7 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     found = tuple(_taken(module, name, path) for name in names)
     loader.settle(last=True)
     for name in stubs:
-        require(loader.reaches(name, path), "stubs", name, f"be a name in {path.name} or in what it imports")
+        require(reaches(name, path), "stubs", name, f"be a name in {path.name} or in what it imports")
     return found[0] if len(found) == 1 else found
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from cumae.oracle.model.rules import require
 from cumae.properties.interpreter import logic
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.watch import Watch, source_line
@@ -98,8 +97,9 @@ def require_hooks() -> None:
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
-    rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"
-    require(not missing, "triton", version("triton"), rule)
+    if missing:
+        rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"
+        raise ValueError(f"triton = {version('triton')!r}, must {rule}")
 
 
 def _part(interpreter: Any, name: str) -> Any:

@@ -25,7 +25,9 @@ _FP8 = {"fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2", "fp8e4b8": "f8E4M3FNUZ", "fp8e
 
 def compile_for(launch: Launch, target: str) -> None:
     """Compile a launch for a target, to machine code. Raises what Triton raises where it cannot."""
-    triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
+    with triton.knobs.compilation.scope():
+        triton.knobs.compilation.disable_line_info = True  # a sixth of the time, and nobody reads it
+        triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
 
 
 class Texts(NamedTuple):

@@ -108,6 +108,26 @@ class Copies(Inputs):
         return [[*v] if isinstance(v, list) else v for v in value] if isinstance(value, list) else value
 
 
+def _asked_once() -> dict[str, Answer]:
+    """Return right answers of one step that are asked of each oracle once a rank.
+
+    Cache writes are no such: they follow from slots, which a fault may have changed.
+    """
+
+    def once(answer: Answer) -> Answer:
+        known: dict[int, Any] = {}
+
+        def remembered(inputs: Inputs) -> Any:
+            rank = inputs.case.options.parallel.rank
+            if rank not in known:
+                known[rank] = answer(inputs)
+            return known[rank]
+
+        return remembered
+
+    return {name: once(answer) for name, answer in right_answers().items() if name != "cache_write"}
+
+
 class Asked:
     """The steps in which attention is reached through an operation, with its right answers."""
 
@@ -121,6 +141,7 @@ class Asked:
             asked(operation, case, previous, case.options.parallel.rank) for previous, case in self.steps
         ]
         self.right = [answer_of(ORACLES[operation])(inputs) for inputs in self._inputs]
+        self._others = [_asked_once() for _ in self.steps]
 
     def outcome(self, oracle: Callable[..., Any]) -> tuple[str, set[BlindSpot]]:
         """Return what becomes of a broken oracle, and the blind spots that it was in.
@@ -175,7 +196,7 @@ class Asked:
         why = reasons(self.operation, inputs, right, wrong)
         if not why:
             return why, False
-        answers = {self.operation: self._instead(case, wrong)}
+        answers = {**self._others[number], self.operation: self._instead(case, wrong)}
         faults = judged(case, answers, previous, through=[self.operation]).faults
         assert not faults or None in why, f"{self.operation}: {faults[0]}, though {why}"
         return why, bool(faults)

@@ -20,8 +20,8 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.commands.test_commands import AS_BROKEN, BROKEN
-from cumae.properties.tests.commands.test_commands import cumae as command
+from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae_process
+from cumae.properties.tests.command_line import cumae as command
 from cumae.properties.tests.pytest_plugin.test_conformance import FILL
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
@@ -66,7 +66,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_anything_runs(
 
 
 def test_a_full_disk_costs_the_figures_and_not_the_verdict(tmp_path: Path) -> None:
-    told = command(*FUZZ, "--json", "/dev/full", cwd=tmp_path)
+    told = command(*FUZZ, "--no-isolate", "--json", "/dev/full", cwd=tmp_path)
     assert told.returncode == 2
     assert "`ke[0]` differs from the oracle" in told.stdout
     line = "cumae: --json = '/dev/full', must be a file that can be written: No space left on device\n"
@@ -74,7 +74,7 @@ def test_a_full_disk_costs_the_figures_and_not_the_verdict(tmp_path: Path) -> No
 
 
 def test_a_failure_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
-    start = "from cumae.properties import failure_file; import errno\n"
+    start = "from cumae.properties.results import failure_file; import errno\n"
     start += f"def full(*given): raise OSError({errno.ENOSPC}, 'No space left on device')\n"
     start += "failure_file.write_failure = full\n"
     start += "from cumae.properties.commands.main import main; main()"
@@ -124,7 +124,7 @@ def test_pytest_refuses_a_folder_that_is_asked_for_and_tells_a_verdict_otherwise
 
 
 def test_json_on_standard_output_is_json_alone_and_says_what_was_found(tmp_path: Path) -> None:
-    told = command(*FUZZ, "--json", "-", cwd=tmp_path)
+    told = cumae_process(*FUZZ, "--json", "-", cwd=tmp_path)
     assert told.returncode == 1
     run_of = json.loads(told.stdout)
     assert {"seed", "shard", "torch", "triton", "python", "device"} <= run_of.keys()
@@ -143,7 +143,7 @@ def test_json_on_standard_output_is_json_alone_and_says_what_was_found(tmp_path:
     assert (tmp_path / failure["file"]).is_file()
     assert "disagrees with causal_windows: agrees" in told.stderr
     good = ("cumae.gpu_impl:write_position_ids", "--op", "position_ids", "--cases", "3")
-    agrees = json.loads(command("fuzz", *good, "--json", "-", cwd=tmp_path).stdout)
+    agrees = json.loads(cumae_process("fuzz", *good, "--no-isolate", "--json", "-", cwd=tmp_path).stdout)
     assert [one["failure"] for one in agrees["verdicts"]] == [None]
     assert {"seed", "torch"} <= agrees.keys()
 
@@ -154,7 +154,7 @@ def test_what_a_function_prints_is_not_in_the_json(how: str, tmp_path: Path) -> 
     lines += ["    os.system('echo more')"]
     (tmp_path / "loud.py").write_text("\n".join((*lines, "    position_ids.fill_(-7)\n")))
     target = ("loud:kernel", "--op", "position_ids", "--check", "agrees", "--cases", "1")
-    told = command("fuzz", *target, how, "--json", "-", cwd=tmp_path)
+    told = cumae_process("fuzz", *target, how, "--json", "-", cwd=tmp_path)
     assert told.returncode == 1
     assert json.loads(told.stdout)["verdicts"][0]["failure"]["actual"] == "-7"
     assert "noise" in told.stderr and "more" in told.stderr

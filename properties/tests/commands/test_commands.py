@@ -10,18 +10,11 @@ from pathlib import Path
 
 import pytest
 
-
-def cumae(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cumae.properties.commands", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
-
-
-BROKEN = "cumae.fixtures.bugs.causal_windows:key_offsets_as_rows"
-AS_BROKEN = ("--op", "causal_windows", "--dialect", "fastdeploy")
+from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
 
 
 def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:
-    found = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "100", cwd=tmp_path)
+    found = cumae_process("fuzz", BROKEN, *AS_BROKEN, "--cases", "100", cwd=tmp_path)
     assert found.returncode == 1, found.stderr
     assert "1 of 1 kernel disagrees" in found.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
@@ -85,7 +78,7 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], line: str, tmp
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "cut.json"
     file.write_text('{"version": 1, "operation": "posit')
-    refused = cumae("replay", str(file), cwd=tmp_path)
+    refused = cumae_process("replay", str(file), cwd=tmp_path)
     assert refused.returncode == 2
     assert "cut.json: content, must be JSON" in refused.stderr
 

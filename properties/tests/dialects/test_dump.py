@@ -10,7 +10,7 @@ import torch
 
 from cumae.properties.comparing.judge_dump import judge_dump
 from cumae.properties.dialects.dump import read_dump
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 
 STEP: dict[str, Any] = {
     "query_start_loc": [0, 2, 3],

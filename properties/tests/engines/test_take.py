@@ -167,7 +167,8 @@ def verdict_on(kernel: Any) -> cumae.Verdict:
             kernel(num_reqs, query_start_loc, num_computed_tokens, positions)
 
     domain = cumae.Domain(captured=False)
-    return cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=10, save_to=None)
+    how: dict[str, Any] = {"domain": domain, "examples": 10, "checks": ["agrees", "stays_in_bounds"]}
+    return cumae.check(launch, "position_ids", dialect="vllm", save_to=None, **how)
 
 
 def test_a_class_is_taken_with_its_base_decorators_and_constants(tree: Path) -> None:
@@ -480,9 +481,8 @@ def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wh
         function = adapter.function(root)
         assert function.__qualname__ == "positions_of_a_step"
         domain = cumae.Domain(captured=False, min_requests=1)
-        verdict = cumae.check(
-            function, "position_ids", dialect=adapter.dialect, domain=domain, examples=5, save_to=None
-        )
+        how: dict[str, Any] = {"domain": domain, "examples": 5, "checks": ["agrees"]}
+        verdict = cumae.check(function, "position_ids", dialect=adapter.dialect, save_to=None, **how)
         assert verdict.ok, verdict.failure
     with pytest.raises(ValueError, match="adapter = 'positions_of_a_step', must be new: eng has it"):
         engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain())(positions_of_a_step)

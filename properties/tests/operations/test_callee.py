@@ -15,7 +15,7 @@ from cumae.properties.results.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
 from cumae.properties.tests import callables
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 
 DEVICE = prepare("auto")
 HOME = "cumae.properties.tests.callables"

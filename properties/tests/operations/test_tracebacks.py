@@ -14,7 +14,7 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
 from cumae.properties.tests import raising
-from cumae.properties.tests.commands.test_commands import cumae as command
+from cumae.properties.tests.command_line import cumae as command
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 ON_CPU = pytest.mark.skipif(prepare("auto") != "cpu", reason="these kernels end in the interpreter")

@@ -13,7 +13,7 @@ import pytest
 from cumae.properties.checks import CHECKS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import has_gpu
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import KERNEL_TEST, run_pytest, write_test
 
 pytestmark = pytest.mark.skipif(has_gpu(), reason="how cumae's items run where there is no GPU")
@@ -238,19 +238,6 @@ def test_a_domain_comes_along_under_the_name_that_the_test_has(suite: Suite) -> 
     assert "(test_domain.py:" in done.stdout
 
 
-def test_this_process_stays_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "conftest.py").write_text(
-        "import os, sys\n"
-        "def pytest_unconfigure():\n"
-        "    seen = ['TRITON_INTERPRET' in os.environ, 'triton' in sys.modules]\n"
-        "    open('seen.txt', 'w').write(str(seen))\n"
-    )
-    write_test(tmp_path, KERNEL_TEST)
-    done = run_pytest(tmp_path, "-k", "agrees")
-    assert done.returncode == 0, done.stdout
-    assert (tmp_path / "seen.txt").read_text() == "[False, False]"
-
-
 def test_interpreting_by_the_users_own_choice_runs_in_this_process(tmp_path: Path) -> None:
     here = "import os\nos.environ['TRITON_INTERPRET'] = '1'\nPID = os.getpid()\n"
     note = "    open('pid.txt', 'w').write(f'{PID} {os.getppid()}')\n"
@@ -272,7 +259,7 @@ def test_a_variable_set_behind_the_import_of_triton_changes_nothing(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", ["prepend", "importlib"])
-def test_packages_of_tests_and_what_stands_beside_them_are_found(mode: str, tmp_path: Path) -> None:
+def test_packages_of_tests_are_found_and_this_process_stays_as_it_is(mode: str, tmp_path: Path) -> None:
     packages, loose = tmp_path / "tests" / "unit", tmp_path / "loose" / "unit"
     for folder in (packages, loose):
         folder.mkdir(parents=True)
@@ -283,9 +270,16 @@ def test_packages_of_tests_and_what_stands_beside_them_are_found(mode: str, tmp_
     for package in (packages, packages.parent):
         (package / "__init__.py").write_text("")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text(
+        "import os, sys\n"
+        "def pytest_unconfigure():\n"
+        "    seen = ['TRITON_INTERPRET' in os.environ, 'triton' in sys.modules]\n"
+        "    open('seen.txt', 'w').write(str(seen))\n"
+    )
     done = run_pytest(tmp_path, f"--import-mode={mode}", "-k", "agrees", "tests", "loose")
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
+    assert (tmp_path / "seen.txt").read_text() == "[False, False]"
 
 
 def test_an_interrupt_ends_the_process_of_its_own(tmp_path: Path) -> None:
@@ -293,7 +287,10 @@ def test_an_interrupt_ends_the_process_of_its_own(tmp_path: Path) -> None:
     note += "    __import__('time').sleep(300)\n"
     write_test(tmp_path, KERNEL_TEST.replace("    position_ids.zero_()\n", note))
     clean = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
-    command = [sys.executable, "-m", "pytest", "-p", "cumae.properties.pytest_plugin.plugin", "-k", "agrees"]
+    # A shell's background jobs ignore the signal, and so would this one.
+    start = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", start, "-p", "cumae.properties.pytest_plugin.plugin", "-k", "agrees"]
     clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     process = subprocess.Popen(command, cwd=tmp_path, env=clean, stdout=subprocess.PIPE, text=True)
     file = tmp_path / "pid.txt"

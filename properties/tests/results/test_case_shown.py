@@ -13,6 +13,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
+from cumae.properties.search import process
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
@@ -20,6 +21,13 @@ from cumae.properties.search.loop import search
 from cumae.properties.tests.wrong_on_purpose import _positions
 
 DEVICE = prepare("auto")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "WARM_SECONDS", 2.0)  # what hangs is waited for only so long
+
+
 CRASHING = "cumae.properties.tests.crashing"
 SMALL = Case(
     Batch(tuple(Request(3, 2, tuple(range(9 * b, 9 * b + 9)), "prefill") for b in range(2)), 4), Layout()

@@ -22,7 +22,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.costs import Costs
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.commands.test_commands import BROKEN, cumae
+from cumae.properties.tests.command_line import BROKEN, cumae
 from cumae.properties.tests.wrong_on_purpose import _positions
 
 DEVICE = prepare("auto")

@@ -12,16 +12,23 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
-from cumae.properties.search import budget, isolated
+from cumae.properties.search import budget, isolated, process
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import first_cases
 from cumae.properties.search.isolated import reduce_isolated, search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.process import Call
-from cumae.properties.tests.commands.test_commands import BROKEN, cumae
+from cumae.properties.tests.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "WARM_SECONDS", 2.0)  # what hangs is waited for only so long
+
+
 CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"
 HANGS = "cumae.properties.tests.crashing:never_returns"
 LEAVES = "cumae.properties.tests.crashing:leaves"

@@ -7,7 +7,7 @@ import torch
 
 from cumae.properties.running.device import prepare
 from cumae.properties.search.findings import finding_of_error
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 ON_GPU = pytest.mark.skipif(prepare("auto") == "cpu", reason="a GPU has a context to lose")
@@ -41,7 +41,7 @@ def test_an_error_of_a_check_is_none_of_the_kernel() -> None:
 
 @ON_GPU
 def test_offsets_that_wrap_and_reach_far_are_a_finding_of_survives_large_ids(tmp_path: Path) -> None:
-    told = cumae("bugs", "--report", "vllm#57030", cwd=tmp_path)
+    told = cumae_process("bugs", "--report", "vllm#57030", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert "1 of 1 bug caught" in told.stdout
 
@@ -49,7 +49,7 @@ def test_offsets_that_wrap_and_reach_far_are_a_finding_of_survives_large_ids(tmp
 @ON_GPU
 def test_compare_keeps_the_difference_whose_reduction_ended_there(tmp_path: Path) -> None:
     base = "cumae.gpu_impl:write_position_ids"
-    told = cumae("compare", base, FAR, "--op", "position_ids", cwd=tmp_path)
+    told = cumae_process("compare", base, FAR, "--op", "position_ids", cwd=tmp_path)
     assert told.returncode == 1, told.stderr
     assert "illegal memory access" in told.stdout
     assert "the CUDA context is lost" in told.stdout

@@ -20,6 +20,7 @@ from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_case, load_failure
 from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
+from cumae.properties.search import budget
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner, Stop
 from cumae.properties.search.first_cases import fixture_cases
@@ -139,7 +140,8 @@ def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
     assert load_failure(file).finding.check == "agrees"
 
 
-def test_a_flaky_kernel_is_still_reported() -> None:
+def test_a_flaky_kernel_is_still_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "SHRINK_SECONDS", 1.0)
     calls: list[int] = []
 
     def flaky(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
@@ -154,14 +156,16 @@ def test_a_flaky_kernel_is_still_reported() -> None:
     assert verdict.failure is not None
 
 
-def failing_verdict(tmp_path: Path) -> Verdict:
+@pytest.fixture(scope="module")
+def failing_verdict(tmp_path_factory: pytest.TempPathFactory) -> Verdict:
+    """Return the verdict on a known bug, whose failure is saved."""
     bug = next(bug for bug in BUGS if bug.report == "FastDeploy#7598")
     binding = binding_of(load_function(bug.target), bug.operation, bug.dialect)
-    return search(binding, DEVICE, Budget(examples=100), save_to=tmp_path)
+    return search(binding, DEVICE, Budget(examples=100), save_to=tmp_path_factory.mktemp("failing"))
 
 
-def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) -> None:
-    verdict = failing_verdict(tmp_path)
+def test_a_report_says_what_where_why_and_how_to_see_it_again(failing_verdict: Verdict) -> None:
+    verdict = failing_verdict
     report = explain(verdict)
     assert verdict.failure is not None
     for part in (
@@ -194,10 +198,11 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(tmp_path: Path) ->
         ({"finding": {"check": "agrees", "message": ""}}, r"finding.rule = None, must be present"),
     ],
 )
-def test_a_malformed_failure_file_is_refused(tmp_path: Path, edit: dict[str, Any], rule: str) -> None:
-    verdict = failing_verdict(tmp_path)
-    assert verdict.failure is not None and verdict.failure.file is not None
-    content = json.loads(verdict.failure.file.read_text()) | edit
+def test_a_malformed_failure_file_is_refused(
+    failing_verdict: Verdict, tmp_path: Path, edit: dict[str, Any], rule: str
+) -> None:
+    assert failing_verdict.failure is not None and failing_verdict.failure.file is not None
+    content = json.loads(failing_verdict.failure.file.read_text()) | edit
     file = tmp_path / "edited.json"
     file.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=rule):
@@ -256,12 +261,11 @@ def test_answers_of_another_length_are_told_by_two_checks_and_end_no_other(
     assert telling == ["agrees", "writes_everything"]
 
 
-def test_a_neutral_layout_is_what_a_failure_shrinks_to(tmp_path: Path) -> None:
-    verdict = failing_verdict(tmp_path)
-    assert verdict.failure is not None
-    assert verdict.failure.case.layout == Layout()
-    assert [(r.context_len, r.query_len) for r in verdict.failure.case.batch.requests] == [(1, 1)]
-    assert isinstance(verdict.failure.case.batch.requests[0], Request)
+def test_a_neutral_layout_is_what_a_failure_shrinks_to(failing_verdict: Verdict) -> None:
+    assert failing_verdict.failure is not None
+    assert failing_verdict.failure.case.layout == Layout()
+    assert [(r.context_len, r.query_len) for r in failing_verdict.failure.case.batch.requests] == [(1, 1)]
+    assert isinstance(failing_verdict.failure.case.batch.requests[0], Request)
 
 
 def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_are_told() -> None:
@@ -270,8 +274,7 @@ def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_a
         wrong.padding_left_alone(token_to_request, cu_seqlens_q, context_lens, position_ids)
 
     binding = binding_of(slow, "position_ids")
-    budget = Budget(seconds=0.5, volume=0)
-    verdict = search(binding, DEVICE, budget, checks=["agrees"])
+    verdict = search(binding, DEVICE, Budget(seconds=0.5, volume=0), checks=["agrees"])
     assert verdict.status == "agrees"
     assert verdict.seconds >= 0.5
     assert 1 <= verdict.cases <= 6  # a case takes 0.1 s at least

@@ -30,7 +30,7 @@ from cumae.properties.search.loop import search
 from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import walk
-from cumae.properties.tests.commands.test_commands import cumae
+from cumae.properties.tests.command_line import cumae
 
 DEVICE = prepare("auto")
 STATEFUL = {

@@ -1,0 +1,123 @@
+"""Where the imports of released code lead: inside its own source, to a real package, or nowhere."""
+
+import ast
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cumae.properties.engines.names import alias_name, bound_by, imports_in
+
+REAL = ("torch", "triton", "numpy")
+_CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+
+
+def reaches(name: str, path: Path) -> bool:
+    """Return whether a name stands in a file or in what that imports, however far."""
+    files, seen = deque([path]), {path}
+    while files:
+        file = files.popleft()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Name) and node.id == name:
+                return True
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                if any(name in (alias.name, alias_name(alias)) for alias in node.names):
+                    return True
+                new = [found for found in _imported(node, file) if found not in seen]
+                seen.update(new)
+                files.extend(new)
+    return False
+
+
+def _imported(node: ast.Import | ast.ImportFrom, importer: Path) -> list[Path]:
+    """Return the files of the importer's own source that an import may run."""
+    if isinstance(node, ast.Import):
+        places = [find(alias.name, importer) for alias in node.names]
+    else:
+        module = place(node.module or "", importer, node.level)
+        folder = folder_of(module) if module is not None else None
+        places = [module, *(module_file(folder / alias.name) for alias in node.names if folder)]
+    return [place for place in places if place is not None and place.is_file()]
+
+
+def place(name: str, importer: Path, level: int) -> Path | None:
+    """Return the file or folder of a module named as an import names it, or None: it is foreign."""
+    if level == 0:
+        return find(name, importer)
+    folder = importer.parents[level - 1]
+    return module_file(folder.joinpath(*name.split("."))) if name else module_file(folder)
+
+
+def find(name: str, importer: Path) -> Path | None:
+    """Return the file or folder of a module inside the importer's own source, or None: it is foreign."""
+    first, *rest = name.split(".")
+    roots = [Path(*importer.parts[:i]) for i, part in enumerate(importer.parts) if part == first]
+    for root in (*roots, importer.parent):
+        found = module_file(root.joinpath(first, *rest))
+        if found is not None:
+            return found
+    return None
+
+
+class Uninstalled(ast.NodeTransformer):
+    """In a ``try`` that expects it, the import of a foreign package fails, as where it is not installed."""
+
+    def __init__(self, stubs: Mapping[str, Any], path: Path) -> None:
+        self._stubs = stubs
+        self._path = path
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        """Replace foreign imports by what they raise."""
+        self.generic_visit(node)
+        if any(_catches_imports(handler) for handler in node.handlers):
+            node.body = [self._failing(child) for child in node.body]
+        return node
+
+    def _failing(self, node: ast.stmt) -> ast.stmt:
+        if not isinstance(node, (ast.Import, ast.ImportFrom)):
+            return node
+        if isinstance(node, ast.ImportFrom) and node.level:
+            return node
+        name = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        is_here = top(name) in sys.stdlib_module_names or is_real(node)
+        is_given = any(alias_name(alias) in self._stubs for alias in node.names)
+        if is_here or is_given or find(name, self._path) is not None:
+            return node
+        missing = ast.parse(f"raise ImportError({f'{name} is foreign'!r})").body[0]
+        return ast.copy_location(missing, node)
+
+
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    kinds = ast.walk(handler.type) if handler.type is not None else ()
+    return handler.type is None or any(isinstance(k, ast.Name) and k.id in _CAUGHT for k in kinds)
+
+
+def names_of(node: ast.stmt) -> set[str]:
+    """Return the names that the imports of a statement bind, or, without any, those that it binds."""
+    return {alias_name(alias) for child in imports_in(node) for alias in child.names} or bound_by(node)
+
+
+def is_real(node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether an import is of a package that is imported as it is."""
+    if isinstance(node, ast.ImportFrom):
+        return node.level == 0 and top(node.module or "") in REAL
+    return top(node.names[0].name) in REAL
+
+
+def top(name: str) -> str:
+    """Return the package of a dotted name."""
+    return name.partition(".")[0]
+
+
+def folder_of(path: Path) -> Path | None:
+    """Return the folder of a package, or None for a module that is none."""
+    return path if path.is_dir() else path.parent if path.stem == "__init__" else None
+
+
+def module_file(path: Path) -> Path | None:
+    """Return the file of a module, or the folder of a package without ``__init__.py``, or None."""
+    for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+        if file.is_file():
+            return file
+    return path if path.is_dir() else None

@@ -1,0 +1,56 @@
+"""The modules of one call of ``take``, and the order in which their names are defined."""
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from cumae.properties.engines.module import Circular, Module
+from cumae.properties.engines.stub import Stub
+
+
+class Loader:
+    """The modules of one call of ``take``.
+
+    ``stubs``: values given by name; ``on_cpu``: whether kernels are interpreted.
+    """
+
+    _count = 0
+
+    def __init__(self, stubs: dict[str, Any], *, on_cpu: bool) -> None:
+        Loader._count += 1
+        self.prefix = f"taken{Loader._count}"
+        self.stubs = stubs
+        self.on_cpu = on_cpu
+        self.is_settling = False
+        self.pending: deque[tuple[Module, str]] = deque()
+        self._postponed: list[tuple[Module, str]] = []
+        self._modules: dict[Path, Module] = {}
+
+    def module(self, path: Path) -> Module:
+        """Return the module of a file, or of a folder."""
+        if path not in self._modules:
+            self._modules[path] = Module(self, path)
+        return self._modules[path]
+
+    def settle(self, *, last: bool = False) -> None:
+        """Define what decorated functions name; what cannot be defined becomes a stub that says why.
+
+        What is being defined further out waits, until the ``last`` call.
+        """
+        if last:
+            self.pending.extend(self._postponed)
+        before, self.is_settling = self.is_settling, True
+        while self.pending:
+            self.define(*self.pending.popleft(), last=last)
+        self.is_settling = before
+
+    def define(self, module: Module, name: str, *, last: bool = False) -> None:
+        """Define a name, or make it a stub that says why it cannot be; one being defined may wait."""
+        try:
+            module.need(name)
+        except Circular as error:
+            if last:
+                raise ValueError(f"names = {name!r}, must not need itself: {error}") from error
+            self._postponed.append((module, name))
+        except ValueError as error:
+            setattr(module, name, Stub(name, str(error), name))

@@ -1,0 +1,25 @@
+"""SGLang's metadata functions under its dialect, by subject; router and cache writer under vLLM's names."""
+
+from cumae.properties.engines.sglang import (
+    allocator,
+    cache_locs,
+    cache_write,
+    chunked_context,
+    grouped_topk,
+    indexer,
+    position_ids,
+    sequence_layout,
+)
+from cumae.properties.engines.sglang.engine import ENGINE
+
+__all__ = [
+    "ENGINE",
+    "allocator",
+    "cache_locs",
+    "cache_write",
+    "chunked_context",
+    "grouped_topk",
+    "indexer",
+    "position_ids",
+    "sequence_layout",
+]

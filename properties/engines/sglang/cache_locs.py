@@ -1,0 +1,118 @@
+"""Slots and positions of extended and of draft tokens, looked up in the pool of requests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.properties.dialects import SGLANG
+from cumae.properties.engines.sglang.engine import DECODES, ENGINE, STEPS, starts, stops
+
+Tensor = torch.Tensor
+_SPANS = SGLANG.extend(start_offset=starts, end_offset=stops, batch=lambda case: len(case.batch.requests))
+_LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
+_NEXT = DECODES.having(padding="none")
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_extend_cache_locs",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=STEPS.having(padding="none"),
+)
+def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
+    """Slots of the new tokens of each request."""
+
+    def launch(
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        start_offset: Tensor,
+        end_offset: Tensor,
+        batch: int,
+        out_cache_loc: Tensor,
+    ) -> None:
+        width = 1 << max(batch - 1, 0).bit_length()
+        spans = (start_offset, end_offset)
+        kernel[(batch,)](req_pool_indices, req_to_token, *spans, out_cache_loc, req_to_token.shape[1], width)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_extend_cache_locs_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cuda=True,
+)
+def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
+    """The same by the launcher, one token for each request."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, end_offset: Tensor, batch: int
+    ) -> Tensor:
+        where = (batch, 1, req_to_token.device)
+        slots: Tensor = function(req_pool_indices, req_to_token, start_offset, end_offset, *where)
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_extend_cache_locs_uniform_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cuda=True,
+)
+def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
+    """The same of requests that extend by the same number of tokens, 1 here."""
+
+    def launch(req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int) -> Tensor:
+        where = (batch, 1, req_to_token.device)
+        slots: Tensor = function(req_pool_indices, req_to_token, start_offset, *where)
+        return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_draft_cache_locs_contiguous_func",
+    operation="slot_mapping",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cpu=False,
+)
+def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
+    """Slots of draft tokens behind each request, 1 here."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, out_cache_loc: Tensor
+    ) -> None:
+        function(req_pool_indices, req_to_token, start_offset, out_cache_loc, 1, 1)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_draft_cache_locs_contiguous_func",
+    operation="position_ids",
+    dialect=_SPANS,
+    domain=_NEXT,
+    _is_cpu=False,
+)
+def draft_positions(function: Any) -> Callable[..., None]:
+    """Their positions, from the same launch."""
+
+    def launch(
+        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, positions: Tensor
+    ) -> None:
+        slots = torch.empty_like(positions)
+        function(req_pool_indices, req_to_token, start_offset, slots, 1, 1, positions=positions)
+
+    return launch

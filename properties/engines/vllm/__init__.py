@@ -1,0 +1,23 @@
+"""vLLM's metadata functions under its dialect, one operation a file."""
+
+from cumae.properties.engines.vllm import (
+    cache_write,
+    causal_windows,
+    grouped_topk,
+    position_ids,
+    sequence_layout,
+    slot_mapping,
+    topk_to_slots,
+)
+from cumae.properties.engines.vllm.engine import ENGINE
+
+__all__ = [
+    "ENGINE",
+    "cache_write",
+    "causal_windows",
+    "grouped_topk",
+    "position_ids",
+    "sequence_layout",
+    "slot_mapping",
+    "topk_to_slots",
+]

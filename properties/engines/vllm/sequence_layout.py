@@ -1,0 +1,81 @@
+"""The request of each token, of each logit and of each draft token."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS, UNPADDED, V2
+
+Tensor = torch.Tensor
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/input_batch.py",
+    "expand_idx_mapping",
+    operation="sequence_layout",
+    dialect=V2,
+    domain=UNPADDED,
+)
+def expand_idx_mapping(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Runner V2: the request of each logit; every token has one here."""
+
+    def launch(idx_mapping: Tensor, starts: Tensor, num_tokens: int, max_query_len: int) -> dict[str, Tensor]:
+        return {"req_id_per_token": function(idx_mapping, num_tokens, starts, max(max_query_len, 1))[0]}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/ops/metadata.py",
+    "compute_token_to_req_indices",
+    operation="sequence_layout",
+    dialect=STARTS,
+    domain=STEPS,
+)
+def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
+    """The request of each token, 0 on padding."""
+
+    def launch(starts: Tensor, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor) -> None:
+        if num_tokens_padded:
+            function(starts, req_id_per_token, num_tokens, num_tokens_padded)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/sample/rejection_sampler.py",
+    "expand_kernel",
+    operation="sequence_layout",
+    dialect=STARTS,
+    domain=UNPADDED,
+)
+def expand_kernel(kernel: Any) -> Callable[..., None]:
+    """A value of each request for each of its draft tokens; the request's number here."""
+
+    def launch(starts: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor) -> None:
+        values = torch.arange(num_reqs, dtype=torch.int32, device=starts.device)
+        width = 1 << max(max_query_len - 1, 0).bit_length()
+        kernel[(num_reqs,)](req_id_per_token, values, starts[1:], -1, -1, MAX_NUM_TOKENS=width)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/models/inkling/nvidia/ops/sconv.py",
+    "sconv_seq_metadata",
+    operation="sequence_layout",
+    dialect=STARTS,
+    domain=STEPS,
+)
+def sconv_seq_metadata(function: Any) -> Callable[..., None]:
+    """The request of each token for short convolutions, 0 on padding."""
+
+    def launch(
+        starts: Tensor, num_reqs: int, num_tokens: int, num_tokens_padded: int, req_id_per_token: Tensor
+    ) -> None:
+        first_rows = torch.empty_like(req_id_per_token)
+        if num_tokens_padded:
+            function(starts, num_reqs, num_tokens, req_id_per_token, first_rows, num_tokens_padded)
+
+    return launch

@@ -1,0 +1,140 @@
+"""Selected positions to slots, each where its position was or the valid ones in front."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.oracle import Inputs
+from cumae.properties.dialects import VLLM
+from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.engines.vllm.engine import ENGINE, SELECTED
+
+Tensor = torch.Tensor
+
+
+def _tile(topk: int) -> int:
+    """Return the largest power of two that divides the columns, 128 at most: vLLM's tiles."""
+    return min(topk & -topk, 128)
+
+
+_SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="topk_to_slots", domain=SELECTED
+)
+def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
+    """Selected positions to slots, or to rows of the prefill workspace."""
+
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+        HAS_PREFILL_WORKSPACE: bool,
+        prefill_workspace_request_ids: Tensor | None,
+        prefill_workspace_starts: Tensor | None,
+    ) -> Tensor:
+        found: Tensor = function(
+            req_id,
+            block_table,
+            token_indices,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            HAS_PREFILL_WORKSPACE=HAS_PREFILL_WORKSPACE,
+            prefill_workspace_request_ids=prefill_workspace_request_ids,
+            prefill_workspace_starts=prefill_workspace_starts,
+        )
+        return found
+
+    return launch
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_convert_req_index_to_global_index", operation="compact_topk_slots", domain=SELECTED
+)
+def convert_and_count(function: Any) -> Callable[..., Any]:
+    """The same, the valid ones of each row in front, and their number."""
+
+    def launch(
+        req_id: Tensor, block_table: Tensor, token_indices: Tensor, BLOCK_SIZE: int, NUM_TOPK_TOKENS: int
+    ) -> Any:
+        return function(
+            req_id,
+            block_table,
+            token_indices,
+            BLOCK_SIZE=BLOCK_SIZE,
+            NUM_TOPK_TOKENS=NUM_TOPK_TOKENS,
+            BLOCK_N=_tile(NUM_TOPK_TOKENS),
+            return_valid_counts=True,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(
+    _SPARSE, "triton_filter_and_convert_dcp_index", operation="compact_topk_slots", domain=SELECTED
+)
+def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
+    """Slots of a rank, the valid ones in front, and their number."""
+    return _of_rank(function, return_valid_counts=True)
+
+
+@ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=SELECTED)
+def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
+    """Slots of a rank, each where its position was, -1 for those of other ranks."""
+    return _of_rank(function, compact_valid_to_front=False)
+
+
+def _of_rank(function: Any, **how: bool) -> Callable[..., Any]:
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        dcp_size: int,
+        dcp_rank: int,
+        cp_kv_cache_interleave_size: int,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+    ) -> Any:
+        ranks = (dcp_size, dcp_rank, cp_kv_cache_interleave_size)
+        sizes = {
+            "BLOCK_SIZE": BLOCK_SIZE,
+            "NUM_TOPK_TOKENS": NUM_TOPK_TOKENS,
+            "BLOCK_N": _tile(NUM_TOPK_TOKENS),
+        }
+        return function(req_id, block_table, token_indices, *ranks, **sizes, **how)
+
+    return launch
+
+
+def _positions_inside(inputs: Inputs) -> Ints:
+    """Return the selected positions without those that the token's request does not have."""
+    case, own = inputs.case, inputs["position_ids"]
+    topk = case.options.selection.topk
+    live = inputs["selected_positions"][: case.batch.num_tokens]
+    rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
+    rows += [[-1] * topk] * case.layout.num_padding_tokens
+    return ints(rows, "int32", case.layout.garbage, width=topk)
+
+
+@ENGINE.adapts(
+    "vllm/models/deepseek_v4/common/ops/cache_utils.py",
+    "compute_global_topk_indices_and_lens",
+    operation="topk_to_slots",
+    dialect=VLLM.extend(positions_inside=Input(_positions_inside, ("topk",))),
+    domain=SELECTED,
+)
+def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
+    """DeepSeek V4: selected positions to slots; a position past the row of the table is not promised."""
+
+    def launch(positions_inside: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int) -> Tensor:
+        is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)
+        slots: Tensor = function(positions_inside, req_id, block_table, BLOCK_SIZE, is_valid)[0]
+        return slots
+
+    return launch
