@@ -86,9 +86,7 @@ def closed(value: object, path: str, required: tuple[str, ...], optional: tuple[
     if not isinstance(value, dict):
         raise ValueError(f"{path} = {reprlib.repr(value)}, must be an object")
     for name in value:
-        require(
-            name in required + optional, f"{path}.{name}", value[name], "be absent: the field is unknown"
-        )
+        require(name in required + optional, f"{path}.{name}", value[name], "be absent: the field is unknown")
     for name in required:
         require(name in value, f"{path}.{name}", None, "be present: the field is required")
     return value
