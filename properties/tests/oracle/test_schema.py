@@ -4,7 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from cumae import check
 from cumae.fixtures import OPERATIONS
 from cumae.fixtures.bugs.sequence_layout import StaleTokenMap
-from cumae.fixtures.schema import schema
+from cumae.fixtures.schema import record, schema
 from cumae.oracle import Batch, Case, Layout, Options, Request, from_json, leveled, to_json, trace_to_json
+from cumae.oracle.model.rules import require_int
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
@@ -89,12 +90,12 @@ def test_every_saved_failure_is_accepted(
 @pytest.mark.parametrize("kind", RECORDS)
 def test_every_field_of_a_record_is_described(kind: str) -> None:
     described = SCHEMA["$defs"][kind]
-    assert list(described["properties"]) == [field.name for field in fields(RECORDS[kind])]
-    for field in fields(RECORDS[kind]):
-        assert (field.name in described["required"]) == (field.default is field.default_factory is MISSING)
-        default = list(field.default) if isinstance(field.default, tuple) else field.default
-        if field.default is not MISSING and not is_dataclass(field.default):
-            assert described["properties"][field.name]["default"] == default
+    assert list(described["properties"]) == [known.name for known in fields(RECORDS[kind])]
+    for known in fields(RECORDS[kind]):
+        assert (known.name in described["required"]) == (known.default is known.default_factory is MISSING)
+        default = list(known.default) if isinstance(known.default, tuple) else known.default
+        if known.default is not MISSING and not is_dataclass(known.default):
+            assert described["properties"][known.name]["default"] == default
 
 
 def test_every_integer_of_a_case_has_a_range_or_choices() -> None:
@@ -103,6 +104,31 @@ def test_every_integer_of_a_case_has_a_range_or_choices() -> None:
             parts = [described, described.get("items", {}), *described.get("anyOf", [])]
             whole = [part for part in parts if part.get("type") == "integer"]
             assert all({"minimum", "maximum"} <= set(part) or "enum" in part for part in whole), name
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A group of options."""
+
+    count: int = 3
+
+    def __post_init__(self) -> None:
+        require_int("count", self.count, 2, 9)
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Options in groups."""
+
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_a_record_inside_of_a_record_is_described_too() -> None:
+    definitions: dict[str, Schema] = {}
+    assert record(Outer, definitions)["properties"] == {"inner": {"$ref": "#/$defs/Inner"}}
+    assert definitions["Outer"]["required"] == []
+    described = {"type": "integer", "minimum": 2, "maximum": 9, "default": 3}
+    assert definitions["Inner"]["properties"] == {"count": described}
 
 
 def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
