@@ -13,8 +13,8 @@ from cumae.properties.dialects.tensor_values import read_ints
 from cumae.properties.operations import OPERATIONS, VALUE, Operation
 from cumae.properties.operations.binding import Binding, bind
 from cumae.properties.results.verdict import Failure, Verdict
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observed_call import POISON
 
 
 def _with_slots(case: Case, dump: Dump, dialect: Dialect) -> Case:
