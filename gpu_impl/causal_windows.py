@@ -1,7 +1,5 @@
 """The range of key rows each prefill token attends to, as a Triton kernel."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -9,13 +7,6 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
 
 TOKENS_PER_TILE = 512
-
-
-class CausalWindows(NamedTuple):
-    """First and one-past-last key row of each token, int32 [T] each."""
-
-    ks: torch.Tensor
-    ke: torch.Tensor
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "window", "rank"])
@@ -80,10 +71,27 @@ def write_causal_windows(
     ks: torch.Tensor,
     ke: torch.Tensor,
 ) -> None:
-    """Write the key range of each token into ks and ke, int32 [T] of any stride; all T rows are written.
+    """Write the range of key rows [ks, ke) each token attends to into ks and ke, int32 [T] of any stride.
 
-    Inputs and meaning as in `causal_windows`. Does not synchronise or allocate, so a CUDA graph can capture
-    it.
+    token_to_request [T] (-1 means none), cu_seqlens_q, cu_seqlens_k [R+1], context_lens [R], each int32 or
+    int64; is_prefill [R] bool. cu_seqlens_k counts rows of the key buffer, compressed and scoped already.
+    For token i of prefill request b, with bound = context_lens[b] + i + 1: ks = cu_seqlens_k[b],
+    ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks; with world
+    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three is
+    in use.
+    Tokens of decodes and padding hold (0, 0). All T rows are written. Does not synchronise or allocate, so a
+    CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: FastDeploy#7598; the compressed rows of vllm#51252, the window of vllm#3385.
+
+    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])
+    >>> cu_seqlens_k, context_lens = torch.tensor([0, 5, 9, 12]), torch.tensor([3, 4, 0])
+    >>> is_prefill, (ks, ke) = torch.ones(3, dtype=torch.bool), torch.empty((2, 6), dtype=torch.int32)
+    >>> write_causal_windows(
+    ...     token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill, 1, 0, 1, 0, 1, ks, ke
+    ... )
+    >>> ks.tolist(), ke.tolist()
+    ([0, 0, 9, 9, 9, 0], [4, 5, 10, 11, 12, 0])
     """
     _check_inputs(
         token_to_request,
@@ -143,8 +151,8 @@ def write_packed_causal_windows(
 ) -> None:
     """Write the key range of each token into windows int32 [2T], contiguous: ks at 2t, ke at 2t+1.
 
-    Inputs and meaning as in `causal_windows`. Does not synchronise or allocate, so a CUDA graph can capture
-    it.
+    Inputs and meaning as in `write_causal_windows`. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     """
     check_indices("token_to_request", token_to_request, None)
     check_tensor("windows", windows, (torch.int32,), (2 * token_to_request.numel(),), token_to_request.device)
@@ -162,74 +170,6 @@ def write_packed_causal_windows(
         windows[0::2],
         windows[1::2],
     )
-
-
-def causal_windows(
-    token_to_request: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    context_lens: torch.Tensor,
-    is_prefill: torch.Tensor,
-    compress_ratio: int,
-    window: int,
-    world: int,
-    rank: int,
-    interleave: int,
-    num_prefill_tokens: int,
-) -> CausalWindows:
-    """Return the range of key rows [ks, ke) each token attends to, int32 [T] each.
-
-    token_to_request [T] (-1 means none), cu_seqlens_q, cu_seqlens_k [R+1], context_lens [R], each int32 or
-    int64; is_prefill [R] bool. cu_seqlens_k counts rows of the key buffer, compressed and scoped already.
-    For token i of prefill request b, with bound = context_lens[b] + i + 1: ks = cu_seqlens_k[b],
-    ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks; with world
-    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three
-    options is in use.
-    Tokens of decodes and padding hold (0, 0). With num_prefill_tokens 0, a host number, both results are
-    empty and nothing is launched.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
-    Rule: FastDeploy#7598; the compressed rows of vllm#51252, the window of vllm#3385.
-
-    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])
-    >>> cu_seqlens_k, context_lens = torch.tensor([0, 5, 9, 12]), torch.tensor([3, 4, 0])
-    >>> is_prefill = torch.ones(3, dtype=torch.bool)
-    >>> windows = causal_windows(
-    ...     token_to_request, cu_seqlens_q, cu_seqlens_k, context_lens, is_prefill, 1, 0, 1, 0, 1, 5
-    ... )
-    >>> windows.ks.tolist(), windows.ke.tolist()
-    ([0, 0, 9, 9, 9, 0], [4, 5, 10, 11, 12, 0])
-    """
-    _check_inputs(
-        token_to_request,
-        cu_seqlens_q,
-        cu_seqlens_k,
-        context_lens,
-        is_prefill,
-        compress_ratio,
-        window,
-        world,
-        rank,
-        interleave,
-    )
-    check_int("num_prefill_tokens", num_prefill_tokens, 0, token_to_request.numel())
-    length = token_to_request.numel() if num_prefill_tokens else 0
-    ks = torch.empty(length, dtype=torch.int32, device=token_to_request.device)
-    windows = CausalWindows(ks, torch.empty_like(ks))
-    if num_prefill_tokens:
-        write_causal_windows(
-            token_to_request,
-            cu_seqlens_q,
-            cu_seqlens_k,
-            context_lens,
-            is_prefill,
-            compress_ratio,
-            window,
-            world,
-            rank,
-            interleave,
-            *windows,
-        )
-    return windows
 
 
 def _check_inputs(

@@ -1,7 +1,5 @@
 """Cached contexts cut into chunks that fit a workspace, as a Triton kernel."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -13,16 +11,6 @@ ENTRIES_PER_BLOCK = 4096
 # Requests of a tile: a few requests in many chunks, or many requests in few chunks. Each number is a compile,
 # so there are only two.
 FEW_REQUESTS, MANY_REQUESTS = 64, 1024
-
-
-class ChunkedContext(NamedTuple):
-    """The chunks, int32, chunk by chunk: starts, lens [C * R], cu_seqlens [C * (R+1)], totals, maxima [C]."""
-
-    chunk_starts: torch.Tensor
-    chunk_lens: torch.Tensor
-    chunk_cu_seqlens: torch.Tensor
-    chunk_totals: torch.Tensor
-    chunk_maxima: torch.Tensor
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_chunks", "chunk_len"])
@@ -84,12 +72,31 @@ def write_chunked_context(
     chunk_totals: torch.Tensor,
     chunk_maxima: torch.Tensor,
 ) -> None:
-    """Write the chunks of the cached contexts into the given buffers; every element is written.
+    """Write how the cached contexts of a step are cut into chunks that fit a workspace.
 
-    R is len(context_lens); the host numbers determine C, the number of chunks. Inputs and meaning as in
-    `chunked_context`. Outputs, all int32 and contiguous: chunk_starts, chunk_lens [C * R], chunk_cu_seqlens
-    [C * (R+1)], chunk_totals, chunk_maxima [C]. Does not synchronise or allocate, so a CUDA graph can capture
-    it.
+    context_lens [R] int32 or int64, in tokens; is_prefill [R] bool. Host numbers: workspace_tokens, rows of
+    the workspace; num_with_context, the requests with context, with key_scope "prefill" those of prefill
+    requests only; max_context_len, at least the longest of their contexts.
+    A chunk holds c = workspace_tokens // num_with_context, rounded down to whole blocks, tokens of each
+    request, and there are C = ceil(max_context_len / c) chunks, none if no request has context. Chunk j
+    of request b holds its tokens [j * c, min((j + 1) * c, context_lens[b])), none past its end, and none of
+    a request out of scope.
+    All int32 and contiguous, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens
+    [C * R]; chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima
+    [C]: their sum and maximum. Every element is written. Does not synchronise or allocate, so a CUDA graph
+    can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if the workspace has no
+    room for a block of each request, before anything is written.
+    Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
+
+    >>> context_lens, is_prefill = torch.tensor([5, 0, 3]), torch.ones(3, dtype=torch.bool)
+    >>> chunks = [torch.empty(size, dtype=torch.int32) for size in (6, 6, 8, 2, 2)]
+    >>> write_chunked_context(context_lens, is_prefill, 9, 4, 2, 5, "all", *chunks)
+    >>> starts, lens, cu_seqlens, totals, maxima = (chunk.tolist() for chunk in chunks)
+    >>> starts, lens
+    ([0, 0, 0, 4, 4, 4], [4, 0, 3, 1, 0, 0])
+    >>> cu_seqlens, totals, maxima
+    ([0, 4, 4, 7, 0, 1, 1, 1], [7, 1], [4, 1])
     """
     num_chunks, chunk_len = _check_inputs(
         context_lens,
@@ -101,9 +108,15 @@ def write_chunked_context(
         key_scope,
     )
     device, num_requests = context_lens.device, context_lens.numel()
-    outputs = ChunkedContext(chunk_starts, chunk_lens, chunk_cu_seqlens, chunk_totals, chunk_maxima)
-    sizes = _sizes(num_chunks, num_requests)
-    for name, output, size in zip(ChunkedContext._fields, outputs, sizes, strict=True):
+    entries = num_chunks * num_requests
+    outputs = {
+        "chunk_starts": (chunk_starts, entries),
+        "chunk_lens": (chunk_lens, entries),
+        "chunk_cu_seqlens": (chunk_cu_seqlens, entries + num_chunks),
+        "chunk_totals": (chunk_totals, num_chunks),
+        "chunk_maxima": (chunk_maxima, num_chunks),
+    }
+    for name, (output, size) in outputs.items():
         check_tensor(name, output, (torch.int32,), (size,), device)
     if num_chunks == 0:
         return
@@ -113,7 +126,11 @@ def write_chunked_context(
         _write_chunks[(-(-num_chunks // chunks),)](
             context_lens,
             is_prefill,
-            *outputs,
+            chunk_starts,
+            chunk_lens,
+            chunk_cu_seqlens,
+            chunk_totals,
+            chunk_maxima,
             num_requests,
             num_chunks,
             chunk_len,
@@ -121,55 +138,6 @@ def write_chunked_context(
             CHUNKS=chunks,
             REQUESTS=requests,
         )
-
-
-def chunked_context(
-    context_lens: torch.Tensor,
-    is_prefill: torch.Tensor,
-    workspace_tokens: int,
-    block_size: int,
-    num_with_context: int,
-    max_context_len: int,
-    key_scope: KeyScope,
-) -> ChunkedContext:
-    """Return how the cached contexts of a step are cut into chunks that fit a workspace.
-
-    context_lens [R] int32 or int64, in tokens; is_prefill [R] bool. Host numbers: workspace_tokens, rows of
-    the workspace; num_with_context, the number of requests with context (with key_scope "prefill", of prefill
-    requests only); max_context_len, at least the longest of these contexts.
-    A chunk holds c tokens of each request: workspace_tokens // num_with_context, rounded down to whole
-    blocks. There are C = ceil(max_context_len / c) chunks, none if no request has context. Chunk j of request
-    b holds its tokens [j * c, min((j + 1) * c, context_lens[b])): none past the end of the context, and none
-    of a request out of scope.
-    All int32, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens [C * R];
-    chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima [C]:
-    their sum and maximum.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if the workspace has no
-    room for a block of each request, before anything is written.
-    Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
-
-    >>> context_lens, is_prefill = torch.tensor([5, 0, 3]), torch.ones(3, dtype=torch.bool)
-    >>> chunks = chunked_context(context_lens, is_prefill, 9, 4, 2, 5, "all")
-    >>> chunks.chunk_starts.tolist(), chunks.chunk_lens.tolist()
-    ([0, 0, 0, 4, 4, 4], [4, 0, 3, 1, 0, 0])
-    >>> chunks.chunk_cu_seqlens.tolist(), chunks.chunk_totals.tolist(), chunks.chunk_maxima.tolist()
-    ([0, 4, 4, 7, 0, 1, 1, 1], [7, 1], [4, 1])
-    """
-    inputs = (
-        context_lens,
-        is_prefill,
-        workspace_tokens,
-        block_size,
-        num_with_context,
-        max_context_len,
-        key_scope,
-    )
-    num_chunks, _ = _check_inputs(*inputs)
-    sizes = _sizes(num_chunks, context_lens.numel())
-    device = context_lens.device
-    chunks = ChunkedContext(*(torch.empty(size, dtype=torch.int32, device=device) for size in sizes))
-    write_chunked_context(*inputs, *chunks)
-    return chunks
 
 
 def _check_inputs(
@@ -198,8 +166,3 @@ def _check_inputs(
         rule = f">= {needed}, a block of each request with context"
         raise ValueError(f"workspace_tokens = {workspace_tokens}, must be {rule}")
     return -(-max_context_len // chunk_len), chunk_len
-
-
-def _sizes(num_chunks: int, num_requests: int) -> tuple[int, ...]:
-    entries = num_chunks * num_requests
-    return entries, entries, entries + num_chunks, num_chunks, num_chunks

@@ -1,7 +1,5 @@
 """The experts of each token, chosen from the best groups, as a Triton kernel."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -13,13 +11,6 @@ EXPERTS_PER_BLOCK = 1024
 
 NEVER = tl.constexpr(-(2**63))
 LAST = tl.constexpr(2**31 - 1)
-
-
-class GroupedTopk(NamedTuple):
-    """The experts of each token, best first, int32 [T, top_k], and their weights, fp32 [T, top_k]."""
-
-    expert_ids: torch.Tensor
-    expert_weights: torch.Tensor
 
 
 @triton.jit
@@ -112,10 +103,31 @@ def write_grouped_topk(
     scaling_factor: float,
     renormalize: bool,
 ) -> None:
-    """Write the experts of each token into expert_ids int32 and expert_weights fp32 [T, top_k], contiguous.
+    """Write the top_k experts of each token, taken from its topk_group best groups, and their weights.
 
-    Inputs and meaning as in `grouped_topk`; every element is written. Does not synchronise or allocate, so a
-    CUDA graph can capture it.
+    logits [T, E] fp32 or bf16, any stride between rows; bias [E] fp32 or bf16, finite; expert_ids int32 and
+    expert_weights fp32 [T, top_k], contiguous. The experts of group g are g * (E // num_groups) on. In fp32:
+    score = sigmoid(logit), choice = score + bias; a group is as good as the sum of its two largest choices,
+    and of the best groups the experts with the largest choices are taken, in that order; of equal ones,
+    groups too, the lower index first.
+    The weights come from the scores s without bias: with renormalize scaling_factor * s / (sum of s + 1e-20),
+    else scaling_factor * s.
+    A NaN choice counts as -inf, and so does a group with fewer than two others. Where too few experts remain
+    the ids are distinct and in range and the weights finite, and nothing more is promised. Every element is
+    written. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or number, where experts do not fall into
+    groups of two or more of one size, and where top_k exceeds the experts of topk_group groups, before
+    anything is written.
+    Rule: DeepSeek-V3's router; vllm#42982 (bf16 logits).
+
+    >>> logits = torch.tensor([[0.0, 3.0, 2.0, 2.0, 9.0, -9.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    >>> bias = torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+    >>> expert_ids, weights = torch.empty((2, 2), dtype=torch.int32), torch.empty((2, 2))
+    >>> write_grouped_topk(logits, bias, 3, 2, 2, expert_ids, weights, 1.0, True)
+    >>> expert_ids.tolist()
+    [[5, 4], [5, 0]]
+    >>> [[round(weight, 4) for weight in row] for row in weights.tolist()]
+    [[0.0001, 0.9999], [0.5, 0.5]]
     """
     _check_inputs(logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize)
     num_tokens, num_experts = logits.shape
@@ -145,46 +157,6 @@ def write_grouped_topk(
             SIZE=size,
             CHOSEN=triton.next_power_of_2(top_k),
         )
-
-
-def grouped_topk(
-    logits: torch.Tensor,
-    bias: torch.Tensor,
-    num_groups: int,
-    topk_group: int,
-    top_k: int,
-    scaling_factor: float,
-    renormalize: bool,
-) -> GroupedTopk:
-    """Return the top_k experts of each token, taken from its topk_group best groups, and their weights.
-
-    logits [T, E] fp32 or bf16, any stride between rows; bias [E] fp32 or bf16, finite. The experts of group g
-    begin at g * (E // num_groups). In fp32: score = sigmoid(logit), choice = score + bias. The score of a
-    group is the sum of its two largest choices. The experts with the largest choices in the best groups are
-    selected, in this order. Ties of experts and of groups go to the lower index.
-    The weights come from the scores s without bias: with renormalize scaling_factor * s / (sum of s + 1e-20),
-    else scaling_factor * s.
-    A NaN choice counts as -inf, and so does a group with fewer than two other choices. If too few experts
-    remain, only this is promised: ids are distinct and in range, weights are finite.
-    Raises ValueError for a wrong dtype, device, shape, stride or number, if the experts do not form equal
-    groups of two or more, and if top_k exceeds the experts of topk_group groups, before anything is written.
-    Rule: DeepSeek-V3's router; vllm#42982 (bf16 logits).
-
-    >>> logits = torch.tensor([[0.0, 3.0, 2.0, 2.0, 9.0, -9.0], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
-    >>> experts = grouped_topk(logits, torch.tensor([0.0, 0.0, 0.0, 0.0, 0.0, 1.0]), 3, 2, 2, 1.0, True)
-    >>> experts.expert_ids.tolist()
-    [[5, 4], [5, 0]]
-    >>> [[round(weight, 4) for weight in row] for row in experts.expert_weights.tolist()]
-    [[0.0001, 0.9999], [0.5, 0.5]]
-    """
-    _check_inputs(logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize)
-    shape, device = (logits.shape[0], top_k), logits.device
-    experts = GroupedTopk(
-        torch.empty(shape, dtype=torch.int32, device=device),
-        torch.empty(shape, dtype=torch.float32, device=device),
-    )
-    write_grouped_topk(logits, bias, num_groups, topk_group, top_k, *experts, scaling_factor, renormalize)
-    return experts
 
 
 def _check_inputs(

@@ -10,7 +10,7 @@ from cumae.gpu_impl.sparse_schedule import max_splits_of, write_sparse_schedule
 
 
 class CachedSchedule(NamedTuple):
-    """Views of the cache's buffers as in `SparseSchedule`; rebuilt is 1 if this step wrote them, else 0."""
+    """Views of the cache's buffers, a schedule in front; rebuilt is 1 if this step wrote them, else 0."""
 
     work_indptr: torch.Tensor
     work_token: torch.Tensor
@@ -23,7 +23,7 @@ class CachedSchedule(NamedTuple):
 class MetadataCache:
     """The sparse schedule of each step, at addresses that never change.
 
-    max_num_tokens is the largest T; topk, split_size and num_workers are those of `sparse_schedule`.
+    max_num_tokens is the largest T, topk, split_size and num_workers are those of `write_sparse_schedule`.
     num_rebuilds counts the steps that rebuilt.
 
     A step rebuilds iff its key differs from that of the step before: topk, split_size, num_workers, T and,
@@ -80,14 +80,14 @@ class MetadataCache:
         cu_seqlens_q: torch.Tensor,
         context_lens: torch.Tensor,
     ) -> CachedSchedule:
-        """Return the schedule of this step, as `sparse_schedule` would, at the addresses of every step.
+        """Return the schedule of this step, as `write_sparse_schedule` would, at the addresses of every step.
 
         context_lens_cpu, query_lens_cpu [R] int32 or int64, in tokens: host copies, 0 for padding requests;
-        they are read now and not kept. If either is None, this step and the next one rebuild. The others are
-        as in `sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises
+        they are read now and not kept. None for either misses and leaves nothing to hit. The others are those
+        of `write_sparse_schedule`, with T <= max_num_tokens; on a hit they are not read. Neither synchronises
         nor allocates on the device.
-        Raises ValueError for a wrong dtype, device, shape or stride, for different numbers of host and device
-        lengths, and for too many tokens, before anything is written.
+        Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
+        in number, and for too many tokens, before anything is written.
         """
         indptr, token, start, stop, splits = self._buffers
         check_tokens(token_to_request, cu_seqlens_q, context_lens, indptr.device)

@@ -37,10 +37,20 @@ def write_position_ids(
     context_lens: torch.Tensor,
     position_ids: torch.Tensor,
 ) -> None:
-    """Write the position of each token into position_ids int32 or int64 [T], contiguous.
+    """Write the position of each token in its request into position_ids int32 or int64 [T], contiguous.
 
-    Every row is written. Inputs and meaning as in `position_ids`. Does not synchronise or allocate, so a CUDA
-    graph can capture it.
+    token_to_request [T] (-1 means none), cu_seqlens_q [R+1] and context_lens [R], each int32 or int64, in
+    tokens.
+    Row cu_seqlens_q[b] + i holds context_lens[b] + i. Padding holds 0: rows with a negative request, and rows
+    outside [cu_seqlens_q[b], cu_seqlens_q[b+1]) of the request they name (a map padded with 0). Every row is
+    written. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape or stride, before anything is written.
+    Rule: FastDeploy#7727; the positions of vLLM, SGLang and FlashInfer.
+
+    >>> token_to_request, positions = torch.tensor([0, 0, 2, 2, 2, -1]), torch.empty(6, dtype=torch.int64)
+    >>> write_position_ids(token_to_request, torch.tensor([0, 2, 2, 5]), torch.tensor([3, 4, 0]), positions)
+    >>> positions.tolist()
+    [3, 4, 0, 1, 2, 0]
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()
@@ -60,25 +70,3 @@ def write_position_ids(
             num_tokens_padded,
             TILE=TOKENS_PER_TILE,
         )
-
-
-def position_ids(
-    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
-) -> torch.Tensor:
-    """Return the position of each token in its request, int64 [T].
-
-    token_to_request [T] (-1 means none), cu_seqlens_q [R+1] and context_lens [R], each int32 or int64, in
-    tokens.
-    Row cu_seqlens_q[b] + i holds context_lens[b] + i. Padding holds 0: rows with a negative request, and rows
-    outside [cu_seqlens_q[b], cu_seqlens_q[b+1]) of the request they name (a map padded with 0).
-    Raises ValueError for a wrong dtype, device, shape or stride, before anything is written.
-    Rule: FastDeploy#7727; the positions of vLLM, SGLang and FlashInfer.
-
-    >>> token_to_request = torch.tensor([0, 0, 2, 2, 2, -1])
-    >>> position_ids(token_to_request, torch.tensor([0, 2, 2, 5]), torch.tensor([3, 4, 0])).tolist()
-    [3, 4, 0, 1, 2, 0]
-    """
-    check_indices("token_to_request", token_to_request, None)
-    output = torch.empty(token_to_request.numel(), dtype=torch.int64, device=token_to_request.device)
-    write_position_ids(token_to_request, cu_seqlens_q, context_lens, output)
-    return output

@@ -131,11 +131,29 @@ def write_prefix_interleave(
     keys: torch.Tensor,
     host_seq_lens: Sequence[int] | None = None,
 ) -> None:
-    """Copy the cached and new rows of each request, in order, into keys [capacity, width].
+    """Write the keys of each request, cached prefix first, as contiguous rows into keys [capacity, width].
 
-    Inputs and meaning as in `prefix_interleave`; keys has the dtype of cache and rows that do not overlap.
-    Rows at or past cu_seqlens_k[-1] or capacity are not touched, nor is a row whose source does not exist.
-    Does not synchronise or allocate, so a CUDA graph can capture it.
+    cache [num_blocks, block_size, width], new_rows [N, width] and keys of one dtype with items of 1, 2, 4 or
+    8 bytes, any strides but the last; the rows of keys do not overlap. block_table [>= R, table_width] of any
+    strides, cu_seqlens_q, cu_seqlens_k [R+1] and context_lens [R], each int32 or int64. cu_seqlens_k counts
+    key rows; a request outside its scope has none.
+    Row cu_seqlens_k[b] + p is cache[block_table[b][p // block_size], p % block_size] for p < context_lens[b],
+    else new_rows[cu_seqlens_q[b] + p - context_lens[b]], bit for bit. A column past the table, an id outside
+    the cache and a row past new_rows are not read. Rows at or past cu_seqlens_k[-1] or capacity are
+    untouched, and so is a row whose source does not exist.
+    block_table may be None or have no columns only where max_context_len, a host number, is 0. host_seq_lens,
+    at most R host lengths, are checked against capacity; without them rows beyond it are dropped. Neither
+    synchronises nor allocates: it can be captured.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: FastDeploy#7727; offsets past 2^31 are sglang#14224 and vllm#50427.
+
+    >>> cache = torch.tensor([[[10], [11]], [[20], [21]], [[30], [31]]])
+    >>> new_rows, table = torch.tensor([[90], [91], [92]]), torch.tensor([[2, 0], [-1, -1], [1, -1]])
+    >>> cu_seqlens_q, cu_seqlens_k = torch.tensor([0, 1, 1, 3]), torch.tensor([0, 4, 4, 7])
+    >>> context_lens, keys = torch.tensor([3, 0, 1]), torch.empty((7, 1), dtype=torch.int64)
+    >>> write_prefix_interleave(cache, new_rows, table, cu_seqlens_q, cu_seqlens_k, context_lens, 3, keys)
+    >>> keys.flatten().tolist()
+    [30, 31, 10, 90, 20, 91, 92]
     """
     _check_rows("cache", cache, 3, cache)
     _check_rows("new_rows", new_rows, 2, cache)
@@ -197,57 +215,6 @@ def write_prefix_interleave(
             COLUMNS=columns,
             num_warps=NUM_WARPS,
         )
-
-
-def prefix_interleave(
-    cache: torch.Tensor,
-    new_rows: torch.Tensor,
-    block_table: torch.Tensor | None,
-    cu_seqlens_q: torch.Tensor,
-    cu_seqlens_k: torch.Tensor,
-    context_lens: torch.Tensor,
-    max_context_len: int,
-    capacity: int,
-    host_seq_lens: Sequence[int] | None = None,
-) -> torch.Tensor:
-    """Return the keys of each request, cached prefix first, as contiguous rows [capacity, width].
-
-    cache [num_blocks, block_size, width] and new_rows [N, width] of one dtype with items of 1, 2, 4 or 8
-    bytes, any strides but the last; block_table [>= R, table_width] of any strides, cu_seqlens_q,
-    cu_seqlens_k [R+1] and context_lens [R], each int32 or int64. cu_seqlens_k counts key rows; a request
-    outside its scope has none.
-    Row cu_seqlens_k[b] + p is cache[block_table[b][p // block_size], p % block_size] for p < context_lens[b],
-    else new_rows[cu_seqlens_q[b] + p - context_lens[b]], bit for bit. A column past the table, an id outside
-    the cache and a row past new_rows are not read. Rows that are not written, such as those from
-    cu_seqlens_k[-1] on, are arbitrary.
-    block_table may be None or have no columns only where max_context_len, a host number, is 0. host_seq_lens,
-    at most R host lengths, are checked against capacity; without them rows beyond it are dropped.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
-    Rule: FastDeploy#7727; offsets past 2^31 are sglang#14224 and vllm#50427.
-
-    >>> cache = torch.tensor([[[10], [11]], [[20], [21]], [[30], [31]]])
-    >>> new_rows, table = torch.tensor([[90], [91], [92]]), torch.tensor([[2, 0], [-1, -1], [1, -1]])
-    >>> cu_seqlens_q, cu_seqlens_k = torch.tensor([0, 1, 1, 3]), torch.tensor([0, 4, 4, 7])
-    >>> context_lens = torch.tensor([3, 0, 1])
-    >>> keys = prefix_interleave(cache, new_rows, table, cu_seqlens_q, cu_seqlens_k, context_lens, 3, 7)
-    >>> keys.flatten().tolist()
-    [30, 31, 10, 90, 20, 91, 92]
-    """
-    _check_rows("cache", cache, 3, cache)
-    check_int("capacity", capacity, 0)
-    keys = torch.empty((capacity, cache.shape[-1]), dtype=cache.dtype, device=cache.device)
-    write_prefix_interleave(
-        cache,
-        new_rows,
-        block_table,
-        cu_seqlens_q,
-        cu_seqlens_k,
-        context_lens,
-        max_context_len,
-        keys,
-        host_seq_lens,
-    )
-    return keys
 
 
 def _check_rows(name: str, rows: torch.Tensor, num_axes: int, cache: torch.Tensor) -> None:

@@ -116,7 +116,7 @@ def launch_running_sums(
     max_seqlen_q: torch.Tensor,
     max_seqlen_k: torch.Tensor,
 ) -> None:
-    """Write the running sums and maxima of `sequence_layout`; arguments are already checked.
+    """Write the running sums and maxima of `write_sequence_layout`, whose checks have passed.
 
     If dummy_last_q is given, it replaces the last entry of cu_seqlens_q.
     """

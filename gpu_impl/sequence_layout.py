@@ -1,6 +1,6 @@
 """Where each request's tokens and keys lie in a flattened step, as Triton kernels."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 import triton
@@ -13,16 +13,6 @@ KeyScope = Literal["all", "prefill"]
 
 TOKENS_PER_TILE = 512
 STARTS_PER_CHUNK = 256
-
-
-class SequenceLayout(NamedTuple):
-    """The layout of a step: cu_seqlens int32 [R+1], token_to_request int32 [T], maxima int32 [1]."""
-
-    cu_seqlens_q: torch.Tensor
-    cu_seqlens_k: torch.Tensor
-    token_to_request: torch.Tensor
-    max_seqlen_q: torch.Tensor
-    max_seqlen_k: torch.Tensor
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "token_padding"])
@@ -81,13 +71,31 @@ def write_sequence_layout(
     max_seqlen_q: torch.Tensor,
     max_seqlen_k: torch.Tensor,
 ) -> None:
-    """Write the sequence layout of a step into the given buffers.
+    """Write where each request's tokens and keys lie in the flattened step.
 
-    R is len(context_lens), T is len(token_to_request), both with padding. Inputs and meaning as in
-    `sequence_layout`.
-    Outputs, all int32 and contiguous: cu_seqlens_q and cu_seqlens_k [R+1], token_to_request [T], max_seqlen_q
-    and max_seqlen_k [1]; every element is written. Does not synchronise or allocate, so a CUDA graph can
-    capture it.
+    context_lens, query_lens [R] int32 or int64, in tokens: cached, and computed in this step; is_prefill [R]
+    bool. R and T, the length of token_to_request, are with padding.
+    On entry the query_lens sum to n <= T and every sum fits int32; padded requests have both lengths 0.
+    Outputs, all int32 and contiguous. cu_seqlens_q [R+1]: running sum of query_len. cu_seqlens_k [R+1]:
+    running sum of seq_len // compress_ratio, over all requests or, with key_scope "prefill", prefill requests
+    only.
+    token_to_request [T]: token_padding (-1, meaning none, or 0) from row n on. max_seqlen_q, max_seqlen_k
+    [1]: longest query_len and seq_len in tokens, of any phase, over requests with query_len > 0; 0 if none.
+    dummy_request: cu_seqlens_q[R] is T, so a last padded request takes the padding rows; the token map stays.
+    No requests: both cu_seqlens are [0]. Every element is written. Does not synchronise or allocate, so a
+    CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: FastDeploy#7727, vLLM query_start_loc; the dummy request is sglang#21452.
+
+    >>> context_lens, query_lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3])
+    >>> is_prefill = torch.ones(3, dtype=torch.bool)
+    >>> layout = [torch.empty(size, dtype=torch.int32) for size in (4, 4, 6, 1, 1)]
+    >>> write_sequence_layout(context_lens, query_lens, is_prefill, 1, "all", -1, False, *layout)
+    >>> cu_seqlens_q, cu_seqlens_k, token_to_request, *longest = (tensor.tolist() for tensor in layout)
+    >>> cu_seqlens_q, cu_seqlens_k
+    ([0, 2, 2, 5], [0, 5, 9, 12])
+    >>> token_to_request, longest
+    ([0, 0, 2, 2, 2, -1], [[3], [5]])
     """
     check_indices("context_lens", context_lens, None)
     device, num_requests = context_lens.device, context_lens.numel()
@@ -127,50 +135,3 @@ def write_sequence_layout(
                 TILE=TOKENS_PER_TILE,
                 CHUNK=STARTS_PER_CHUNK,
             )
-
-
-def sequence_layout(
-    context_lens: torch.Tensor,
-    query_lens: torch.Tensor,
-    is_prefill: torch.Tensor,
-    num_tokens_padded: int,
-    compress_ratio: int,
-    key_scope: KeyScope,
-    token_padding: int,
-    dummy_request: bool,
-) -> SequenceLayout:
-    """Return where each request's tokens and keys lie in the flattened step.
-
-    context_lens, query_lens [R] int32 or int64, in tokens: cached, and computed in this step; is_prefill [R]
-    bool.
-    On entry the query_lens sum to n <= num_tokens_padded = T and every sum fits int32; padded requests have
-    both lengths 0.
-    cu_seqlens_q int32 [R+1]: running sum of query_len. cu_seqlens_k int32 [R+1]: running sum of
-    seq_len // compress_ratio, over all requests or, with key_scope "prefill", prefill requests only.
-    token_to_request int32 [T]: token_padding (-1, meaning none, or 0) from row n on. max_seqlen_q,
-    max_seqlen_k int32 [1]: longest query_len and seq_len in tokens, of any phase, over requests with
-    query_len > 0; 0 if none.
-    dummy_request: cu_seqlens_q[R] is T, so the last padded request takes the padding rows; the token map is
-    the same.
-    No requests: both cu_seqlens are [0].
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
-    Rule: FastDeploy#7727, vLLM query_start_loc; the dummy request is sglang#21452.
-
-    >>> context_lens, query_lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3])
-    >>> is_prefill = torch.ones(3, dtype=torch.bool)
-    >>> layout = sequence_layout(context_lens, query_lens, is_prefill, 6, 1, "all", -1, False)
-    >>> layout.cu_seqlens_q.tolist(), layout.cu_seqlens_k.tolist()
-    ([0, 2, 2, 5], [0, 5, 9, 12])
-    >>> layout.token_to_request.tolist(), layout.max_seqlen_q.item(), layout.max_seqlen_k.item()
-    ([0, 0, 2, 2, 2, -1], 3, 5)
-    """
-    check_indices("context_lens", context_lens, None)
-    check_int("num_tokens_padded", num_tokens_padded, 0)
-    num_requests = context_lens.numel()
-    sizes = (num_requests + 1, num_requests + 1, num_tokens_padded, 1, 1)
-    device = context_lens.device
-    layout = SequenceLayout(*(torch.empty(size, dtype=torch.int32, device=device) for size in sizes))
-    write_sequence_layout(
-        context_lens, query_lens, is_prefill, compress_ratio, key_scope, token_padding, dummy_request, *layout
-    )
-    return layout

@@ -75,10 +75,28 @@ def write_slot_mapping(
     interleave: int,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Write the cache slot of each token into slot_mapping int64 [S], S >= T, contiguous.
+    """Write the cache slot of each token on one rank into slot_mapping int64 [S], contiguous, -1 is none.
 
-    All S rows are written; rows T .. S-1 hold -1. Inputs and meaning as in `slot_mapping`. Does not
-    synchronise or allocate, so a CUDA graph can capture it.
+    token_to_request [T] (-1 means none: a map padded with 0 has no place here), position_ids [T], block_table
+    [num_rows, width] of any strides (-1 means none), row_index [R] (the table row of each request, -1 means
+    none) or None (request b has row b); each int32 or int64. block_size is the manager's, in tokens; the
+    table holds blocks of kernel_block_size tokens, which divides it.
+    The rank owns position p iff (p // interleave) % world == rank, as its local position
+    l = p // (world * interleave) * interleave + p % interleave. The slot is table[row][l // k] * k + l % k
+    with k the kernel_block_size, in int64.
+    -1 holds in padding rows, for positions of other ranks, for a row outside the table, for a column past its
+    width (which is not read), for a negative entry, and in the rows T .. S-1, with S >= T. All S rows are
+    written. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where kernel_block_size or,
+    with world > 1, interleave does not divide block_size, before anything is written.
+    Rule: vLLM slot_mapping, vllm#36580 (padding), vllm#54296 (columns), FastDeploy#7367 (int64).
+
+    >>> token_to_request, positions = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([3, 4, 0, 1, 2, 0])
+    >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
+    >>> slots = torch.empty(6, dtype=torch.int64)
+    >>> write_slot_mapping(token_to_request, positions, table, None, 4, 4, 1, 0, 1, slots)
+    >>> slots.tolist()
+    [31, 20, 8, 9, 10, -1]
     """
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()
@@ -121,51 +139,3 @@ def write_slot_mapping(
             IS_SHARDED=world > 1,
             TILE=TOKENS_PER_TILE,
         )
-
-
-def slot_mapping(
-    token_to_request: torch.Tensor,
-    position_ids: torch.Tensor,
-    block_table: torch.Tensor,
-    row_index: torch.Tensor | None,
-    block_size: int,
-    kernel_block_size: int,
-    world: int,
-    rank: int,
-    interleave: int,
-) -> torch.Tensor:
-    """Return the cache slot of each token on one rank, int64 [T], -1 meaning none.
-
-    token_to_request [T] (-1 means none; a map padded with 0 is wrong here), position_ids [T], block_table
-    [num_rows, width] of any strides (-1 means none), row_index [R] (the table row of each request, -1 means
-    none) or None (request b has row b); each int32 or int64. block_size is the manager's, in tokens; the
-    table holds blocks of kernel_block_size tokens, which divides it.
-    The rank owns position p iff (p // interleave) % world == rank, as its local position
-    l = p // (world * interleave) * interleave + p % interleave. The slot is table[row][l // k] * k + l % k
-    with k the kernel_block_size, in int64.
-    The slot is -1 in padding rows, for positions of other ranks, for a row outside the table, for a column
-    past its width (which is not read) and for a negative entry.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if kernel_block_size or,
-    with world > 1, interleave does not divide block_size, before anything is written.
-    Rule: vLLM slot_mapping, vllm#36580 (padding), vllm#54296 (columns), FastDeploy#7367 (int64).
-
-    >>> token_to_request, positions = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([3, 4, 0, 1, 2, 0])
-    >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
-    >>> slot_mapping(token_to_request, positions, table, None, 4, 4, 1, 0, 1).tolist()
-    [31, 20, 8, 9, 10, -1]
-    """
-    check_indices("token_to_request", token_to_request, None)
-    output = torch.empty(token_to_request.numel(), dtype=torch.int64, device=token_to_request.device)
-    write_slot_mapping(
-        token_to_request,
-        position_ids,
-        block_table,
-        row_index,
-        block_size,
-        kernel_block_size,
-        world,
-        rank,
-        interleave,
-        output,
-    )
-    return output

@@ -1,7 +1,5 @@
 """The splits of each token's selected keys and their division over workers, as Triton kernels."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -18,16 +16,6 @@ from cumae.gpu_impl.key_counts import (
 ITEMS_PER_BLOCK = 1024
 SPLITS_PER_BLOCK = 128
 WORKERS_PER_CHUNK = 1024
-
-
-class SparseSchedule(NamedTuple):
-    """Work items and their workers: int32 [W+1], three of [T * ceil(topk / split_size)], and [T]."""
-
-    work_indptr: torch.Tensor
-    work_token: torch.Tensor
-    work_start: torch.Tensor
-    work_stop: torch.Tensor
-    num_splits: torch.Tensor
 
 
 @triton.jit(
@@ -148,11 +136,33 @@ def write_sparse_schedule(
     work_stop: torch.Tensor,
     num_splits: torch.Tensor,
 ) -> None:
-    """Write the schedule of a step into the given buffers; every element is written.
+    """Write how the selected keys of each token are cut into work items and shared among workers.
 
-    Inputs and meaning as in `sparse_schedule`. Outputs, all int32 and contiguous: work_indptr
-    [num_workers + 1]; work_token, work_start, work_stop [T * ceil(topk / split_size)]; num_splits [T].
+    token_to_request [T] (-1 means none; a map padded with 0 is right too), cu_seqlens_q [R+1], context_lens
+    [R] in tokens, each int32 or int64. topk >= 1 keys a token at most, split_size >= 1 keys an item,
+    num_workers = W >= 1.
+    Token i of request b attends to kv_len = min(context_lens[b] + i + 1, topk) keys, padding to 0; item s of
+    it covers the keys [s * split_size, min((s + 1) * split_size, kv_len)). Items stand in order of token,
+    then of s; of n items worker w has those from w * (n // W) + min(w, n % W), so no two workers differ by
+    more than one.
+    Outputs, all int32 and contiguous. work_indptr [W+1]: the first item of each worker, then n. work_token,
+    work_start, work_stop [T * ceil(topk / split_size)]: the token and the keys of each item; -1 (none), 0 and
+    0 from item n on. num_splits [T]: the items of each token, 0 for padding. Every element is written.
     Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where int32 cannot count
+    the items, before anything is written.
+    Rule: the schedule that vllm#42982 caches.
+
+    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])
+    >>> schedule = [torch.empty(size, dtype=torch.int32) for size in (4, 12, 12, 12, 6)]
+    >>> write_sparse_schedule(token_to_request, cu_seqlens_q, torch.tensor([3, 4, 0]), 4, 2, 3, *schedule)
+    >>> work_indptr, work_token, work_start, work_stop, num_splits = (part.tolist() for part in schedule)
+    >>> num_splits, work_indptr
+    ([2, 2, 1, 1, 2, 0], [0, 3, 6, 8])
+    >>> work_token
+    [0, 0, 1, 1, 2, 3, 4, 4, -1, -1, -1, -1]
+    >>> work_start, work_stop
+    ([0, 2, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0], [2, 4, 2, 4, 1, 2, 2, 3, 0, 0, 0, 0])
     """
     check_tokens(token_to_request, cu_seqlens_q, context_lens, None)
     device, num_tokens = token_to_request.device, token_to_request.numel()
@@ -193,48 +203,3 @@ def write_sparse_schedule(
             _write_counts[(-(-num_tokens // TOKENS_PER_TILE),)](
                 *tokens, num_splits, num_requests, num_tokens, topk, split_size, TILE=TOKENS_PER_TILE
             )
-
-
-def sparse_schedule(
-    token_to_request: torch.Tensor,
-    cu_seqlens_q: torch.Tensor,
-    context_lens: torch.Tensor,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-) -> SparseSchedule:
-    """Return how the selected keys of each token are cut into work items and shared among workers.
-
-    token_to_request [T] (-1 means none; a map padded with 0 is right too), cu_seqlens_q [R+1], context_lens
-    [R] in tokens, each int32 or int64. topk >= 1 keys a token at most, split_size >= 1 keys an item,
-    num_workers = W >= 1.
-    Token i of request b attends to kv_len = min(context_lens[b] + i + 1, topk) keys, padding to 0; item s of
-    it covers the keys [s * split_size, min((s + 1) * split_size, kv_len)). Items stand in order of token,
-    then of s; of n items worker w has those from w * (n // W) + min(w, n % W), so no two workers differ by
-    more than one.
-    work_indptr int32 [W+1]: the first item of each worker, then n. work_token, work_start, work_stop int32
-    [T * ceil(topk / split_size)]: the token and the keys of each item; -1 (none), 0 and 0 from item n on.
-    num_splits int32 [T]: the items of each token, 0 for padding.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if int32 cannot count the
-    items, before anything is written.
-    Rule: the schedule that vllm#42982 caches.
-
-    >>> token_to_request, cu_seqlens_q = torch.tensor([0, 0, 2, 2, 2, -1]), torch.tensor([0, 2, 2, 5])
-    >>> schedule = sparse_schedule(token_to_request, cu_seqlens_q, torch.tensor([3, 4, 0]), 4, 2, 3)
-    >>> schedule.num_splits.tolist(), schedule.work_indptr.tolist()
-    ([2, 2, 1, 1, 2, 0], [0, 3, 6, 8])
-    >>> schedule.work_token.tolist()
-    [0, 0, 1, 1, 2, 3, 4, 4, -1, -1, -1, -1]
-    >>> schedule.work_start.tolist(), schedule.work_stop.tolist()
-    ([0, 2, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0], [2, 4, 2, 4, 1, 2, 2, 3, 0, 0, 0, 0])
-    """
-    check_tokens(token_to_request, cu_seqlens_q, context_lens, None)
-    num_tokens = token_to_request.numel()
-    capacity = num_tokens * max_splits_of(topk, split_size, num_workers, num_tokens)
-    sizes = (num_workers + 1, capacity, capacity, capacity, num_tokens)
-    device = token_to_request.device
-    schedule = SparseSchedule(*(torch.empty(size, dtype=torch.int32, device=device) for size in sizes))
-    write_sparse_schedule(
-        token_to_request, cu_seqlens_q, context_lens, topk, split_size, num_workers, *schedule
-    )
-    return schedule

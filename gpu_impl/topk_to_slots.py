@@ -98,10 +98,31 @@ def write_topk_to_slots(
     workspace_ids: torch.Tensor | None,
     workspace_starts: torch.Tensor | None,
 ) -> None:
-    """Write the cache slot of each selected position into selected_slots int32 [T * topk], contiguous.
+    """Write the cache slot of each position that a token selected into selected_slots int32 [T * topk].
 
-    Inputs and meaning as in `topk_to_slots`; every element is written. Does not synchronise or allocate, so a
-    CUDA graph can capture it.
+    token_to_request [T] (-1 means none), selected_positions [T, topk], contiguous: positions within the
+    token's request (-1 means none); block_table [num_rows, width] of any strides (-1 means none), row b for
+    request b, of blocks of block_size tokens; each int32 or int64. selected_slots is contiguous, every
+    element is written, and -1 means none.
+    The rank owns position p iff (p // interleave) % world == rank, as its local position
+    l = p // (world * interleave) * interleave + p % interleave. The slot is
+    table[b][l // block_size] * block_size + l % block_size, which must fit int32.
+    -1 holds in padding rows, for no position and for one of another rank, for a row outside the table, for a
+    column past its width (which is not read) and for a negative entry.
+    With workspace_ids [T] (-1 means none) and workspace_starts [W], both or neither, each int32 or int64, a
+    token with an id >= 0 has workspace_starts[id] + p for each position p in place of that, whatever the
+    table and the rank; -1 holds for no position and for an id >= W.
+    Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, and where, with world > 1,
+    interleave does not divide block_size, before anything is written.
+    Rule: vLLM convert_req_index_to_global_index.
+
+    >>> token_to_request, slots = torch.tensor([0, 2, 2, -1]), torch.empty(8, dtype=torch.int32)
+    >>> positions = torch.tensor([[4, 1], [0, -1], [9, 1], [-1, -1]])
+    >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
+    >>> write_topk_to_slots(token_to_request, positions, table, 4, 1, 0, 1, slots, None, None)
+    >>> slots.tolist()
+    [20, 29, 8, -1, -1, 9, -1, -1]
     """
     launch_selected(
         token_to_request,
@@ -117,62 +138,6 @@ def write_topk_to_slots(
         selected_slots,
         None,
     )
-
-
-def topk_to_slots(
-    token_to_request: torch.Tensor,
-    selected_positions: torch.Tensor,
-    block_table: torch.Tensor,
-    block_size: int,
-    world: int,
-    rank: int,
-    interleave: int,
-    workspace_ids: torch.Tensor | None = None,
-    workspace_starts: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Return the cache slot of each position that a token selected, int32 [T * topk], -1 meaning none.
-
-    token_to_request [T] (-1 means none), selected_positions [T, topk], contiguous: positions within the
-    token's request (-1 means none); block_table [num_rows, width] of any strides (-1 means none), row b for
-    request b, of blocks of block_size tokens; each int32 or int64.
-    The rank owns position p iff (p // interleave) % world == rank, as its local position
-    l = p // (world * interleave) * interleave + p % interleave. The slot is
-    table[b][l // block_size] * block_size + l % block_size, which must fit int32.
-    The slot is -1 in padding rows, for a position of -1 or of another rank, for a row outside the table, for
-    a column past its width (which is not read) and for a negative entry.
-    With workspace_ids [T] (-1 means none) and workspace_starts [W], both or neither, each int32 or int64, the
-    slot of a token with an id >= 0 is instead workspace_starts[id] + p for each position p, for any table and
-    rank; it is -1 for a position of -1 and for an id >= W.
-    Raises ValueError for a wrong dtype, device, shape, stride or host number, and if, with world > 1,
-    interleave does not divide block_size, before anything is written.
-    Rule: vLLM convert_req_index_to_global_index.
-
-    >>> token_to_request = torch.tensor([0, 2, 2, -1])
-    >>> positions = torch.tensor([[4, 1], [0, -1], [9, 1], [-1, -1]])
-    >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
-    >>> topk_to_slots(token_to_request, positions, table, 4, 1, 0, 1).tolist()
-    [20, 29, 8, -1, -1, 9, -1, -1]
-    """
-    output = allocate_slots(token_to_request, selected_positions)
-    write_topk_to_slots(
-        token_to_request,
-        selected_positions,
-        block_table,
-        block_size,
-        world,
-        rank,
-        interleave,
-        output,
-        workspace_ids,
-        workspace_starts,
-    )
-    return output
-
-
-def allocate_slots(token_to_request: torch.Tensor, selected_positions: torch.Tensor) -> torch.Tensor:
-    """Return int32 [T * topk] for the slots, unwritten. Raises ValueError unless the two inputs agree."""
-    num_tokens_padded, topk = _check_selection(token_to_request, selected_positions)
-    return torch.empty(num_tokens_padded * topk, dtype=torch.int32, device=token_to_request.device)
 
 
 def launch_selected(

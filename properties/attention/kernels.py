@@ -10,11 +10,11 @@ from cumae.properties.dialects import DIALECTS, Rows
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import bind
 from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observed_call import POISON, Bench
 
 
 def kernel_answer(function: Callable[..., Any], operation: str, device: Device) -> Answer:

@@ -15,9 +15,9 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import Device
 
 
-def production_case(num_requests: int, longest: int, topk: int, block_size: int = 64, seed: int = 1) -> Case:
+def production_case(num_requests: int, longest: int, topk: int, block_size: int = 64) -> Case:
     """Return decodes, speculative ones, first and later chunks and idle requests, half behind one prefix."""
-    random = Random(seed)
+    random = Random(1)
     kinds: list[tuple[Phase, int]] = [
         ("decode", 1),
         ("decode", 4),

@@ -13,10 +13,10 @@ from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observed_call import Bench
 from cumae.properties.search.findings import device_lost, lost
 
 ROUNDS = {"cpu": 15, "cuda": 100}

@@ -16,8 +16,8 @@ from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import bind
 from cumae.properties.operations.targets import load_function
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
-from cumae.properties.running.observed_call import Bench
 
 LAUNCHES = 20
 _SCHEDULED = Options.of(topk=2048, split_size=64, num_workers=132)

@@ -82,12 +82,12 @@ def _of_few_requests(case: Case) -> Iterator[Callable[[], Case]]:
             yield lambda start=start, width=width: keep(case, [*range(start, start + width)])  # type: ignore[misc]
 
 
-def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int = MOST_TRIES) -> Case:
+def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
     Drops requests (halves of them first) or makes one of two, pulls lengths to 0, 1 and block edges, of many
     requests at once and then of each, makes layout and options neutral, renumbers blocks. Every candidate is
-    a valid case; nothing smaller of these kinds fails when it returns before ``most_tries``.
+    a valid case; nothing smaller of these kinds fails when it returns before ``MOST_TRIES``.
     """
     tries = 0
     improved = True
@@ -101,7 +101,7 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool], most_tries: int
                     next_one += 1
                     continue
                 tries += 1
-                if tries > most_tries:
+                if tries > MOST_TRIES:
                     return case
                 if still_fails(candidate):
                     # What failed to shrink before this edit is tried again in the next round.
@@ -125,7 +125,7 @@ def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
     return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
 
 
-def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries: int = MOST_TRIES) -> Trace:
+def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:
     """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
 
     Drops steps, halves of them first, then makes all steps smaller in the same way, then single ones.
@@ -136,7 +136,7 @@ def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool], most_tries:
         improved = False
         for candidate in _smaller_traces(trace):
             tries += 1
-            if tries > most_tries:
+            if tries > MOST_TRIES:
                 return trace
             if still_fails(candidate):
                 trace, improved = candidate, True

@@ -3,7 +3,7 @@
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.dialects import TENSORS
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.observed_call import POISON
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.trial import Trial
 
 

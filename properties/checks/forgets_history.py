@@ -13,8 +13,8 @@ from cumae.properties.comparing.judged import wrong_besides
 from cumae.properties.comparing.masks import Mask, unwritten
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.device import interpreting
-from cumae.properties.running.observed_call import POISON
 from cumae.properties.running.trial import Trial
 
 

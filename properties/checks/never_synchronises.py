@@ -6,9 +6,9 @@ from warnings import catch_warnings, filterwarnings
 import torch
 
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.call import Call
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observed_call import POISON
 from cumae.properties.running.trial import Trial
 
 SYNCHRONISES = "a launch does not wait for the device, or it cannot be captured"

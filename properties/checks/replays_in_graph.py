@@ -12,9 +12,9 @@ from cumae.properties.comparing.compare import changed
 from cumae.properties.comparing.judged import wrong_besides
 from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observed_call import POISON
 from cumae.properties.running.trial import Trial
 
 

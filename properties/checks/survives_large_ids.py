@@ -11,7 +11,7 @@ from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.observed_call import COMPLEMENT
+from cumae.properties.running.bench import COMPLEMENT
 from cumae.properties.running.trial import Trial
 
 

@@ -16,8 +16,8 @@ from cumae.properties.operations.binding import Binding, bind
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.outputs import outputs_of
 from cumae.properties.results.verdict import Failure, Verdict
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observed_call import POISON
 
 
 def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:

@@ -19,9 +19,9 @@ from cumae.properties.faults.small_domain import CASES, PAIRS, small_cases, smal
 from cumae.properties.faults.suite import QUICK, Suite
 from cumae.properties.operations import FREE, UNORDERED
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observed_call import Bench
 from cumae.properties.search.findings import finding_of
 from cumae.properties.search.traces import TraceRun
 

@@ -37,9 +37,9 @@ class Texts(NamedTuple):
     simplified: str
 
 
-def texts_of(launch: Launch, target: str = READ_FROM) -> Texts:
+def texts_of(launch: Launch) -> Texts:
     """Return the TTIR of a launch, not compiled further. Raises what Triton raises where it cannot."""
-    source, backend = _source(launch), make_backend(TARGETS[target])
+    source, backend = _source(launch), make_backend(TARGETS[READ_FROM])
     options = backend.parse_options(dict(launch.options))
     context = ir.context()
     ir.load_dialects(context)
@@ -47,7 +47,7 @@ def texts_of(launch: Launch, target: str = READ_FROM) -> Texts:
     stages: dict[str, Any] = {}
     backend.add_stages(stages, options, source.language)
     made = backend.get_codegen_implementation(options), backend.get_module_map()
-    module = source.make_ir(TARGETS[target], options, *made, context)
+    module = source.make_ir(TARGETS[READ_FROM], options, *made, context)
     written = str(module)
     return Texts(written, str(stages["ttir"](module, {})))
 

@@ -14,9 +14,9 @@ from cumae.properties.lint.launches import Interpreted, Launch, recording
 from cumae.properties.lint.undefined import undefined_loads
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.tracebacks import compile_line, message_of
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.observed_call import Bench
 
 MOST_SAID = 300  # characters: an assembler prints the command to run it again as well
 

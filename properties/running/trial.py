@@ -10,9 +10,9 @@ from cumae.oracle import INDEX_DTYPES, Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import with_small_slots, without_empty
+from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.observed_call import COMPLEMENT, POISON, Bench
 
 Begins = Callable[[Case | None, str], None]
 

@@ -9,10 +9,10 @@ import torch
 
 from cumae.properties.checks.never_synchronises import synchronised
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.call import Call
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.running.observation import KernelRaised, Observation
-from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
 from cumae.properties.state.system import System
 

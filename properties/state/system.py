@@ -16,11 +16,11 @@ from cumae.properties.operations import FREE, KEEP, VALUE, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised, Observation
-from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.running.returned import returned_by
 
 ROOM_BYTES = 2**16

@@ -4,10 +4,9 @@ import inspect
 from dataclasses import replace
 
 import pytest
-import torch
 
 from cumae import gpu_impl
-from cumae.oracle import Batch, Case, Inputs, Request
+from cumae.oracle import Inputs
 from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import ints
@@ -24,10 +23,6 @@ KERNELS = {
     for operation in OPERATIONS.values()
     for kernel in operation.kernels
 }
-ALLOCATING = {
-    name: conforms_to(name, examples=5)(getattr(gpu_impl, name))
-    for name in ("sequence_layout", "position_ids", "slot_mapping", "prefix_interleave")
-}
 test_write_sequence_layout = KERNELS["write_sequence_layout"]
 test_write_position_ids = KERNELS["write_position_ids"]
 test_write_slot_mapping = KERNELS["write_slot_mapping"]
@@ -42,43 +37,11 @@ test_write_topk_to_slots = KERNELS["write_topk_to_slots"]
 test_write_compact_topk_slots = KERNELS["write_compact_topk_slots"]
 test_write_chunked_context = KERNELS["write_chunked_context"]
 test_write_grouped_topk = KERNELS["write_grouped_topk"]
-test_sequence_layout = ALLOCATING["sequence_layout"]
-test_position_ids = ALLOCATING["position_ids"]
-test_slot_mapping = ALLOCATING["slot_mapping"]
-test_prefix_interleave = ALLOCATING["prefix_interleave"]
 
 
 def test_every_kernel_of_the_table_is_tested_here() -> None:
     tested = [test for name, test in globals().items() if name.startswith("test_")]
     assert all(kernel in tested for kernel in KERNELS.values())
-
-
-def windows_of(num_prefill_tokens: int) -> gpu_impl.CausalWindows:
-    case = Case(Batch((Request(3, 2, (0,), "prefill"), Request(4, 1, (2,), "decode")), 8))
-    inputs = Inputs(case)
-    names = ("token_to_request", "cu_seqlens_q", "cu_seqlens_k", "context_lens")
-    tensors = {name: torch.tensor(inputs[name], dtype=torch.int32, device=DEVICE) for name in names}
-    return gpu_impl.causal_windows(
-        **tensors,
-        is_prefill=torch.tensor([True, False], device=DEVICE),
-        compress_ratio=1,
-        window=0,
-        world=1,
-        rank=0,
-        interleave=1,
-        num_prefill_tokens=num_prefill_tokens,
-    )
-
-
-def test_allocated_windows_are_those_written_in_place() -> None:
-    ks, ke = windows_of(2)
-    assert ks.tolist() == [0, 0, 0]
-    assert ke.tolist() == [4, 5, 0]
-
-
-def test_allocated_windows_are_empty_without_prefill_tokens() -> None:
-    ks, ke = windows_of(0)
-    assert ks.shape == ke.shape == (0,)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -19,6 +19,30 @@ def tensor(values: Any) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32, device=DEVICE)
 
 
+def slots_by_kernel(owners: torch.Tensor, positions: torch.Tensor, *others: Any) -> torch.Tensor:
+    """Return the slots written; workspaces may be left out."""
+    slots = torch.full((positions.numel(),), 77, dtype=torch.int32, device=DEVICE)
+    table, block_size, world, rank, interleave = others[:5]
+    ids, starts = others[5:] or (None, None)
+    gpu_impl.write_topk_to_slots(
+        owners, positions, table, block_size, world, rank, interleave, slots, ids, starts
+    )
+    return slots
+
+
+def compact_by_kernel(
+    owners: torch.Tensor, positions: torch.Tensor, *others: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the compact slots and their numbers written; workspaces may be left out."""
+    found = tensor([77] * positions.numel()), tensor([77] * owners.numel())
+    table, block_size, world, rank, interleave = others[:5]
+    ids, starts = others[5:] or (None, None)
+    gpu_impl.write_compact_topk_slots(
+        owners, positions, table, block_size, world, rank, interleave, *found, ids, starts
+    )
+    return found
+
+
 def slot_of(owner: int, position: int, world: int, rank: int, workspace: int, starts: list[int]) -> int:
     """Return one slot as the rule says it, interleave 1."""
     if position < 0:
@@ -48,11 +72,11 @@ def test_slots_and_their_compact_form_are_those_of_the_rule(
         for owner, row, workspace in zip(owners, positions, ids, strict=True)
     ]
     inputs = (tensor(owners), tensor(positions), tensor(TABLE), BLOCK_SIZE, world, rank, 1, *workspaces)
-    assert gpu_impl.topk_to_slots(*inputs).reshape(-1, topk).tolist() == expected
-    compact = gpu_impl.compact_topk_slots(*inputs)
-    assert compact.num_valid.tolist() == [sum(slot >= 0 for slot in row) for row in expected]
+    assert slots_by_kernel(*inputs).reshape(-1, topk).tolist() == expected
+    compact_slots, num_valids = compact_by_kernel(*inputs)
+    assert num_valids.tolist() == [sum(slot >= 0 for slot in row) for row in expected]
     for row, whole, num_valid in zip(
-        compact.compact_slots.reshape(-1, topk).tolist(), expected, compact.num_valid.tolist(), strict=True
+        compact_slots.reshape(-1, topk).tolist(), expected, num_valids.tolist(), strict=True
     ):
         assert sorted(row[:num_valid]) == sorted(slot for slot in whole if slot >= 0)
         assert row[num_valid:] == [-1] * (topk - num_valid)
@@ -61,31 +85,29 @@ def test_slots_and_their_compact_form_are_those_of_the_rule(
 def test_a_workspace_is_asked_neither_for_a_request_nor_for_a_rank() -> None:
     owners, positions = tensor([-1, 9, 0]), tensor([[0, 5], [1, -1], [40, 3]])
     inputs = (owners, positions, tensor(TABLE), BLOCK_SIZE, 8, 7, 1, tensor([1, 0, 1]), tensor([10, 200]))
-    assert gpu_impl.topk_to_slots(*inputs).tolist() == [200, 205, 11, -1, 240, 203]
+    assert slots_by_kernel(*inputs).tolist() == [200, 205, 11, -1, 240, 203]
 
 
 def test_a_workspace_that_is_not_there_is_not_read() -> None:
     inputs = (tensor([0, 0]), tensor([[1], [1]]), tensor(TABLE), BLOCK_SIZE, 1, 0, 1)
-    assert gpu_impl.topk_to_slots(*inputs, tensor([0, -1]), tensor([])).tolist() == [-1, 29]
+    assert slots_by_kernel(*inputs, tensor([0, -1]), tensor([])).tolist() == [-1, 29]
 
 
 def test_the_last_slot_that_int32_holds_lies_in_a_workspace() -> None:
     positions, starts = torch.tensor([[2**31 - 8]], device=DEVICE), tensor([7])
     inputs = (tensor([0]), positions, tensor(TABLE), BLOCK_SIZE, 1, 0, 1, tensor([0]), starts)
-    assert gpu_impl.topk_to_slots(*inputs).tolist() == [2**31 - 1]
+    assert slots_by_kernel(*inputs).tolist() == [2**31 - 1]
 
 
 def test_a_row_without_positions_has_no_valid_slot() -> None:
     positions = torch.zeros(3, 0, dtype=torch.int32, device=DEVICE)
-    compact = gpu_impl.compact_topk_slots(tensor([0, 1, -1]), positions, tensor(TABLE), BLOCK_SIZE, 1, 0, 1)
-    assert compact.compact_slots.tolist() == []
-    assert compact.num_valid.tolist() == [0, 0, 0]
+    slots, num_valid = compact_by_kernel(tensor([0, 1, -1]), positions, tensor(TABLE), BLOCK_SIZE, 1, 0, 1)
+    assert slots.tolist() == []
+    assert num_valid.tolist() == [0, 0, 0]
 
 
 def test_no_token_is_no_work() -> None:
-    compact = gpu_impl.compact_topk_slots(
-        tensor([]), tensor([]).reshape(0, 4), tensor(TABLE), BLOCK_SIZE, 1, 0, 1
-    )
+    compact = compact_by_kernel(tensor([]), tensor([]).reshape(0, 4), tensor(TABLE), BLOCK_SIZE, 1, 0, 1)
     assert [part.tolist() for part in compact] == [[], []]
 
 

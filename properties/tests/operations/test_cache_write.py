@@ -110,9 +110,10 @@ def test_rows_read_back_in_the_next_step_are_those_that_were_written() -> None:
     slots = torch.tensor(inputs["slot_mapping"], device=DEVICE)
     gpu_impl.write_cache(rows, slots, cache, False)
     later = Case(Batch(tuple(Request(r.seq_len, 0, r.block_ids) for r in case.batch.requests), 3))
-    names = ("block_table", "cu_seqlens_q", "cu_seqlens_k", "context_lens", "max_context_len", "capacity")
+    names = ("block_table", "cu_seqlens_q", "cu_seqlens_k", "context_lens", "max_context_len")
     read = tensors(later, "cumae", DEVICE, names)
-    found = gpu_impl.prefix_interleave(cache, rows[:0], **read)
+    found = torch.full((Inputs(later)["capacity"], width), torch.nan, device=DEVICE)
+    gpu_impl.write_prefix_interleave(cache, rows[:0], keys=found, **read)
     row = 0
     for b, request in enumerate(case.batch.requests):
         first = int(read["cu_seqlens_k"][b])

@@ -59,7 +59,11 @@ def test_wrong_chunks_break_a_fact(function: Any, fact: str) -> None:
 
 def chunks_of(context_lens: list[int], workspace: int, block_size: int) -> dict[str, list[int]]:
     num_with_context = sum(length > 0 for length in context_lens)
-    chunks = gpu_impl.chunked_context(
+    count = -(-max(context_lens) // (workspace // num_with_context // block_size * block_size))
+    entries = count * len(context_lens)
+    sizes = (entries, entries, entries + count, count, count)
+    chunks = [torch.full((size,), 77, dtype=torch.int32, device=DEVICE) for size in sizes]
+    gpu_impl.write_chunked_context(
         torch.tensor(context_lens, device=DEVICE),
         torch.ones(len(context_lens), dtype=torch.bool, device=DEVICE),
         workspace,
@@ -67,8 +71,10 @@ def chunks_of(context_lens: list[int], workspace: int, block_size: int) -> dict[
         num_with_context,
         max(context_lens),
         "all",
+        *chunks,
     )
-    return {name: values.tolist() for name, values in chunks._asdict().items()}
+    names = oracle.ChunkedContext._fields
+    return {name: values.tolist() for name, values in zip(names, chunks, strict=True)}
 
 
 @pytest.mark.parametrize("count", [64, 65, 1024, 1025, 70_001])

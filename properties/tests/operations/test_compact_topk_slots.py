@@ -13,7 +13,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.operations import JUDGED, OPERATIONS, UNORDERED
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
-from cumae.properties.running.observed_call import Bench
+from cumae.properties.running.bench import Bench
 from cumae.properties.search.direct import check
 from cumae.properties.tests import wrong_compact_slots as wrong
 

@@ -19,7 +19,10 @@ def slots_of(
     token_to_request = torch.tensor(owners, dtype=torch.int32, device=DEVICE)
     block_table = torch.tensor(table, dtype=torch.int32, device=DEVICE)
     selected = positions.to(DEVICE, torch.int32)
-    slots = gpu_impl.topk_to_slots(token_to_request, selected, block_table, block_size, world, rank, 1)
+    slots = torch.full((selected.numel(),), 77, dtype=torch.int32, device=DEVICE)
+    gpu_impl.write_topk_to_slots(
+        token_to_request, selected, block_table, block_size, world, rank, 1, slots, None, None
+    )
     found: list[int] = slots.tolist()
     return found
 

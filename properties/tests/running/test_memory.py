@@ -13,8 +13,8 @@ from cumae.properties.interpreter.region import Region
 from cumae.properties.interpreter.watch import Access, Watch
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running import probes
+from cumae.properties.running.bench import POISON
 from cumae.properties.running.device import prepare
-from cumae.properties.running.observed_call import POISON
 from cumae.properties.tests import wrong_in_memory as raw
 from cumae.properties.tests import wrong_on_purpose as wrong
 

@@ -10,8 +10,8 @@ import pytest
 from cumae.gpu_impl import write_chunked_context, write_position_ids
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.cuda_graphs import captured_graph
-from cumae.properties.running.observed_call import POISON, Bench
 from cumae.properties.search.traces import TraceRun
 from cumae.properties.tests.steps import DEVICE
 
