@@ -9,7 +9,7 @@ from cumae.properties.attention.large import Dims, merged
 from cumae.properties.attention.large_routes import ROUTES, compared
 from cumae.properties.attention.production import REACHED, faults_noticed, kernels, production_case
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.broken_oracles import positions_from_zero
+from cumae.properties.tests.broken_layouts import positions_from_zero
 
 DEVICE = prepare("auto")
 DIMS = Dims(2, 8, 4)
