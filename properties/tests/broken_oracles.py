@@ -1,29 +1,21 @@
-"""Oracles that are wrong on purpose, each as a shipped engine was or might be."""
+"""Oracles that are wrong in one way, and which tag each is shown by."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle import (
-    UNTOUCHED,
-    CausalWindows,
-    MetadataCache,
-    PersistentBuffers,
-    PositionIds,
-    PrefixInterleave,
-    SequenceLayout,
-    SlotMapping,
-    SparseSchedule,
-    causal_windows,
-    metadata_cache,
-    persistent_buffers,
-    prefix_interleave,
-    sequence_layout,
-    slot_mapping,
-    sparse_schedule,
-)
 from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
+)
+from cumae.properties.tests.broken_layouts import (
+    context_means_decode,
+    floor_of_the_sum,
+    new_rows_counted_within_their_request,
+    one_token_means_decode,
+    padding_from_the_padded_count,
+    positions_from_zero,
+    request_index_as_row,
+    rows_by_key_offsets,
+    window_without_the_token_itself,
 )
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
@@ -32,6 +24,20 @@ from cumae.properties.tests.broken_routers import (
     groups_masked_with_zero,
     ties_to_the_higher_index,
     weights_with_the_bias,
+)
+from cumae.properties.tests.broken_schedules import (
+    everything_cleared,
+    key_of_a_step_the_host_does_not_know,
+    key_of_clamped_lengths,
+    key_of_exact_contexts,
+    keys_of_the_whole_request,
+    nothing_cleared,
+    offsets_end_with_the_padding,
+    one_key_cleared_for_each_row,
+    padding_attends_to_one_key,
+    positions_taken_for_slots,
+    rest_for_the_last_worker,
+    splits_past_the_last_key,
 )
 from cumae.properties.tests.broken_selections import (
     a_slot_for_every_rank,
@@ -46,368 +52,6 @@ from cumae.properties.tests.broken_selections import (
     selections_counted,
 )
 from cumae.properties.tests.simulated import Oracle
-
-
-def positions_from_zero(query_lens: Sequence[int], num_tokens_padded: int) -> PositionIds:
-    rows = [i for query_len in query_lens for i in range(query_len)]
-    return PositionIds(rows + [0] * (num_tokens_padded - len(rows)))
-
-
-def rows_by_key_offsets(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    is_prefill: Sequence[bool],
-    cu_seqlens_k: Sequence[int],
-    num_tokens_padded: int,
-) -> CausalWindows:
-    ks, ke = [0] * num_tokens_padded, [0] * num_tokens_padded
-    for b, query_len in enumerate(query_lens):
-        for i in range(query_len):
-            row = cu_seqlens_k[b] + i
-            if is_prefill[b] and row < num_tokens_padded:
-                ks[row], ke[row] = cu_seqlens_k[b], cu_seqlens_k[b] + context_lens[b] + i + 1
-    return CausalWindows(ks, ke)
-
-
-def floor_of_the_sum(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    is_prefill: Sequence[bool],
-    num_tokens_padded: int,
-    compress_ratio: int,
-) -> SequenceLayout:
-    right = sequence_layout(context_lens, query_lens, is_prefill, num_tokens_padded)
-    return right._replace(cu_seqlens_k=[tokens // compress_ratio for tokens in right.cu_seqlens_k])
-
-
-def window_without_the_token_itself(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    is_prefill: Sequence[bool],
-    num_tokens_padded: int,
-    window: int,
-) -> CausalWindows:
-    return causal_windows(
-        context_lens, query_lens, is_prefill, num_tokens_padded, window=window + 1 if window else 0
-    )
-
-
-def padding_from_the_padded_count(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    block_table: Sequence[Sequence[int]],
-    row_index: Sequence[int],
-    kernel_block_size: int,
-    num_tokens: int,
-    num_tokens_padded: int,
-    num_slots: int,
-) -> SlotMapping:
-    right = slot_mapping(context_lens, query_lens, block_table, row_index, kernel_block_size, num_slots)
-    previous = list(range(num_tokens, num_tokens_padded))
-    return SlotMapping(right.slot_mapping[:num_tokens] + previous + [-1] * (num_slots - num_tokens_padded))
-
-
-def new_rows_counted_within_their_request(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    is_prefill: Sequence[bool],
-    block_table: Sequence[Sequence[int]],
-    block_size: int,
-    capacity: int,
-    cu_seqlens_q: Sequence[int],
-) -> PrefixInterleave:
-    right = prefix_interleave(context_lens, query_lens, is_prefill, block_table, block_size, capacity)
-    starts = {row: start for start in cu_seqlens_q for row in range(start, cu_seqlens_q[-1])}
-    return PrefixInterleave(
-        [
-            ("new", key[1] - starts[key[1]]) if isinstance(key, tuple) and len(key) == 2 else key
-            for key in right.keys
-        ]
-    )
-
-
-def one_token_means_decode(
-    context_lens: Sequence[int], query_lens: Sequence[int], num_tokens_padded: int
-) -> CausalWindows:
-    is_prefill = [query_len > 1 for query_len in query_lens]
-    return causal_windows(context_lens, query_lens, is_prefill, num_tokens_padded)
-
-
-def context_means_decode(
-    context_lens: Sequence[int], query_lens: Sequence[int], num_tokens_padded: int
-) -> CausalWindows:
-    is_prefill = [context_len == 0 for context_len in context_lens]
-    return causal_windows(context_lens, query_lens, is_prefill, num_tokens_padded)
-
-
-def request_index_as_row(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    block_table: Sequence[Sequence[int]],
-    num_requests: int,
-    kernel_block_size: int,
-    num_slots: int,
-) -> SlotMapping:
-    rows = list(range(num_requests)) + [-1] * (len(query_lens) - num_requests)
-    # An entry that nobody may read stands for the block that happens to be there.
-    read = [[entry if isinstance(entry, int) else 0 for entry in row] for row in block_table]
-    return slot_mapping(context_lens, query_lens, read, rows, kernel_block_size, num_slots)
-
-
-def keys_of_the_whole_request(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-) -> SparseSchedule:
-    lens = [
-        context_len + query_len
-        for context_len, query_len in zip(context_lens, query_lens, strict=True)
-        for _ in range(query_len)
-    ]
-    ones = [1] * len(lens)
-    return sparse_schedule(
-        [length - 1 for length in lens], ones, num_tokens_padded, topk, split_size, num_workers
-    )
-
-
-def splits_past_the_last_key(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-) -> SparseSchedule:
-    right = sparse_schedule(context_lens, query_lens, num_tokens_padded, topk, split_size, num_workers)
-    num_items = right.work_indptr[-1]
-    stops = [start + split_size for start in right.work_start[:num_items]]
-    return right._replace(work_stop=stops + right.work_stop[num_items:])
-
-
-def rest_for_the_last_worker(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-) -> SparseSchedule:
-    right = sparse_schedule(context_lens, query_lens, num_tokens_padded, topk, split_size, num_workers)
-    num_items = right.work_indptr[-1]
-    each = num_items // num_workers
-    return right._replace(work_indptr=[each * worker for worker in range(num_workers)] + [num_items])
-
-
-def padding_attends_to_one_key(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens: int,
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-) -> SparseSchedule:
-    padding = [1] * (num_tokens_padded - num_tokens)
-    return sparse_schedule(
-        [*context_lens, *(0 for _ in padding)],
-        [*query_lens, *padding],
-        num_tokens_padded,
-        topk,
-        split_size,
-        num_workers,
-    )
-
-
-def key_of_clamped_lengths(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-    previous_context_lens: Sequence[int] | None,
-    previous_query_lens: Sequence[int] | None,
-    previous_num_tokens_padded: int,
-) -> MetadataCache:
-    def key(contexts: Sequence[int], queries: Sequence[int], num_tokens: int) -> object:
-        lens = (context + query for context, query in zip(contexts, queries, strict=True))
-        return num_tokens, max(queries, default=0), [min(length, topk) for length in lens]
-
-    rest = num_tokens_padded, topk, split_size, num_workers
-    fresh = sparse_schedule(context_lens, query_lens, *rest)
-    if previous_context_lens is None or previous_query_lens is None:
-        return MetadataCache(*fresh, rebuilt=[1])
-    before = key(previous_context_lens, previous_query_lens, previous_num_tokens_padded)
-    if key(context_lens, query_lens, num_tokens_padded) != before:
-        return MetadataCache(*fresh, rebuilt=[1])
-    return MetadataCache(*sparse_schedule(previous_context_lens, previous_query_lens, *rest), rebuilt=[0])
-
-
-def key_of_exact_contexts(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-    previous_context_lens: Sequence[int] | None,
-    previous_query_lens: Sequence[int] | None,
-    previous_num_tokens_padded: int,
-) -> MetadataCache:
-    fresh = sparse_schedule(context_lens, query_lens, num_tokens_padded, topk, split_size, num_workers)
-    before = previous_context_lens, previous_query_lens, previous_num_tokens_padded
-    return MetadataCache(*fresh, rebuilt=[int(before != (context_lens, query_lens, num_tokens_padded))])
-
-
-def key_of_a_step_the_host_does_not_know(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    topk: int,
-    split_size: int,
-    num_workers: int,
-    previous_context_lens: Sequence[int] | None,
-    previous_query_lens: Sequence[int] | None,
-    previous_num_tokens_padded: int,
-) -> MetadataCache:
-    return metadata_cache(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        topk,
-        split_size,
-        num_workers,
-        previous_context_lens,
-        previous_query_lens,
-        previous_num_tokens_padded,
-        host_lens=True,
-    )
-
-
-def nothing_cleared(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    max_num_tokens: int,
-    topk: int,
-    topk_indices: Sequence[Sequence[int]],
-    block_table: Sequence[Sequence[int]],
-    block_size: int,
-) -> PersistentBuffers:
-    return persistent_buffers(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        0,
-        max_num_tokens,
-        topk,
-        topk_indices,
-        block_table,
-        block_size,
-    )
-
-
-def everything_cleared(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    max_num_tokens: int,
-    topk: int,
-    topk_indices: Sequence[Sequence[int]],
-    block_table: Sequence[Sequence[int]],
-    block_size: int,
-) -> PersistentBuffers:
-    return persistent_buffers(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        max_num_tokens,
-        max_num_tokens,
-        topk,
-        topk_indices,
-        block_table,
-        block_size,
-    )
-
-
-def one_key_cleared_for_each_row(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    previous_num_tokens_padded: int,
-    max_num_tokens: int,
-    topk: int,
-    topk_indices: Sequence[Sequence[int]],
-    block_table: Sequence[Sequence[int]],
-    block_size: int,
-) -> PersistentBuffers:
-    right = persistent_buffers(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        previous_num_tokens_padded,
-        max_num_tokens,
-        topk,
-        topk_indices,
-        block_table,
-        block_size,
-    )
-    live = num_tokens_padded * topk
-    cleared = live + max(0, previous_num_tokens_padded - num_tokens_padded)
-    untouched = [UNTOUCHED] * (max_num_tokens * topk - cleared)
-    return right._replace(kv_indices=[*right.kv_indices[:cleared], *untouched])
-
-
-def offsets_end_with_the_padding(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    previous_num_tokens_padded: int,
-    max_num_tokens: int,
-    topk: int,
-    topk_indices: Sequence[Sequence[int]],
-    block_table: Sequence[Sequence[int]],
-    block_size: int,
-) -> PersistentBuffers:
-    right = persistent_buffers(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        previous_num_tokens_padded,
-        max_num_tokens,
-        topk,
-        topk_indices,
-        block_table,
-        block_size,
-    )
-    live = right.kv_indptr[: num_tokens_padded + 1]
-    return right._replace(kv_indptr=live + [0] * (max_num_tokens - num_tokens_padded))
-
-
-def positions_taken_for_slots(
-    context_lens: Sequence[int],
-    query_lens: Sequence[int],
-    num_tokens_padded: int,
-    previous_num_tokens_padded: int,
-    max_num_tokens: int,
-    topk: int,
-    topk_indices: Sequence[Sequence[int]],
-) -> PersistentBuffers:
-    most = max(map(sum, zip(context_lens, query_lens, strict=True)), default=0)
-    return persistent_buffers(
-        context_lens,
-        query_lens,
-        num_tokens_padded,
-        previous_num_tokens_padded,
-        max_num_tokens,
-        topk,
-        topk_indices,
-        [list(range(most))] * len(context_lens),
-        block_size=1,
-    )
 
 
 class Broken(NamedTuple):

@@ -2,50 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import Parameter, Signature, signature
 from typing import Any
 
 import pytest
 import torch
 
 from cumae import oracle
-from cumae.fixtures.bugs import BUGS
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
-from cumae.properties.checks import Trial
 from cumae.properties.comparing.cause import Guess, likely_cause
-from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.comparing.guesses import rounding_guesses
-from cumae.properties.dialects import DIALECTS, Ints
-from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.axes import Extent
-from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
-from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import prepare
 from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests.guessed import BUG, CASE, REQUESTS, cause_of, finding_of
 
 DEVICE = prepare("auto")
-REQUESTS = (
-    Request(3, 2, (4, 1), "prefill"),
-    Request(5, 1, (7, 2), "decode"),
-    Request(9, 3, (11, 12, 13), "prefill"),
-)
-CASE = Case(Batch(REQUESTS, 4))
-BUG = {bug.target.rpartition(":")[2]: bug for bug in BUGS}
-
-
-def finding_of(binding: Binding, case: Case) -> Finding | None:
-    """Return what ``agrees`` or ``writes_everything`` finds, the case at hand for a cause."""
-    trial = Trial(binding, case, DEVICE)
-    first, ran = trial.first, trial.quiet.case
-    found = wrong_values("agrees", binding, first, trial.expected, ran)
-    return found or wrong_extent("writes_everything", binding, first, trial.second, trial.expected, ran)
-
-
-def cause_of(function: Callable[..., Any], operation: str, case: Case = CASE, dialect: str = "cumae") -> str:
-    finding = finding_of(binding_of(function, operation, dialect), case)
-    assert finding is not None
-    return finding.cause
 
 
 def slots_of(case: Case, **replaced: Any) -> list[int]:
@@ -218,98 +191,3 @@ class TestNoCause:
             keys.fill_(7)
 
         assert cause_of(sevens, "prefix_interleave") == ""
-
-
-def writing(output: str, values: list[Any], *names: str) -> Callable[..., Any]:
-    """Return a function that names what a case may vary and writes these values into an output."""
-
-    def write(**given: Any) -> None:
-        given[output].copy_(torch.tensor(values))
-
-    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in (*names, output)]
-    vars(write)["__signature__"] = Signature(parameters)
-    return write
-
-
-def answer_of(operation: str, case: Case, replaced: dict[str, Any]) -> Any:
-    inputs, ask = Inputs(case), OPERATIONS[operation].oracle
-    return ask(**{name: replaced.get(name, inputs[name]) for name in signature(ask).parameters})
-
-
-SELECTING = Case(
-    Batch((Request(5, 2, (4, 1)), Request(4, 1, (9, 3)), Request(6, 1, (7, 2))), 4),
-    options=Options.of(topk=3),
-)
-# Its last token selects none first, and the one before it a position that no request has.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
-# The token of request 1 has two keys, and so selects none in its third place.
-FEW_KEYS = Case(Batch((Request(5, 2, (4, 1)), Request(1, 1, (9,))), 4), options=Options.of(topk=3))
-GATHERING = replace(SELECTING, options=Options.of(topk=3, prefill_workspace=True))
-WITH_CHUNKS = Case(
-    Batch((Request(7, 1, (5, 2, 6, 1)), Request(0, 2, (7,)), Request(3, 1, (4, 8))), 2),
-    options=Options.of(chunk_blocks=2, workspace_slack=3),
-)
-
-
-class TestCausesOfSelectionsAndChunks:
-    @pytest.mark.parametrize(
-        ("cause", "case", "replaced"),
-        [
-            (
-                "neighbour: the table row of the request before",
-                SELECTING,
-                {"token_to_request": [0, 0, 0, 1]},
-            ),
-            ("neighbour: the table row of the request after", SELECTING, {"token_to_request": [1, 1, 2, 2]}),
-            (
-                "neighbour: the table row of request 0 for all",
-                SELECTING,
-                {"token_to_request": [0, 0, 0, 0]},
-            ),
-            ("block size 16 is used instead of 4", SELECTING, {"block_size": 16}),
-            ("the start in the workspace is left out", GATHERING, {"workspace_starts": [0, 0, 0]}),
-            (
-                "tokens read the cache, not the workspace",
-                GATHERING,
-                {"workspace_ids": None, "workspace_starts": None},
-            ),
-        ],
-    )
-    def test_a_slot_looked_up_elsewhere(self, cause: str, case: Case, replaced: dict[str, Any]) -> None:
-        wrong_slots = answer_of("topk_to_slots", case, replaced).selected_slots
-        function = writing("selected_slots", wrong_slots, "selected_positions", "workspace_ids")
-        assert cause_of(function, "topk_to_slots", case) == cause
-
-    @pytest.mark.parametrize(
-        ("dialect", "selected", "output"),
-        [
-            ("cumae", "selected_positions", "selected_slots"),
-            ("vllm", "token_indices", "out"),
-            ("sglang", "topk_indices", "result"),
-        ],
-    )
-    @pytest.mark.parametrize("case", [FEW_KEYS, GAPS])
-    def test_none_that_is_looked_up(self, case: Case, dialect: str, selected: str, output: str) -> None:
-        held = DIALECTS[dialect].inputs[selected].hold(Inputs(case))
-        assert isinstance(held, Ints)
-        looked_up = {"selected_positions": held.values.clip(min=0).tolist()}
-        slots = torch.tensor(answer_of("topk_to_slots", case, looked_up).selected_slots)
-        shape = slots.shape if dialect == "cumae" else held.shape
-        function = writing(output, slots.reshape(shape).tolist(), selected)
-        cause = "-1, none, is looked up as position 0"
-        assert cause_of(function, "topk_to_slots", case, dialect) == cause
-
-    @pytest.mark.parametrize(
-        ("cause", "replaced"),
-        [
-            (
-                "the workspace is shared among all requests, not those with context alone",
-                {"workspace_tokens": 11 // 3 * 2},
-            ),
-            ("a chunk ends inside a block", {"block_size": 1}),
-        ],
-    )
-    def test_chunks_of_another_length(self, cause: str, replaced: dict[str, Any]) -> None:
-        lens = answer_of("chunked_context", WITH_CHUNKS, replaced).chunk_lens[:6]
-        function = writing("chunk_lens", lens, "workspace_tokens")
-        assert cause_of(function, "chunked_context", WITH_CHUNKS) == cause

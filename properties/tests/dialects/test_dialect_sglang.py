@@ -1,44 +1,18 @@
-"""The dialect of SGLang: what a step is held as and what is expected of it, worked out by hand."""
+"""Inputs as SGLang holds them, worked by hand."""
 
 import re
-from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
+from cumae.oracle import ANY, Batch, Case, Inputs, Request
 from cumae.properties import dialects
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.operations.outputs import outputs_of, shape_of
+from cumae.properties.tests.sglang_steps import DECODE, GAPS, MIXED, VERIFY
 
 PAGE = Path(dialects.__file__).parent / "sglang/README.md"
-
-# A chunk behind a prefix, an empty request, a decode beside them; pages of 4 tokens.
-MIXED = Case(
-    Batch((Request(3, 2, (7, 2)), Request(0, 0), Request(4, 1, (5, 9), "decode")), 4),
-    Layout(num_padding_tokens=2, num_padding_requests=1, num_spare_columns=1),
-)
-# Two requests verify two drafts each; pages of 2 tokens; the graph has room for a third.
-VERIFY = Case(
-    Batch((Request(3, 2, (4, 1, 6), "decode"), Request(5, 2, (2, 3, 8, 5), "decode")), 2),
-    Layout(num_padding_tokens=2, num_padding_requests=1, row_index=(4, 0), num_spare_rows=1),
-)
-VERIFY_IN_ORDER = replace(VERIFY, layout=Layout(num_padding_requests=1))
-# Two decodes; pages of 3 tokens; the graph has room for a third.
-DECODE = Case(
-    Batch((Request(3, 1, (2, 1), "decode"), Request(1, 1, (4,), "decode")), 3),
-    Layout(num_padding_tokens=1, num_padding_requests=1),
-)
-# Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
-CHUNKED = Case(
-    Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
-    options=Options.of(workspace_slack=7),
-)
-# Of three tokens the last selects none first, and a position that no request has is none here.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
 HELD: list[tuple[Case, dict[str, Any]]] = [
     (
         MIXED,
@@ -171,60 +145,6 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
         },
     ),
 ]
-EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
-    (
-        MIXED,
-        "sequence_layout",
-        {
-            "extend_start_loc": [0, 2, 2, ANY],
-            "qo_indptr": [0, 2, 2, 3, 3],
-            "cu_seqlens_q": [0, 2, 2, 3, ANY],
-            "cu_seqlens_k": [0, 5, 5, 10, 11],
-            "kv_indptr": [0, 3, 3, 7, 7],
-            "token_to_batch_idx": [0, 0, 2, ANY, ANY],
-        },
-    ),
-    (MIXED, "position_ids", {"positions": [3, 4, 4, 0, 0]}),
-    (MIXED, "slot_mapping", {"out_cache_loc": [31, 8, 36, 0, 0]}),
-    (MIXED, "causal_windows", {"ks": [0, 0, 5, ANY, ANY], "ke": [4, 5, 10, ANY, ANY]}),
-    (
-        VERIFY,
-        "sequence_layout",
-        {
-            "extend_start_loc": [0, 2, ANY],
-            "qo_indptr": [0, 2, 4, ANY],
-            "cu_seqlens_q": [0, 2, 4, ANY],
-            "cu_seqlens_k": [0, 5, 12, 15],
-            "kv_indptr": [0, 3, 8, 9],
-            "token_to_batch_idx": [0, 0, 1, 1, ANY, ANY],
-        },
-    ),
-    (VERIFY, "position_ids", {"positions": [3, 4, 5, 6, 0, 0]}),
-    (VERIFY, "slot_mapping", {"out_cache_loc": [3, 12, 17, 10, 0, 0]}),
-    (DECODE, "sequence_layout", {"kv_indptr": [0, 4, 6, 7], "cu_seqlens_k": [0, 4, 6, 7]}),
-    (DECODE, "position_ids", {"positions": [3, 1, 0]}),
-    (DECODE, "slot_mapping", {"out_cache_loc": [3, 13, 0]}),
-    (MIXED, "topk_to_slots", {"result": [31, 28, 8, 31, 36, 23, -1, -1, -1, -1]}),
-    (
-        replace(VERIFY, layout=Layout(num_padding_requests=1)),
-        "topk_to_slots",
-        {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
-    ),
-    (GAPS, "topk_to_slots", {"result": [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]}),
-    (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),
-    (
-        CHUNKED,
-        "chunked_context",
-        {
-            "prefix_chunk_starts": [0, 0, 0, 6, 6, 6],
-            "prefix_chunk_seq_lens": [6, 0, 3, 3, 0, 0],
-            "prefix_chunk_cu_seq_lens": [0, 6, 6, 9, 0, 3, 3, 3],
-            "prefix_chunk_num_tokens": [9, 3],
-            "prefix_chunk_max_seq_lens": [6, 3],
-        },
-    ),
-    (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
-]
 
 
 @pytest.mark.parametrize(("case", "held"), HELD, ids=["extend", "verify", "decode"])
@@ -236,18 +156,6 @@ def test_every_input_is_what_was_worked_out_by_hand(case: Case, held: dict[str, 
             assert (name, found.dtype, found.values.tolist()) == (name, *wanted)
         else:
             assert (name, found) == (name, wanted)
-
-
-@pytest.mark.parametrize(("case", "operation", "wanted"), EXPECTED)
-def test_every_output_is_what_was_worked_out_by_hand(
-    case: Case, operation: str, wanted: dict[str, list[Any]]
-) -> None:
-    inputs = Inputs(case)
-    answer = inputs.call(OPERATIONS[operation].oracle)
-    theirs = outputs_of(OPERATIONS[operation], SGLANG)
-    for name, values in wanted.items():
-        assert (name, theirs[name].values(answer, inputs)) == (name, values)
-        assert prod(shape_of(theirs[name], case)) == len(values)
 
 
 def test_a_selection_with_gaps_is_held_as_worked_out_by_hand() -> None:

@@ -87,9 +87,3 @@ def test_a_step_without_rows_writes_a_zero_indptr(step: Step) -> None:
 def test_padding_alone_has_no_items() -> None:
     check_schedule(Step([], [], 3), 7, 3, 2, torch.int32)
     check_schedule(Step([9, 0], [0, 0], 3, 0), 7, 3, 2, torch.int32)
-
-
-def test_the_allocating_form_says_the_same() -> None:
-    step = Step([3, 4, 0], [2, 0, 3], 1)
-    schedule = sparse_schedule(**step.tensors(), topk=4, split_size=2, num_workers=3)
-    assert lists(schedule) == expected_schedule(step, 4, 2, 3)

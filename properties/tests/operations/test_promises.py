@@ -1,8 +1,7 @@
-"""What a Domain does not promise is neither drawn, nor reduced to, nor a fixture, nor a step of an engine."""
+"""A domain's promises hold for every case that is drawn, walked, reduced or shipped."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
 from itertools import islice
 from typing import Any
 
@@ -10,19 +9,19 @@ import pytest
 import torch
 
 import cumae
-from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.oracle import Batch, Case, Layout, Request
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.promises import largest_slot
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case, seeded_cases
-from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.checks import Trial
 from cumae.properties.operations.binding import binding_of
-from cumae.properties.operations.items import is_padding
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.state.walks import walk
+from cumae.properties.tests.promised import positions_and_zeros
 
 DEVICE = prepare("auto")
 SLOTS = "cumae.gpu_impl:write_slot_mapping"
@@ -136,95 +135,6 @@ def test_ids_are_raised_as_far_as_slots_are_promised() -> None:
     binding = binding_of(_narrow_slots, "slot_mapping", domain=domain)
     slots = [largest_slot(b.case.batch.requests[0], 4) for b, _ in Trial(binding, case, DEVICE).enlarged()]
     assert slots and max(slots) == INT32_MAX
-
-
-def positions(
-    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor,
-    position_ids: torch.Tensor,
-) -> None:  # fmt: skip
-    """Leaves padding as it was."""
-    for t, b in enumerate(token_to_request.tolist()):
-        if b >= 0:
-            position_ids[t] = int(context_lens[b]) + t - int(cu_seqlens_q[b])
-
-
-def positions_and_zeros(
-    token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor,
-    position_ids: torch.Tensor,
-) -> None:  # fmt: skip
-    position_ids.zero_()
-    positions(token_to_request, cu_seqlens_q, context_lens, position_ids)
-
-
-@pytest.mark.parametrize(
-    ("function", "padding", "ok"),
-    [
-        (positions, "written", False),
-        (positions, "untouched", True),
-        (positions, "none", True),
-        (positions_and_zeros, "written", True),
-        (positions_and_zeros, "untouched", False),
-        (positions_and_zeros, "none", True),
-    ],
-)
-def test_padding_is_what_is_promised(function: Callable[..., Any], padding: Any, ok: bool) -> None:
-    domain = Domain(captured=False, padding=padding)
-    verdict = cumae.check(function, "position_ids", domain=domain, examples=40, save_to=None)
-    assert verdict.ok == ok, verdict.failure
-    if verdict.failure is not None:
-        assert verdict.failure.finding.check == "writes_everything"
-
-
-def test_positions_of_vllm_may_leave_padding_alone() -> None:
-    def launch(query_start_loc: Any, num_computed_tokens: Any, positions: Any) -> None:
-        starts = query_start_loc.tolist()
-        for b, context_len in enumerate(num_computed_tokens.tolist()):
-            length = starts[b + 1] - starts[b]
-            positions[starts[b] : starts[b + 1]] = torch.arange(context_len, context_len + length)
-
-    domain = Domain(captured=False, padding="untouched")
-    verdict = cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=30, save_to=None)
-    assert verdict.ok, verdict.failure
-
-
-def _live_outputs(operation: str) -> Callable[..., Any]:
-    """Return the launcher of an operation that puts back what stood on padding."""
-    kernel = load_function(cumae.OPERATIONS[operation].kernels[0])
-    binding = binding_of(kernel, operation)
-
-    @wraps(kernel)
-    def launch(**arguments: Any) -> None:
-        before = {name: arguments[name].clone() for name in binding.outputs}
-        kernel(**arguments)
-        for name, was in before.items():
-            flat = arguments[name].view(-1)
-            padding = torch.tensor(is_padding(binding.forms[name], _CASE, flat.numel()))
-            flat[padding] = was.view(-1)[padding]
-
-    return launch
-
-
-_CASE = Case(
-    Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4),
-    Layout(num_padding_tokens=2, num_padding_requests=1),
-    Options.of(topk=3),
-)
-
-
-@pytest.mark.parametrize(
-    "operation",
-    ["sequence_layout", "slot_mapping", "causal_windows", "topk_to_slots", "compact_topk_slots",
-     "chunked_context", "grouped_topk"],
-)  # fmt: skip
-def test_every_axis_knows_its_padding(operation: str) -> None:
-    domain = Domain(captured=False, padding="untouched")
-    for check in ("agrees", "writes_everything"):
-        trial = Trial(binding_of(_live_outputs(operation), operation, domain=domain), _CASE, DEVICE)
-        assert CHECKS[check](trial) is None
-    kernel = load_function(cumae.OPERATIONS[operation].kernels[0])
-    trial = Trial(binding_of(kernel, operation, domain=domain), _CASE, DEVICE)
-    found = CHECKS["agrees"](trial) or CHECKS["writes_everything"](trial)
-    assert found is not None and "must keep what it held" in found.message
 
 
 def test_rows_are_of_the_widths_promised_and_no_other() -> None:

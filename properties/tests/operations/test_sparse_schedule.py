@@ -17,7 +17,7 @@ from cumae.oracle import (
     sparse_schedule,
 )
 from cumae.properties.cases.strategies import cases
-from cumae.properties.tests.broken_oracles import key_of_clamped_lengths
+from cumae.properties.tests.broken_schedules import key_of_clamped_lengths
 from cumae.properties.tests.scheduled_steps import case_of, rebuilt
 from cumae.properties.tests.traces import FEATURES
 

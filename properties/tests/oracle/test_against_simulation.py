@@ -12,7 +12,8 @@ from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.tests.broken_oracles import BROKEN, Broken, positions_from_zero, rows_by_key_offsets
+from cumae.properties.tests.broken_layouts import positions_from_zero, rows_by_key_offsets
+from cumae.properties.tests.broken_oracles import BROKEN, Broken
 from cumae.properties.tests.simulated import ORACLES, STATEFUL_ORACLES, oracle_answer, simulated_answer
 from cumae.properties.tests.worked_steps import prefill, step
 

@@ -1,0 +1,85 @@
+"""Outputs as SGLang holds them, worked by hand."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import pytest
+
+from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
+from cumae.properties.dialects import SGLANG
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.outputs import outputs_of, shape_of
+from cumae.properties.tests.sglang_steps import DECODE, GAPS, MIXED, VERIFY
+
+# Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
+CHUNKED = Case(
+    Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
+    options=Options.of(workspace_slack=7),
+)
+EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
+    (
+        MIXED,
+        "sequence_layout",
+        {
+            "extend_start_loc": [0, 2, 2, ANY],
+            "qo_indptr": [0, 2, 2, 3, 3],
+            "cu_seqlens_q": [0, 2, 2, 3, ANY],
+            "cu_seqlens_k": [0, 5, 5, 10, 11],
+            "kv_indptr": [0, 3, 3, 7, 7],
+            "token_to_batch_idx": [0, 0, 2, ANY, ANY],
+        },
+    ),
+    (MIXED, "position_ids", {"positions": [3, 4, 4, 0, 0]}),
+    (MIXED, "slot_mapping", {"out_cache_loc": [31, 8, 36, 0, 0]}),
+    (MIXED, "causal_windows", {"ks": [0, 0, 5, ANY, ANY], "ke": [4, 5, 10, ANY, ANY]}),
+    (
+        VERIFY,
+        "sequence_layout",
+        {
+            "extend_start_loc": [0, 2, ANY],
+            "qo_indptr": [0, 2, 4, ANY],
+            "cu_seqlens_q": [0, 2, 4, ANY],
+            "cu_seqlens_k": [0, 5, 12, 15],
+            "kv_indptr": [0, 3, 8, 9],
+            "token_to_batch_idx": [0, 0, 1, 1, ANY, ANY],
+        },
+    ),
+    (VERIFY, "position_ids", {"positions": [3, 4, 5, 6, 0, 0]}),
+    (VERIFY, "slot_mapping", {"out_cache_loc": [3, 12, 17, 10, 0, 0]}),
+    (DECODE, "sequence_layout", {"kv_indptr": [0, 4, 6, 7], "cu_seqlens_k": [0, 4, 6, 7]}),
+    (DECODE, "position_ids", {"positions": [3, 1, 0]}),
+    (DECODE, "slot_mapping", {"out_cache_loc": [3, 13, 0]}),
+    (MIXED, "topk_to_slots", {"result": [31, 28, 8, 31, 36, 23, -1, -1, -1, -1]}),
+    (
+        replace(VERIFY, layout=Layout(num_padding_requests=1)),
+        "topk_to_slots",
+        {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
+    ),
+    (GAPS, "topk_to_slots", {"result": [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]}),
+    (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),
+    (
+        CHUNKED,
+        "chunked_context",
+        {
+            "prefix_chunk_starts": [0, 0, 0, 6, 6, 6],
+            "prefix_chunk_seq_lens": [6, 0, 3, 3, 0, 0],
+            "prefix_chunk_cu_seq_lens": [0, 6, 6, 9, 0, 3, 3, 3],
+            "prefix_chunk_num_tokens": [9, 3],
+            "prefix_chunk_max_seq_lens": [6, 3],
+        },
+    ),
+    (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
+]
+
+
+@pytest.mark.parametrize(("case", "operation", "wanted"), EXPECTED)
+def test_every_output_is_what_was_worked_out_by_hand(
+    case: Case, operation: str, wanted: dict[str, list[Any]]
+) -> None:
+    inputs = Inputs(case)
+    answer = inputs.call(OPERATIONS[operation].oracle)
+    theirs = outputs_of(OPERATIONS[operation], SGLANG)
+    for name, values in wanted.items():
+        assert (name, theirs[name].values(answer, inputs)) == (name, values)
+        assert prod(shape_of(theirs[name], case)) == len(values)

@@ -1,0 +1,53 @@
+"""Adapters: where a function is, and what it promises."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cumae
+from cumae.properties.engines.adapter import Engine
+from cumae.properties.tests.released_tree import FILE
+
+Tensor = torch.Tensor
+
+
+def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wheel: Path) -> None:
+    engine = Engine("eng", "vllm", ("1.0",))
+
+    @engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain(captured=False))
+    def positions_of_a_step(kind: Any) -> Callable[..., None]:
+        kernel = kind()
+
+        def launch(
+            num_reqs: int, query_start_loc: Tensor, num_computed_tokens: Tensor, positions: Tensor
+        ) -> None:
+            positions.zero_()
+            kernel(num_reqs, query_start_loc, num_computed_tokens, positions)
+
+        return launch
+
+    adapter = engine.adapters["positions_of_a_step"]
+    for root in (tree, wheel):
+        function = adapter.function(root)
+        assert function.__qualname__ == "positions_of_a_step"
+        domain = cumae.Domain(captured=False, min_requests=1)
+        how: dict[str, Any] = {"domain": domain, "examples": 5, "checks": ["agrees"]}
+        verdict = cumae.check(function, "position_ids", dialect=adapter.dialect, save_to=None, **how)
+        assert verdict.ok, verdict.failure
+    with pytest.raises(ValueError, match="adapter = 'positions_of_a_step', must be new: eng has it"):
+        engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain())(positions_of_a_step)
+
+
+def test_every_shipped_adapter_names_its_place_and_can_be_bound() -> None:
+    from importlib import import_module
+
+    for name in ("fla", "flashinfer", "sglang", "vllm"):
+        engine: Engine = import_module(f"cumae.properties.engines.{name}").ENGINE
+        assert engine.adapters and engine.versions
+        for adapter in engine.adapters.values():
+            assert adapter.file.endswith(".py") and adapter.names
+            if isinstance(adapter.operation, str):
+                assert adapter.operation in cumae.OPERATIONS

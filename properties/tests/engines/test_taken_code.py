@@ -1,0 +1,167 @@
+"""What is defined of the code that is taken, when, and what stands for the device."""
+
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import cumae
+from cumae.properties.running.device import prepare
+
+DEVICE = prepare("auto")
+interpreted = pytest.mark.skipif(DEVICE == "cuda", reason="code is rewritten for the interpreter only")
+
+
+@interpreted
+def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        asks="""
+            import torch
+            def halves(x, rank=0):
+                side = torch.cuda.Stream(device=x.device)
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.device(x.device), torch.cuda.stream(side):
+                    done = torch.cuda.Event()
+                    done.record(side)
+                    y = x.to(f"cuda:{rank}", non_blocking=True) // 2
+                done.synchronize()
+                return y, torch.cuda.get_device_properties(x.device).multi_processor_count
+            """,
+    )
+    y, count = cumae.take(tmp_path / "asks.py", "halves")(torch.tensor([6], device=DEVICE))
+    assert y.tolist() == [3] and count > 0
+
+
+@interpreted
+def test_an_autotuned_kernel_keeps_one_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.py"
+    file.write_text(
+        dedent(
+            """
+            import triton
+            import triton.language as tl
+            CONFIGS = [triton.Config({"TILE": 4}), triton.Config({"TILE": 8})]
+            @triton.autotune(CONFIGS, key=["count"])
+            @triton.jit
+            def fill(values, count, TILE: tl.constexpr):
+                row = tl.program_id(0) * TILE + tl.arange(0, TILE)
+                tl.store(values + row, 7, mask=row < count)
+            """
+        )
+    )
+    values = torch.zeros(3, dtype=torch.int32)
+    cumae.take(file, "fill")[(1,)](values, 3)
+    assert values.tolist() == [7, 7, 7]
+
+
+def tree_of(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(dedent(text))
+    return folder
+
+
+def test_a_function_imported_where_another_runs_finds_what_its_file_defines(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        first="""
+            from . import second
+            def inside(x):
+                from .second import twice
+                return twice(x)
+            def through(x):
+                return second.twice(x)
+            """,
+        second="""
+            from absent import scale
+            def twice(x):
+                return double(x)
+            def double(x):
+                return x + FACTOR * x * (scale or 1)
+            FACTOR = 1
+            """,
+    )
+    for name in ("inside", "through"):
+        assert cumae.take(tmp_path / "first.py", name)(3) == 6
+        assert cumae.take(tmp_path / "first.py", name, scale=2)(3) == 9
+
+
+def test_only_what_a_function_reads_is_defined(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        light="""
+            from .heavy import Config, Table
+            def size(config: Config, table: Table = None) -> "Config":
+                return config if isinstance(config, int) else Table.size
+            """,
+        heavy="""
+            class Config:
+                sizes = [print("defined Config")]
+            class Table:
+                size = 7
+            """,
+    )
+    size = cumae.take(tmp_path / "light.py", "size")
+    assert "Config" not in size.__globals__ and size(3) == 3
+    assert "Table" not in size.__globals__ and size(None) == 7
+    assert "Config" not in size.__globals__
+
+
+def test_what_a_compiler_gets_is_defined_before_it_reads(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        kernels="""
+            import triton
+            import triton.language as tl
+            TILE = 4
+            @triton.jit
+            def row():
+                return tl.program_id(0) * TILE
+            def _fill(values):
+                tl.store(values + row(), 7)
+            fill = triton.jit(_fill)
+            """,
+    )
+    fill = cumae.take(tmp_path / "kernels.py", "fill")
+    assert {"tl", "row", "TILE"} <= set(fill.fn.__globals__)
+
+
+def test_a_foreign_base_takes_the_arguments_of_its_classes_and_instances(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        structs="""
+            import absent
+            from absent import Mixin
+            class Spec(absent.Struct, Mixin, frozen=True):
+                name: str
+                size: int = 4
+            class Wide(Spec, Mixin):
+                width: int
+            SPECS = Wide(name="a"), Wide("a", 5, 6)
+            """,
+    )
+    named, placed = cumae.take(tmp_path / "structs.py", "SPECS")
+    assert (named.name, named.size) == ("a", 4)
+    assert (placed.name, placed.size, placed.width) == ("a", 5, 6)
+
+
+def test_what_torch_says_of_a_missing_value_names_what_to_give(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        sizes="""
+            import torch
+            from absent import platform
+            LIMIT = torch.finfo(platform.dtype())
+            def zeros():
+                return torch.zeros(2, dtype=platform.dtype())
+            """,
+    )
+    said = r"absent\.platform\.dtype\(…\) = foreign, must be given .*: take\(…, platform=…\)"
+    with pytest.raises(ValueError, match=said):
+        cumae.take(tmp_path / "sizes.py", "LIMIT")
+    with pytest.raises(TypeError, match=said):
+        cumae.take(tmp_path / "sizes.py", "zeros")()
+    platform = SimpleNamespace(dtype=lambda: torch.float16)
+    assert cumae.take(tmp_path / "sizes.py", "zeros", platform=platform)().dtype == torch.float16
