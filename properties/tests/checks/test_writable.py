@@ -74,7 +74,7 @@ def test_a_full_disk_costs_the_figures_and_not_the_verdict(tmp_path: Path) -> No
 
 
 def test_a_failure_that_cannot_be_saved_is_told(tmp_path: Path) -> None:
-    start = "from cumae.properties import failure_file; import errno\n"
+    start = "from cumae.properties.results import failure_file; import errno\n"
     start += f"def full(*given): raise OSError({errno.ENOSPC}, 'No space left on device')\n"
     start += "failure_file.write_failure = full\n"
     start += "from cumae.properties.commands.main import main; main()"

@@ -161,4 +161,3 @@ def test_the_larger_case_on_which_it_hangs_is_the_one_told() -> None:
     failure = search_isolated(alone).failure
     assert failure is not None and failure.finding.check == "keeps_facts"
     assert failure.case.num_requests_padded == 2
-
