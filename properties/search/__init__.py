@@ -1,1 +1,1 @@
-"""The one loop over cases, its budget, and the isolated worker."""
+"""The one loop over cases, its budget, and the isolated processes that suspicious kernels run in."""

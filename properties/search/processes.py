@@ -33,7 +33,8 @@ class Processes(AbstractContextManager["Processes"]):
     ``entry``: module and name of what makes the worker from a ``Tell`` and ``arguments``, when a process
     starts; a worker whose ``is_lost`` is true is of no more use. ``environment``: what is added to it there.
     ``spares``: processes that wait, ready, for the death of another: so many from the start, and else as many
-    as have died, at most ``jobs``. Under a sanitizer each call has a process of its own.
+    as have died, at most ``jobs``. Under a sanitizer each call has a process of its own. ``num_dead``: how
+    many were of no more use so far.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Processes(AbstractContextManager["Processes"]):
         self._start = (entry, arguments, os.environ | (environment or {}), self._sanitizer)
         self._jobs = jobs
         self._spares = spares
-        self._num_dead = 0
+        self.num_dead = 0
         self._idle: deque[Process] = deque()
         self._busy: dict[Process, tuple[int, Plan[Any]]] = {}
 
@@ -115,7 +116,7 @@ class Processes(AbstractContextManager["Processes"]):
     def _put_away(self, process: Process, answer: Answer) -> Answer:
         """Keep a process for the next call, unless it is of no more use; return the answer, complete."""
         if answer.death or answer.is_lost or self._sanitizer.name:
-            self._num_dead += 1
+            self.num_dead += 1
             return process.end(answer)
         self._idle.appendleft(process)
         return answer
@@ -126,6 +127,6 @@ class Processes(AbstractContextManager["Processes"]):
             process.end()
 
     def _keep_spares(self) -> None:
-        wanted = max(self._spares, min(self._num_dead, self._jobs))
+        wanted = max(self._spares, min(self.num_dead, self._jobs))
         while len(self._idle) < wanted:
             self._idle.append(Process(*self._start))

@@ -75,6 +75,24 @@ def test_the_smallest_case_that_was_told_is_kept_where_smaller_ones_end_the_proc
     assert told == sorted(told) and told[-1] == smallest.steps > 0
 
 
+def test_what_loses_the_context_is_made_smaller_in_few_processes_and_ends_no_other_search() -> None:
+    losing = "cumae.properties.tests.losing"
+    bad = f"{losing}:loses_the_context_on_three_requests"
+    cases = (steps(1), steps(2, 1, 3, 2, 5, 4, 1, 7, 2, 3))
+    plans = [searching(job(bad, *cases)), searching(job("cumae.gpu_impl:write_position_ids", steps(1)))]
+    with Processes(f"{losing}:Losing", "cpu") as processes:
+        found = dict(processes.each(plans))
+        assert processes.num_dead <= 6
+    failure = found[0].failure
+    assert failure is not None and failure.finding.ended and failure.finding.check == "agrees"
+    told = "the kernel raised RuntimeError: CUDA error: an illegal memory access was encountered"
+    assert failure.finding.message.startswith(told)
+    assert failure.finding.message.endswith("; the CUDA context is lost")
+    assert failure.case.num_requests_padded == 3
+    assert sum(request.seq_len for request in failure.case.batch.requests) == 0
+    assert found[1].ok
+
+
 def test_what_was_told_is_there_after_a_death_and_spares_wait_for_the_next(tmp_path: Path) -> None:
     seen: list[int] = []
 
