@@ -6,7 +6,7 @@ from typing import Any
 
 from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.attention.answers import Answer, Lists, right_answers
-from cumae.properties.dialects import DIALECTS, Rows
+from cumae.properties.dialects import DIALECTS, Output, Rows
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import bind
 from cumae.properties.running.allocations import FencedAllocations
@@ -38,8 +38,12 @@ def kernel_answer(function: Callable[..., Any], operation: str, device: Device) 
         if not done:
             return right_answers()[operation](inputs)
         seen = bench.seen(call, answer, allocated, None)
-        told = {name: _listed(bench, words, seen.before[name]) for name, words in seen.outputs.items()}
-        return _as_lists(told)
+        return _as_lists(
+            {
+                name: _listed(bench, binding.forms[name], words, seen.before[name])
+                for name, words in seen.outputs.items()
+            }
+        )
 
     return launched
 
@@ -66,22 +70,20 @@ def _plain_rows(case: Case) -> Case:
     return replace(case, options=case.options.having(**plain))
 
 
-def _listed(bench: Bench, words: Words, before: Words) -> list[Any]:
+def _listed(bench: Bench, output: Output, words: Words, before: Words) -> list[Any]:
     """Return the entries of an output, rows of bytes as the sources that they were copied from.
 
-    A row of the cache that changed and is no new row is row -1, nobody's.
+    A row that was changed in place and is no new row is row -1, nobody's.
     """
-    if words.ndim == 1:
+    if output.pieces is None:
         return [int(word) for word in words]
     sources: dict[bytes, Any] = {}
-    in_place = bench.binding.operation.name == "cache_write"
-    kinds = {"new_latents": "new"} if in_place else {"cache": "cache", "new_rows": "new"}
-    for name, kind in kinds.items():
-        rows = bench.held(name)
+    for kind, piece in output.pieces.items():
+        rows = bench.held(piece.name)
         assert isinstance(rows, Rows)
         for place, content in zip(rows.live.tolist(), rows.content, strict=True):
             sources[content.tobytes()] = (kind, *place)
-    if in_place:
+    if output.is_in_place:
         found = [sources.get(row.tobytes(), ("new", -1)) for row in words]
         kept = (words == before).all(axis=1)
         return [UNTOUCHED if same else source for same, source in zip(kept, found, strict=True)]

@@ -1,4 +1,4 @@
-"""What a kernel is held to, one check a file."""
+"""The checks that a kernel must pass, one a file."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The metamorphic facts hold between a kernel's own answers."""
+"""Metamorphic relations hold between a kernel's own answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -52,7 +52,7 @@ def related_cases(case: Case, domain: Domain) -> list[Case]:
 
 
 def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequence[Part]]) -> str | None:
-    """Return how the first part tells that a fact is broken."""
+    """Return in words how the first part that breaks a fact does so."""
     for part in parts:
         same = [next((o for o in those if o.what == part.what), None) for those in others]
         theirs = [other for other in same if other is not None]
@@ -66,7 +66,7 @@ def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequ
 
 
 def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]) -> Iterator[Part]:
-    """Yield the parts of all outputs of a call, and the lengths of windows where it tells both bounds."""
+    """Yield the parts of all outputs of a call, and the lengths of windows if it gives both bounds."""
     wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
     name_on = {binding.forms[name].axis: name for name in wholes}
     for name, whole in wholes.items():
@@ -87,10 +87,10 @@ def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, 
 
 
 def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:
-    """Return an output with what the oracle says of it; None where many answers are right.
+    """Return an output beside the oracle's values; None if the operation cannot tell which are the only ones.
 
-    Where several can be, rows with one right answer count, as far as the operation tells these. Entries
-    whose order is not compared are sorted in each row.
+    If an operation has many right answers, only rows with one right answer are compared. Entries without an
+    order of their own are sorted in each row.
     """
     words, wanted, operation = seen.outputs[name], expected.words, binding.operation
     if words.shape != wanted.shape:

@@ -23,7 +23,7 @@ class Guess(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What a cause is judged by, as ``likely_cause`` takes it."""
+    """The arguments of ``likely_cause``: what is known of an output with wrong values."""
 
     expected: Sequence[Any]
     actual: Sequence[Any]
@@ -79,7 +79,7 @@ def likely_cause(
 def _cause_of_zeros(
     expected: Sequence[Any], wrong: Sequence[int], num_live: int, guesses: Sequence[Guess]
 ) -> str:
-    """Return the fault that gives exactly these zeros beside values that are right: zeros fit too many."""
+    """Return the one fault that gives exactly these zeros beside right values; zeros alone fit too many."""
     if not any(expected[i] for i in set(range(num_live)).difference(wrong)):
         return ""
     causes = {
@@ -92,7 +92,7 @@ def _cause_of_zeros(
 
 
 def is_possible(cause: str, seen: Evidence) -> bool:
-    """Whether a cause that was told elsewhere, or each of two, gives the values that were seen here.
+    """Whether a cause found on another case, or each of two causes, gives the wrong values of this one.
 
     >>> is_possible("off by one: 1 too small", Evidence([1], [0], [0]))
     True
@@ -105,7 +105,7 @@ def is_possible(cause: str, seen: Evidence) -> bool:
 
 
 def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -> str:
-    """Return what is wrong with the padding where the wrong elements are the padding, else "".
+    """Return the fault of the padding if the wrong elements are exactly the padding, else "".
 
     >>> padding_cause([3, 4], Extent(3, 5), 8, "is left as it was")
     'the padding begins at the padded count, 5, not at the true one, 3'
@@ -142,12 +142,12 @@ def _fits(guess: Guess, expected: Sequence[Any], actual: Sequence[Any], wrong: S
 
 
 def _num_wrong(guess: Guess, expected: Sequence[Any]) -> int:
-    """Return how many elements would be wrong by a guess."""
+    """Return how many elements a kernel with the guessed fault gets wrong."""
     return sum(a != b for a, b in zip(guess.values, expected, strict=True))
 
 
 def _arithmetic(pairs: Sequence[tuple[int, int]]) -> list[str]:
-    """Return what the differences alone suggest."""
+    """Return the causes that the differences alone suggest."""
     steps = {found - want for want, found in pairs}
     causes = []
     if steps in ({1}, {-1}):

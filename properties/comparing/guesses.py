@@ -1,4 +1,4 @@
-"""What kernels with known faults would answer: the oracle with one of its inputs replaced."""
+"""Answers of kernels with known faults: the oracle with one of its inputs replaced."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from cumae.properties.comparing.cause import Guess
 MOST_TOKENS = 10_000
 _ASSUMED_SIZES = (1, 16, 32, 64, 128)
 Ask = Callable[[dict[str, Any]], Sequence[Any] | None]
-"""Returns a whole output as the oracle gives it with some of its inputs replaced; None where it cannot."""
+"""Returns an output as the oracle gives it with some of its inputs replaced; None if the oracle cannot."""
 
 
 def guesses_for(
@@ -20,7 +20,7 @@ def guesses_for(
     per_token: int,
     table: tuple[str, Sequence[int]],
 ) -> list[Guess]:
-    """Return what kernels with known faults would answer: the oracle with one input replaced.
+    """Return the answers of kernels with known faults: the oracle with one input replaced.
 
     ``per_token``: elements for each token, 0 where the output does not count tokens. ``table``: the input
     that says which row of the table each request has, and the rows.
@@ -44,7 +44,7 @@ def guesses_for(
 def _replacements(
     case: Case, inputs: Any, row_name: str, held_rows: Sequence[int]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return faults as the inputs that would have caused them."""
+    """Return known faults, each as the inputs that a kernel with it computes from."""
     contexts = inputs["context_lens"]
     found: list[tuple[str, dict[str, Any]]] = []
     found.append(("the context is left out", {"context_lens": [0] * len(contexts)}))
@@ -80,7 +80,7 @@ def _replacements(
 
 
 def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return faults of looking selected positions up: whose row, which positions, in the table or not.
+    """Return faults in looking up selected positions: a wrong row, wrong positions, a wrong place.
 
     An input that is the same beside one that is replaced says whose fault it is: no other oracle has both.
     """
@@ -110,7 +110,7 @@ def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _of_chunks(inputs: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return faults of cutting contexts into chunks: whose share of the workspace, in blocks or not."""
+    """Return faults in cutting contexts into chunks: a wrong share of the workspace, parts of blocks."""
     room, num_requests = inputs["workspace_tokens"], len(inputs["context_lens"])
     shared = room // max(num_requests, 1) * inputs["num_with_context"]
     cause = "the workspace is shared among all requests, not those with context alone"
@@ -121,7 +121,7 @@ def _of_chunks(inputs: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _per_token(case: Case, expected: Sequence[Any], per_token: int) -> list[Guess]:
-    """Return faults that stand in the values of one token: a term left out, rounding, a neighbour."""
+    """Return faults in the value of one token: a term left out, wrong rounding, a neighbour's value."""
     tokens = [
         (b, i, request.context_len, request.context_len + i)
         for b, request in enumerate(case.batch.requests)

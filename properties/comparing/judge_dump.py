@@ -1,4 +1,4 @@
-"""Which of the tensors dumped from an engine are wrong."""
+"""Verdicts on the tensors dumped from an engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

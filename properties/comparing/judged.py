@@ -1,4 +1,4 @@
-"""What an operation's judge says of outputs for which there are many right answers."""
+"""Findings of an operation's judge, for outputs with many right answers."""
 
 import re
 from dataclasses import replace
@@ -48,7 +48,7 @@ def wrong_besides(
     case: Case,
     because: str,
 ) -> Finding | None:
-    """Return what the judge finds wrong in another observation of a case and not in the first.
+    """Return the fault that the judge finds in another observation of a case and not in the first.
 
     It is asked where elements may stand in any order, and so cannot be compared one by one.
     """

@@ -1,4 +1,4 @@
-"""Which elements of an output a call wrote, and which of these are wrong."""
+"""Masks over the elements of an output: those that a call wrote, and those that are wrong."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def elements(words: Any) -> Mask:
-    """Return for each element whether any of its words, or bytes of a row, is true."""
+    """Return a mask of elements from one of words: of a row, whether any of its bytes is marked."""
     return words.any(axis=-1) if words.ndim > 1 else np.asarray(words)
 
 

@@ -1,4 +1,4 @@
-"""The parts of an output that belong to each request of a step, by what its index counts."""
+"""The parts of an output that belong to each request of a step, by the axis of the output."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +13,10 @@ from cumae.properties.running.memory import Words
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Elements of an output of one case, or what is made of them: ``what`` they are called in a sentence.
+    """Elements of an output of one case, or numbers made of them.
 
-    ``words``: what a function wrote; ``wanted``: what the oracle says; ``held``: where it says anything.
+    ``what``: their name in a sentence; ``words``: their values by the function; ``wanted``: by the oracle;
+    ``held``: where the oracle gives one.
     ``counts``: elements of each live request, which stand in order; None where elements belong to no
     request. ``per``: elements of each boundary between requests, 0 where the part is not these.
     """

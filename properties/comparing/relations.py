@@ -1,8 +1,7 @@
-"""Metamorphic relations: which elements of a function's answers on related cases must go together.
+"""Metamorphic relations: elements of a function's answers on related cases that must go together.
 
-What a relation says of an output follows from the axis that its index counts. It is a fact of an operation
-only where the oracle's own answers keep it, so that a function is held to nothing that its operation does
-not say: an output that counts requests, or reads block ids, is related as far as it is related.
+A relation reads the axis of an output. It is a fact of an operation only where the oracle's own answers keep
+it, so that a function is held to nothing that its operation does not say.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +36,7 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``relate`` gives the other cases a fact speaks of; ``pairs`` what goes together in them.
+    """One metamorphic relation: ``relate`` makes the other cases, ``pairs`` the elements that go together.
 
     ``told``: how a break of it is told, of ``what`` and request ``b``.
     """
@@ -91,7 +90,7 @@ def _in_place(here: Part, there: Part, first: tuple[int, int] = (0, 0), k: int =
 def _of_requests(
     k: int, here: Sequence[int], there: Sequence[int], to: Sequence[tuple[int, int]], *moves: Move
 ) -> Pairs:
-    """Return the pairs of the elements of requests, of which ``to`` says which are the same."""
+    """Return the pairs of the elements of requests; ``to`` pairs a request with itself in the other case."""
     starts, others = (np.concatenate([[0], np.cumsum(counts)]).astype(np.int64) for counts in (here, there))
     alike = [(b, other) for b, other in to if here[b] == there[other]]
     lens = np.array([here[b] for b, _ in alike], dtype=np.int64)

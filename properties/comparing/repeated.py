@@ -10,7 +10,7 @@ from cumae.properties.running.trial import Trial
 def changed_since(
     check: str, trial: Trial, base: Observation, other: Observation, because: str
 ) -> Finding | None:
-    """Return the first element in which another call differs, or what the judge finds wrong in it alone."""
+    """Return the first element in which another call differs, or a fault that the judge finds in it alone."""
     live = {name: trial.live(name) for name in base.outputs}
     found = changed(check, trial.binding, base, other, live, because)
     case = trial.quiet.case

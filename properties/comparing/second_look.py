@@ -1,4 +1,4 @@
-"""A fault that one small case cannot tell from others, told on a few requests made from it."""
+"""A second look for the cause: where one small case fits several faults, a few more requests decide."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,7 +69,7 @@ def _others(case: Case) -> Iterator[Case]:
 
 
 def _grown(request: Request, context: int, query: int) -> Request:
-    """Return the request with so many tokens more, one that computes nothing as it is; blocks come later."""
+    """Return the request with more tokens, still without their blocks; an idle request stays as it is."""
     if not request.query_len:
         context = query = 0
     lens = (request.context_len + context, request.query_len + query)

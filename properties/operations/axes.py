@@ -1,4 +1,4 @@
-"""What an index into an output counts, one row an axis."""
+"""The axes of outputs, one row each: the things that an index counts, their number, places and relations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an index counts: an output of the axis has one element, or several, for each item.
+    """The items that an index counts: an output of the axis has one element, or several, for each.
 
     ``extent``: items of a case, live and with padding, in each chunk where the axis is ``in_chunks``; None
     where the case does not tell. ``entries``: elements of each item. ``placing``: where an element belongs,

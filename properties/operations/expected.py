@@ -32,12 +32,12 @@ class Expected:
 
     @property
     def is_specified(self) -> npt.NDArray[np.bool_]:
-        """Which elements must be written."""
+        """Marks the elements that must be written."""
         return np.asarray(self.is_repeatable | (self.state == UNORDERED))
 
     @property
     def is_repeatable(self) -> npt.NDArray[np.bool_]:
-        """Which elements must be written, and are the same whenever the inputs are."""
+        """Marks the elements that must be written and are the same whenever the inputs are."""
         return np.asarray((self.state == VALUE) | (self.state == JUDGED))
 
 

@@ -15,7 +15,8 @@ def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
     """Return the outputs by name: the operation's own where the dialect has them, then those it adds.
 
     An operation of the user's own has its own names in every dialect that says nothing of it. Raises
-    ``ValueError`` for an output without a dtype, and for one without a shape whose axis has none.
+    ``ValueError`` for an output without a dtype, for one without a shape whose axis tells none, and for one
+    that follows no output of the operation.
     """
     own = {output.name: output for output in operation.outputs}
     theirs = {
@@ -38,6 +39,8 @@ def _following(output: Output, own: dict[str, Output], operation: Operation) -> 
     rule = output.rule or (own[output.name].rule if output.name in own else operation.rule)
     base = own.get(output.follows or output.name)
     if base is None:
+        known = f"be an output of {operation.name}: {', '.join(own)}"
+        require(not output.follows, f"{output.name}.follows", output.follows, known)
         return replace(output, rule=rule)
     return replace(
         output,

@@ -26,7 +26,7 @@ def is_about_windows(finding: Finding) -> bool:
 
 
 def is_about_slots(finding: Finding) -> bool:
-    """Whether the elements of a finding's output are slots, whose values ``details`` tells."""
+    """Whether the elements of a finding's output are slots, which ``details`` gives with their values."""
     return _CLOSE_UPS.get(axis_named(finding.axis).values) is _slot_lines
 
 
@@ -37,7 +37,7 @@ def window_of(case: Case, token: int) -> tuple[int, int]:
 
 
 def seen_window(case: Case, finding: Finding) -> tuple[int, int] | None:
-    """Return the window with the wrong bound in it, None where the actual bound is not known."""
+    """Return the window with the wrong bound in it, None if the actual bound is not known."""
     values = axis_named(finding.axis).values
     if not _is_int(finding.actual):
         return None

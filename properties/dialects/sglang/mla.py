@@ -1,4 +1,4 @@
-"""What SGLang's MLA backends add to its dialect: selected tokens, and the chunks of cached prefixes."""
+"""The names that SGLang's MLA backends add to its dialect: selected tokens, chunks of cached prefixes."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -157,7 +157,7 @@ _OUTPUTS = {
             lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0),
         ),
     ),
-    # Slot 0, which stands for none here, is no place in anybody's block.
+    # Not of axis "slot": 0 stands for none here, and reports would call it a slot of block 0.
     "slot_mapping": (_per_row("out_cache_loc", "slot_mapping", _expect_slots, axis="token"),),
     "causal_windows": (
         _per_row("ks", "ks", _expect_window("ks")),

@@ -1,4 +1,4 @@
-"""What vLLM's MLA adds to its dialect for new rows: the arguments of ``concat_and_cache_mla``."""
+"""The names that vLLM's MLA adds to its dialect for new rows: the arguments of ``concat_and_cache_mla``."""
 
 import numpy as np
 

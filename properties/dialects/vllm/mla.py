@@ -1,4 +1,4 @@
-"""What vLLM's MLA backends add to its dialect: selected tokens, and the chunks of cached context."""
+"""The names that vLLM's MLA backends add to its dialect: selected tokens, chunks of cached context."""
 
 from collections.abc import Callable
 from dataclasses import replace

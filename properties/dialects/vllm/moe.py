@@ -1,4 +1,4 @@
-"""What vLLM's fused MoE layers add to its dialect: the arguments of ``grouped_topk``."""
+"""The names that vLLM's fused MoE layers add to its dialect: the arguments of ``grouped_topk``."""
 
 from typing import Any
 

@@ -1,0 +1,107 @@
+"""Outputs and their axes: one record whoever names an output, and one row for everything an axis says."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import cumae
+from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.properties.checks import Trial
+from cumae.properties.dialects import CUMAE, DIALECTS, SGLANG, VLLM, Dialect, Output
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.axes import AXES
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.items import elements_each
+from cumae.properties.operations.outputs import outputs_of, shape_of, strides_of
+from cumae.properties.running.device import prepare
+from cumae.properties.tests.operations.test_own_operation import LENS
+
+DEVICE = prepare("auto")
+CASE = Case(
+    Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4),
+    Layout(num_padding_tokens=2, num_padding_requests=1),
+    Options(topk=3),
+)
+EVERY = [
+    (dialect, operation, name)
+    for dialect, known in DIALECTS.items()
+    for operation in OPERATIONS
+    for name in outputs_of(OPERATIONS[operation], known)
+]
+
+
+def test_every_axis_is_that_of_an_output_and_every_output_has_one() -> None:
+    used = {outputs_of(OPERATIONS[o], DIALECTS[d])[name].axis for d, o, name in EVERY}
+    assert used == set(AXES)
+
+
+@pytest.mark.parametrize(("dialect", "operation", "name"), EVERY)
+def test_an_axis_tells_no_more_elements_than_its_outputs_have(
+    dialect: str, operation: str, name: str
+) -> None:
+    output = outputs_of(OPERATIONS[operation], DIALECTS[dialect])[name]
+    axis, shape = AXES[output.axis], shape_of(output, CASE)
+    rows = shape[: -1 if output.is_rows else None]
+    count = int(torch.tensor(rows).prod())
+    if axis.extent is not None and not axis.in_chunks:
+        assert axis.extent(CASE).num_padded * elements_each(output, CASE) <= count
+    if axis.items is not None and axis.extent is not None:
+        items = sum(axis.items(request, CASE) for request in CASE.batch.requests)
+        assert items + bool(axis.between) == axis.extent(CASE).num_live
+
+
+def test_an_output_of_an_engine_takes_over_what_it_does_not_say() -> None:
+    own, theirs = (outputs_of(OPERATIONS["compact_topk_slots"], d) for d in (CUMAE, VLLM))
+    known, named = own["compact_slots"], theirs["out"]
+    assert (named.dtype, named.axis, named.unordered) == (known.dtype, known.axis, True)
+    assert (named.follows, named.is_captured) == ("compact_slots", False)
+    assert named.rule == OPERATIONS["compact_topk_slots"].rule
+
+
+def test_features_that_a_length_shows_are_taken_over_with_the_shape_alone() -> None:
+    slots = OPERATIONS["slot_mapping"]
+    assert outputs_of(slots, VLLM)["slot_mapping"].carries == ("num_padding_slots",)
+    assert outputs_of(slots, SGLANG)["out_cache_loc"].carries == ()
+
+
+def dialect_with(output: Output) -> Dialect:
+    return replace(VLLM, outputs={"slot_mapping": (output,)})
+
+
+@pytest.mark.parametrize(
+    ("output", "rule"),
+    [
+        (Output("mine", axis="token"), "mine.dtype = '', must be given"),
+        (Output("mine", "int32", "whatever"), "mine.shape = None, must be given: axis 'whatever' does not"),
+        (Output("mine", follows="slots"), "mine.follows = 'slots', must be an output of slot_mapping: "),
+    ],
+)
+def test_an_output_that_says_too_little_is_refused_when_it_is_bound(output: Output, rule: str) -> None:
+    with pytest.raises(ValueError, match=rule):
+        binding_of(lambda mine: None, "slot_mapping", dialect_with(output))
+    own = replace(LENS, outputs=(replace(output, follows=""),))
+    if not output.follows:
+        with pytest.raises(ValueError, match=rule):
+            binding_of(lambda mine: None, own)
+
+
+def test_an_output_of_ones_own_is_dense_in_every_dimension() -> None:
+    output = Output("cube", "int32", "token", shape=lambda case: (case.num_tokens_padded, 2, 3))
+    assert strides_of(output, CASE) == (6, 3, 1)
+
+    def tell(num_tokens_padded: int) -> Any:
+        return Told(list(range(6 * num_tokens_padded)))
+
+    def launch(cube: torch.Tensor) -> None:
+        cube.copy_(torch.arange(cube.numel()).reshape(cube.shape))
+
+    operation = cumae.Operation("cubes", tell, (output,))
+    trial = Trial(binding_of(launch, operation), CASE, DEVICE)
+    assert trial.first.outputs["cube"].ravel().tolist() == list(range(30))
+
+
+class Told:
+    def __init__(self, cube: list[int]) -> None:
+        self.cube = cube
