@@ -20,8 +20,8 @@ class Tells:
         os._exit(3)
 
     def stay(self, number: int) -> int:
-        print("a worker may print", os.read(0, 1))
-        return number
+        print("a worker may print")
+        return number + len(os.read(0, 1))  # standard input is empty, and no way to the parent
 
     def refuse(self, number: int) -> None:
         raise ValueError(f"number = {number}, must be another")

@@ -13,6 +13,7 @@ from cumae import Domain
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.cases.reducer import boldest, is_smaller
 from cumae.properties.running.device import prepare
+from cumae.properties.search import process
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import reducing, searchers, searching
 from cumae.properties.search.job import Job
@@ -119,7 +120,11 @@ def test_what_was_told_is_there_after_a_death_and_spares_wait_for_the_next(tmp_p
             os.kill(pid, 0)
 
 
-def test_what_a_worker_raises_is_raised_in_its_plan_and_a_hang_is_ended(tmp_path: Path) -> None:
+def test_what_a_worker_raises_is_raised_in_its_plan_and_a_hang_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "WARM_SECONDS", 0.0)
+
     def caught(method: str) -> Plan[str]:
         try:
             answer = yield Call(method, 4, limit=0.2, patience=60)
