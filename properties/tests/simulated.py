@@ -5,8 +5,13 @@ from typing import Any
 
 from cumae import oracle
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
-from cumae.properties.tests import simulated_router, simulation
-from cumae.properties.tests.simulation import Answer
+from cumae.properties.tests import (
+    simulated_router,
+    simulation,
+    simulation_of_schedules,
+    simulation_of_selections,
+)
+from cumae.properties.tests.simulated_tokens import Answer
 
 Oracle = Callable[..., Any]
 
@@ -105,7 +110,7 @@ def _cache_write(case: Case) -> Answer:
 
 
 def _sparse_schedule(case: Case) -> Answer:
-    return simulation.sparse_schedule(
+    return simulation_of_schedules.sparse_schedule(
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
         topk=case.options.selection.topk,
@@ -115,7 +120,7 @@ def _sparse_schedule(case: Case) -> Answer:
 
 
 def _any_schedule(case: Case) -> Answer:
-    return simulation.any_schedule(
+    return simulation_of_schedules.any_schedule(
         case.batch,
         num_padding_tokens=case.layout.num_padding_tokens,
         topk=case.options.selection.topk,
@@ -124,7 +129,7 @@ def _any_schedule(case: Case) -> Answer:
 
 
 def _topk_to_slots(case: Case) -> Answer:
-    return simulation.topk_to_slots(
+    return simulation_of_selections.topk_to_slots(
         case.batch,
         Inputs(case)["selected_positions"],
         num_padding_tokens=case.layout.num_padding_tokens,
@@ -136,13 +141,12 @@ def _topk_to_slots(case: Case) -> Answer:
 
 
 def _compact_topk_slots(case: Case) -> Answer:
-    return simulation.compact_topk_slots(
-        _topk_to_slots(case)["selected_slots"], topk=case.options.selection.topk
-    )
+    slots = _topk_to_slots(case)["selected_slots"]
+    return simulation_of_selections.compact_topk_slots(slots, topk=case.options.selection.topk)
 
 
 def _chunked_context(case: Case) -> Answer:
-    return simulation.chunked_context(
+    return simulation_of_selections.chunked_context(
         case.batch,
         num_padding_requests=case.layout.num_padding_requests,
         key_scope=case.options.keys.key_scope,
@@ -153,7 +157,7 @@ def _chunked_context(case: Case) -> Answer:
 
 def _metadata_cache(case: Case, previous: Case | None) -> Answer:
     known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
-    return simulation.metadata_cache(
+    return simulation_of_schedules.metadata_cache(
         case.batch,
         known.batch if known else None,
         num_padding_tokens=case.layout.num_padding_tokens,
@@ -166,7 +170,7 @@ def _metadata_cache(case: Case, previous: Case | None) -> Answer:
 
 def _persistent_buffers(case: Case, previous: Case | None) -> Answer:
     before = previous.batch.num_tokens + previous.layout.num_padding_tokens if previous else 0
-    return simulation.persistent_buffers(
+    return simulation_of_schedules.persistent_buffers(
         case.batch,
         Inputs(case)["topk_indices"],
         num_padding_tokens=case.layout.num_padding_tokens,

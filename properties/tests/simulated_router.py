@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import GARBAGE, Case, Inputs
-from cumae.properties.tests.simulation import Answer
+from cumae.properties.tests.simulated_tokens import Answer
 
 _LONG = Context(prec=40)
 

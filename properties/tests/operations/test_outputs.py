@@ -22,7 +22,7 @@ DEVICE = prepare("auto")
 CASE = Case(
     Batch((Request(3, 2, (4, 1)), Request(5, 1, (7, 2), "decode")), 4),
     Layout(num_padding_tokens=2, num_padding_requests=1),
-    Options(topk=3),
+    Options.of(topk=3),
 )
 EVERY = [
     (dialect, operation, name)

@@ -2,7 +2,7 @@
 
 from cumae.oracle import Batch, Case, Layout, Options, sequence_layout
 from cumae.properties.tests.simulated import oracle_answer
-from cumae.properties.tests.simulation import Answer
+from cumae.properties.tests.simulated_tokens import Answer
 from cumae.properties.tests.worked_steps import decode, prefill, step
 
 

@@ -15,7 +15,7 @@ from cumae.oracle import ANY, UNTOUCHED, Inputs, from_json
 from cumae.properties.tests.broken_oracles import BROKEN, Broken
 from cumae.properties.tests.fixture_files import installed
 from cumae.properties.tests.simulated import ORACLES, oracle_answer, simulated_answer
-from cumae.properties.tests.simulation import Answer
+from cumae.properties.tests.simulated_tokens import Answer
 
 FIXTURES = [(operation, fixture) for operation in OPERATIONS for fixture in load(operation)]
 ANSWERED = [pair for pair in FIXTURES if pair[1].verdict != "invalid"]
