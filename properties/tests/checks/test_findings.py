@@ -171,7 +171,7 @@ def test_what_cannot_be_run_is_refused_by_name() -> None:
 def test_a_window_beyond_the_keys_is_told_as_that() -> None:
     case = Case(Batch((Request(0, 4, (3,)),), 4))
     finding = Finding(
-        "agrees", "`ke[3]`", "", output="ke", index=3, expected="4", actual="5", axis="token", wrong=(3,)
+        "agrees", "`ke[3]`", "", "ke", index=3, expected="4", actual="5", axis="window_stop", wrong=(3,)
     )
     verdict = Verdict("f", "causal_windows", "cumae", ("agrees",), 1, 1, failure=Failure(finding, case, 1))
     assert "[0, 5)  not within the 4 keys" in explain(verdict)
