@@ -12,22 +12,17 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
-from cumae.properties.search import budget, isolated, process
+from cumae.properties.search import budget, isolated
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import first_cases
-from cumae.properties.search.isolated import reduce_isolated, search_isolated
+from cumae.properties.search.isolated import reduce_isolated, search_isolated, searching
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.process import Call
+from cumae.properties.search.processes import Processes
 from cumae.properties.tests.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "WARM_SECONDS", 2.0)  # what hangs is waited for only so long
-
 
 CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"
 HANGS = "cumae.properties.tests.crashing:never_returns"
@@ -59,10 +54,10 @@ def test_a_kernel_that_kills_its_process_is_a_failure_with_its_case_reduced(tmp_
     assert all(one is verdict for one in seen)
 
 
-def test_a_kernel_that_never_returns_is_ended_at_the_limit() -> None:
+def test_a_kernel_that_never_returns_is_ended_at_the_limit(processes: Processes) -> None:
     started = time.monotonic()
     cases = (steps(1), steps(2, 1))
-    verdict = search_isolated(job(HANGS, cases=cases, checks=("agrees",), limit=2, reduce=False))
+    verdict = processes.run(searching(job(HANGS, cases=cases, checks=("agrees",), limit=2, reduce=False)))
     assert verdict.failure is not None
     assert verdict.failure.finding.message == "did not return within 2 s"
     assert verdict.failure.case == cases[1]
@@ -88,24 +83,26 @@ def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: py
     assert verdict.failure.stopped == "0 s were up"
 
 
-def test_bringing_down_what_ends_its_process_counts_against_a_budget_of_time() -> None:
+def test_bringing_down_what_ends_its_process_counts_against_a_budget_of_time(processes: Processes) -> None:
     cases = (steps(2, 1, 3, 2, 5),)
-    verdict = search_isolated(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
+    verdict = processes.run(
+        searching(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
+    )
     assert verdict.failure is not None
     assert verdict.failure.stopped == "2 s were up"
     assert verdict.spent["reducing"] > 2
 
 
-def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status() -> None:
-    verdict = search_isolated(job(LEAVES, cases=(steps(1),), reduce=False))
+def test_a_kernel_that_leaves_in_order_is_reported_with_its_exit_status(processes: Processes) -> None:
+    verdict = processes.run(searching(job(LEAVES, cases=(steps(1),), reduce=False)))
     assert verdict.failure is not None
     assert verdict.failure.finding.message == "the process ended with exit status 7"
     assert verdict.failure.finding.ended
 
 
-def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process() -> None:
+def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process(processes: Processes) -> None:
     one = job("cumae.gpu_impl:write_position_ids", budget=Budget(examples=10, seed=3))
-    verdict = search_isolated(one)
+    verdict = processes.run(searching(one))
     binding = binding_of(load_function(one.target), one.operation)
     here = search(binding, DEVICE, one.budget, first=first_cases(binding, one.target, None))
     assert verdict.ok
@@ -120,9 +117,12 @@ def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process() -> None:
         (BROKEN, r"parameter = 'cu_seqlens_k', must be an output of position_ids|parameter = "),
     ],
 )
-def test_a_target_that_cannot_be_tried_is_refused_in_the_parent(target: str, rule: str) -> None:
+def test_a_target_that_cannot_be_tried_is_refused_in_the_parent(
+    target: str, rule: str, processes: Processes
+) -> None:
+    operation = "position_ids" if target != BROKEN else "sequence_layout"
     with pytest.raises(ValueError, match=rule):
-        search_isolated(job(target, operation="position_ids" if target != BROKEN else "sequence_layout"))
+        processes.run(searching(job(target, operation=operation)))
 
 
 def test_a_limit_is_a_time() -> None:
