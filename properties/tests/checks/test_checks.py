@@ -10,17 +10,18 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
+from cumae.properties.tests import wrong_kernels
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
 ONLY = [
     ("agrees", wrong.one_too_far, "position_ids"),
     ("writes_everything", wrong.padding_left_alone, "position_ids"),
-    ("stays_in_bounds", wrong.reads_one_behind, "position_ids"),
+    ("stays_in_bounds", wrong_kernels.reads_one_behind, "position_ids"),
     ("stays_in_bounds", wrong.writes_one_behind, "position_ids"),
     ("stays_in_bounds", wrong.changes_its_input, "position_ids"),
     ("ignores_garbage", wrong.believes_padded_requests, "position_ids"),
-    ("is_deterministic", wrong.last_program_wins, "position_ids"),
+    ("is_deterministic", wrong_kernels.last_program_wins, "position_ids"),
     ("accepts_strides", wrong.rows_without_gaps, "slot_mapping"),
     ("survives_large_ids", wrong.products_in_32_bits, "slot_mapping"),
     ("writes_everything", wrong.returns_with_a_hole, "position_ids"),
@@ -29,9 +30,9 @@ ONLY = [
     ("forgets_history", wrong.answers_by_address, "position_ids"),
 ]
 ONLY_IN_INTERPRETER = [
-    ("is_deterministic", wrong.leaves_its_number),
-    ("stays_in_bounds", wrong.reads_its_output),
-    ("agrees", wrong.asserts_too_much),
+    ("is_deterministic", wrong_kernels.leaves_its_number),
+    ("stays_in_bounds", wrong_kernels.reads_its_output),
+    ("agrees", wrong_kernels.asserts_too_much),
 ]
 ONLY_ON_GPU = [
     ("never_synchronises", wrong.synchronises, "position_ids"),
@@ -71,7 +72,7 @@ def cases_for(function: Callable[..., Any], operation: str, count: int = 25) -> 
 def test_each_defect_fails_one_check_only(check: str, function: Callable[..., Any], operation: str) -> None:
     if check == "is_deterministic" and DEVICE == "cuda":
         pytest.skip("programs run in their own order only in the interpreter")
-    if function is wrong.reads_one_behind and DEVICE == "cuda":
+    if function is wrong_kernels.reads_one_behind and DEVICE == "cuda":
         pytest.skip("reads are watched only in the interpreter")
     assert failing(function, operation, cases_for(function, operation)) == {check}
 
@@ -97,13 +98,13 @@ def test_a_wrong_value_is_told_where_a_request_has_no_row() -> None:
 
 
 def test_a_stray_access_is_named_by_tensor_element_and_line() -> None:
-    trial = Trial(binding_of(wrong.reads_one_behind, "position_ids"), MIXED, DEVICE)
+    trial = Trial(binding_of(wrong_kernels.reads_one_behind, "position_ids"), MIXED, DEVICE)
     if DEVICE == "cuda":
         pytest.skip("reads are watched only in the interpreter")
     finding = CHECKS["stays_in_bounds"](trial)
     assert finding is not None
     assert finding.message.startswith(
-        "load of element 5 of `token_to_request`, which has 5, at wrong_on_purpose.py:"
+        "load of element 5 of `token_to_request`, which has 5, at wrong_kernels.py:"
     )
 
 
@@ -111,7 +112,7 @@ def test_the_bounds_guard_looks_at_every_access() -> None:
     """Fails when a newer Triton no longer calls the methods that are guarded."""
     if DEVICE == "cuda":
         pytest.skip("accesses are watched only in the interpreter")
-    trial = Trial(binding_of(wrong.reads_one_behind, "position_ids"), MIXED, DEVICE)
+    trial = Trial(binding_of(wrong_kernels.reads_one_behind, "position_ids"), MIXED, DEVICE)
     watch = trial.first.watch
     assert watch is not None
     assert watch.num_accesses == 4

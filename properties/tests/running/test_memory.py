@@ -16,7 +16,7 @@ from cumae.properties.running import probes
 from cumae.properties.running.bench import POISON
 from cumae.properties.running.device import prepare
 from cumae.properties.tests import wrong_in_memory as raw
-from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests import wrong_kernels
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="accesses are watched in the interpreter")
 CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"), Request(5, 1, (7, 2), "decode")), 4))
@@ -142,14 +142,15 @@ def test_a_triton_without_a_method_is_refused_by_name(name: str, monkeypatch: py
 
 
 def test_a_finding_on_large_ids_names_what_overflowed() -> None:
-    finding = CHECKS["survives_large_ids"](Trial(binding_of(wrong.wraps, "slot_mapping"), CASE, "cpu"))
+    trial = Trial(binding_of(wrong_kernels.wraps, "slot_mapping"), CASE, "cpu")
+    finding = CHECKS["survives_large_ids"](trial)
     assert finding is not None
-    assert "; int32 overflow detected for operation mul at wrong_on_purpose.py:" in finding.message
+    assert "; int32 overflow detected for operation mul at wrong_kernels.py:" in finding.message
 
 
 def test_a_change_with_the_order_of_programs_names_the_writer() -> None:
-    binding = binding_of(wrong.takes_a_number, "position_ids")
+    binding = binding_of(wrong_kernels.takes_a_number, "position_ids")
     finding = CHECKS["is_deterministic"](Trial(binding, CASE, "cpu"))
     assert finding is not None
     assert "when programs ran in another order; last written by program" in finding.message
-    assert "wrong_on_purpose.py:" in finding.message
+    assert "wrong_kernels.py:" in finding.message

@@ -16,12 +16,11 @@ from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.process import Call
 from cumae.properties.search.processes import Processes, asked
-from cumae.properties.tests import mutated
-from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests import mutated, wrong_kernels
 
 DEVICE = prepare("auto")
 CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"),), 4))
-WRAPS = "cumae.properties.tests.wrong_on_purpose:wraps_where_masked"
+WRAPS = "cumae.properties.tests.wrong_kernels:wraps_where_masked"
 ASSERTED = "/a/k.py:12: k: block: [0,0,0], thread: [1,0,0] Assertion `int32 overflow detected` failed."
 CHECKED = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ read of size 4 bytes
@@ -46,7 +45,7 @@ def job(sanitizer: str, folder: Path) -> Job:
 
 
 def test_debug_fails_an_overflow_in_a_masked_lane(tmp_path: Path) -> None:
-    plain = Trial(binding_of(wrong.wraps_where_masked, "position_ids"), CASE, DEVICE)
+    plain = Trial(binding_of(wrong_kernels.wraps_where_masked, "position_ids"), CASE, DEVICE)
     assert CHECKS["agrees"](plain) is None
     verdict = search_isolated(job("debug", tmp_path))
     assert verdict.failure is not None
