@@ -6,6 +6,7 @@ from cumae.gpu_impl.chunked_context import write_chunked_context
 from cumae.gpu_impl.compact_topk_slots import write_compact_topk_slots
 from cumae.gpu_impl.grouped_topk import write_grouped_topk
 from cumae.gpu_impl.latent_layout import latent_layout
+from cumae.gpu_impl.local_lens import write_local_lens
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
 from cumae.gpu_impl.position_ids import write_position_ids
@@ -26,6 +27,7 @@ __all__ = [
     "write_chunked_context",
     "write_compact_topk_slots",
     "write_grouped_topk",
+    "write_local_lens",
     "write_packed_causal_windows",
     "write_position_ids",
     "write_prefix_interleave",

@@ -10,6 +10,7 @@ from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
 from cumae.oracle.latent_layout import LatentLayout, latent_layout
+from cumae.oracle.local_lens import LocalLens, local_lens
 from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
 from cumae.oracle.model.batch import Batch, Phase, Request
 from cumae.oracle.model.case import Case
@@ -70,6 +71,7 @@ __all__ = [
     "KeyScope",
     "LatentLayout",
     "Layout",
+    "LocalLens",
     "LogitsKind",
     "Margins",
     "Mark",
@@ -105,6 +107,7 @@ __all__ = [
     "latent_layout",
     "leveled",
     "local_len",
+    "local_lens",
     "margins_of",
     "metadata_cache",
     "outputs_of",

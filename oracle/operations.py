@@ -8,6 +8,7 @@ from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
 from cumae.oracle.grouped_topk import grouped_topk
+from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
@@ -34,6 +35,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         compact_topk_slots,
         chunked_context,
         grouped_topk,
+        local_lens,
     )
 }
 

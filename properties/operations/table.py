@@ -178,6 +178,25 @@ CHUNKED_CONTEXT = Operation(
     "cached contexts are cut at the same places in every request: chunk j begins at j times its length",
     ("cumae.gpu_impl:write_chunked_context",),
 )
+LOCAL_LENS = Operation(
+    "local_lens",
+    oracle.local_lens,
+    (
+        Output(
+            "local_lens", "int32", "request", "the positions below seq_len that the rank holds, 0 on padding"
+        ),
+        Output(
+            "rank_lens",
+            "int32",
+            "request",
+            "the positions below seq_len that each rank holds, 0 on padding",
+            shape=lambda case: (case.num_requests_padded, case.batch.world),
+        ),
+    ),
+    frozenset({"world", "rank", "interleave"}),
+    "runs of `interleave` positions go round the ranks; a rank holds the positions of its runs",
+    ("cumae.gpu_impl:write_local_lens",),
+)
 OPERATIONS = {
     operation.name: operation
     for operation in (
@@ -195,5 +214,6 @@ OPERATIONS = {
         COMPACT_TOPK_SLOTS,
         CHUNKED_CONTEXT,
         router(),
+        LOCAL_LENS,
     )
 }

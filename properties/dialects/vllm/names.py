@@ -133,6 +133,7 @@ _INPUTS = {
     "max_seq_len": _host(_longest("seq_len")),
     "dcp_world_size": _host(lambda case: case.batch.world, "world"),
     "dcp_rank": _host(lambda case: case.options.parallel.rank, "rank"),
+    "cp_interleave": _host(lambda case: case.options.parallel.interleave, "interleave"),
     "cp_kv_cache_interleave_size": _host(lambda case: case.options.parallel.interleave, "interleave"),
     "compress_ratio": _host(lambda case: case.options.keys.compress_ratio),
     "num_prefills": _host(lambda case: len(_prefills(case))),
@@ -153,6 +154,7 @@ _OUTPUTS = {
     ),
     "position_ids": (Output("positions", follows="position_ids"),),
     "slot_mapping": (Output("slot_mapping"),),
+    "local_lens": (Output("dcp_local_seq_lens", follows="local_lens"),),
     "causal_windows": (_bound("cu_seqlen_ks", "ks"), _bound("cu_seqlen_ke", "ke")),
 }
 VLLM = Dialect(
