@@ -1,7 +1,9 @@
 """Oracles that are wrong in one way, and which tag each is shown by."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from cumae.oracle import LocalLens, local_lens
 from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
@@ -63,6 +65,19 @@ class Broken(NamedTuple):
     features: frozenset[str] = frozenset()
 
 
+def rounded_up_on_every_rank(seq_lens: Sequence[int], num_requests: int, world: int = 1) -> LocalLens:
+    """Every rank is given as many tokens as the one that holds most."""
+    most = [-(-seq_len // world) for seq_len in seq_lens]
+    return LocalLens(most, [count for count in most for _ in range(world)])
+
+
+def runs_of_one_position(
+    seq_lens: Sequence[int], num_requests: int, world: int = 1, rank: int = 0
+) -> LocalLens:
+    """Tokens go round the ranks one by one, whatever the interleave."""
+    return local_lens(seq_lens, num_requests, world, rank)
+
+
 BROKEN = (
     Broken("position_ids", positions_from_zero, "FastDeploy#7727"),
     Broken("causal_windows", rows_by_key_offsets, "FastDeploy#7598"),
@@ -99,6 +114,8 @@ BROKEN = (
     ),
     Broken("compact_topk_slots", gaps_left_where_they_are, "any_order", frozenset({"world", "rank", "topk"})),
     Broken("compact_topk_slots", selections_counted, "context_parallel", frozenset({"world", "rank"})),
+    Broken("local_lens", rounded_up_on_every_rank, "context_parallel", frozenset({"world", "rank"})),
+    Broken("local_lens", runs_of_one_position, "context_parallel", frozenset({"world", "interleave"})),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),

@@ -11,30 +11,14 @@ from cumae.properties.tests import (
     simulation_of_schedules,
     simulation_of_selections,
 )
-from cumae.properties.tests.simulated_tokens import Answer
+from cumae.properties.tests.simulated_tokens import Answer, owners_of
 
 Oracle = Callable[..., Any]
 
-ORACLES: dict[str, Oracle] = {
-    "sequence_layout": oracle.sequence_layout,
-    "position_ids": oracle.position_ids,
-    "slot_mapping": oracle.slot_mapping,
-    "causal_windows": oracle.causal_windows,
-    "prefix_interleave": oracle.prefix_interleave,
-    "cache_write": oracle.cache_write,
-    "sparse_schedule": oracle.sparse_schedule,
-    "any_schedule": oracle.any_schedule,
-    "topk_to_slots": oracle.topk_to_slots,
-    "compact_topk_slots": oracle.compact_topk_slots,
-    "chunked_context": oracle.chunked_context,
-    "grouped_topk": oracle.grouped_topk,
-}
-
 # Operations that a step answers with what the step before left.
-STATEFUL_ORACLES: dict[str, Oracle] = {
-    "metadata_cache": oracle.metadata_cache,
-    "persistent_buffers": oracle.persistent_buffers,
-}
+_STATEFUL = ("metadata_cache", "persistent_buffers")
+ORACLES: dict[str, Oracle] = {n: known for n, known in oracle.OPERATIONS.items() if n not in _STATEFUL}
+STATEFUL_ORACLES: dict[str, Oracle] = {name: oracle.OPERATIONS[name] for name in _STATEFUL}
 _WORDS = {ANY: "any", UNTOUCHED: "untouched"}
 
 
@@ -180,6 +164,24 @@ def _persistent_buffers(case: Case, previous: Case | None) -> Answer:
     )
 
 
+def _local_lens(case: Case) -> Answer:
+    """Deal the tokens of each request out to the ranks, one by one."""
+    world, rows = case.batch.world, []
+    for request in case.batch.requests:
+        held = [0] * world
+        for _, owner in zip(
+            range(request.seq_len), owners_of(world, case.options.parallel.interleave), strict=False
+        ):
+            held[owner] += 1
+        rows.append(held)
+    rows += [[0] * world] * case.layout.num_padding_requests
+    rank = case.options.parallel.rank
+    return {
+        "local_lens": [held[rank] for held in rows],
+        "rank_lens": [count for held in rows for count in held],
+    }
+
+
 _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sequence_layout": _sequence_layout,
     "position_ids": _position_ids,
@@ -193,6 +195,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,
     "grouped_topk": simulated_router.grouped_topk,
+    "local_lens": _local_lens,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,
