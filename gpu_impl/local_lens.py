@@ -59,7 +59,7 @@ def write_local_lens(
     local_lens int32 [R_padded] holds the count of `rank`, rank_lens int32 [R_padded, world] that of every
     rank, in tokens: rank_lens[:, rank] equals local_lens, and a live row of rank_lens sums to its seq_len.
     Both hold 0 from row num_requests on, where seq_lens is not read. Every tensor is contiguous.
-    One launch. Neither synchronises nor allocates: it can be captured.
+    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: vLLM get_dcp_local_seq_lens, prepare_dcp_local_seq_lens; SGLang get_dcp_lens.
 
