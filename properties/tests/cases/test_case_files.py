@@ -51,7 +51,7 @@ class TestJson:
         changed = to_json(SMALL)
         del changed[field]
         assert refusal(lambda: from_json(changed)) == (
-            f"case.{field} = None, must be there: the field is required"
+            f"case.{field} = None, must be present: the field is required"
         )
 
     @pytest.mark.parametrize("value", [None, 3, "case", [], [1], True])
@@ -61,23 +61,23 @@ class TestJson:
     @pytest.mark.parametrize(
         ("path", "value", "rule"),
         [
-            ("extra", 1, "not be there: the field is unknown"),
+            ("extra", 1, "be absent: the field is unknown"),
             ("batch", [], "be an object"),
-            ("batch.extra", 1, "not be there: the field is unknown"),
+            ("batch.extra", 1, "be absent: the field is unknown"),
             ("batch.requests", {}, "be a list"),
             ("batch.block_size", True, "be an integer"),
             ("batch.block_size", None, "be an integer"),
             ("batch.requests[1]", 7, "be an object"),
             ("batch.requests[0].context_len", -1, "be >= 0"),
             ("batch.requests[0].query_len", 1.0, "be an integer"),
-            ("batch.requests[0].seq_len", 5, "not be there: the field is unknown"),
+            ("batch.requests[0].seq_len", 5, "be absent: the field is unknown"),
             ("batch.requests[0].block_ids", {"7": 4}, "be a list of integers"),
             ("batch.requests[0].block_ids[1]", [], "be an integer"),
             ("batch.requests[0].block_ids[1]", False, "be an integer"),
             ("batch.requests[0].phase", ["decode"], "be one of 'prefill', 'decode'"),
             ("layout", None, "be an object"),
             ("layout.row_index", {}, "be a list of integers or null"),
-            ("layout.padding", 1, "not be there: the field is unknown"),
+            ("layout.padding", 1, "be absent: the field is unknown"),
             ("options", [], "be an object"),
             ("options.parallel.rank", 1, "be < world = 1"),
             ("options.padding.token_padding", 0.0, "be one of -1, 0"),
@@ -128,7 +128,7 @@ class TestFiles:
     @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
     def test_numbers_that_are_none_are_refused(self, number: str) -> None:
         error = refusal(lambda: parse(f'{{"version": {number}}}', "text"))
-        assert error == f"text: content, must be JSON: {number} is no number of a case"
+        assert error == f"text: content, must be JSON: {number} is not a number that a case can hold"
 
     def test_a_number_beyond_doubles_is_no_length(self) -> None:
         text = json.dumps(to_json(SMALL)).replace('"context_len": 3', '"context_len": 1e999')
@@ -137,11 +137,11 @@ class TestFiles:
 
     def test_a_key_stands_once(self) -> None:
         text = '{"version": 1, "batch": {}, "version": 1}'
-        assert "version = 2, must stand once in its object" in refusal(lambda: parse(text, "text"))
+        assert "version = 2, must occur once in its object" in refusal(lambda: parse(text, "text"))
 
     def test_a_key_stands_once_in_inner_objects_too(self) -> None:
         text = '{"batch": {"block_size": 4, "block_size": 4}}'
-        assert "block_size = 2, must stand once in its object" in refusal(lambda: parse(text, "text"))
+        assert "block_size = 2, must occur once in its object" in refusal(lambda: parse(text, "text"))
 
     def test_every_truncation_is_refused(self) -> None:
         text = json.dumps(to_json(SMALL))

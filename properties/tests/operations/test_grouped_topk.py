@@ -147,11 +147,11 @@ class TestTheJudge:
     @pytest.mark.parametrize(
         ("ids", "weights", "said"),
         [
-            ([0, 8], [0.5, 0.5], "row 0: expert 8 is none of the 8"),
-            ([0, -1], [0.5, 0.5], "row 0: expert -1 is none of the 8"),
+            ([0, 8], [0.5, 0.5], "row 0: expert 8 does not exist: there are 8"),
+            ([0, -1], [0.5, 0.5], "row 0: expert -1 does not exist: there are 8"),
             ([1, 1], [0.5, 0.5], "row 0: expert 1 is selected twice"),
             ([0, 1], [0.5, math.nan], "row 0: the weight of expert 1 is nan, must be finite"),
-            ([0, 4], [0.5, 0.5], "row 0: experts of 2 groups are selected, must be of 1 at most"),
+            ([0, 4], [0.5, 0.5], "row 0: experts of 2 groups are selected, must be of at most 1"),
             ([0, 2], [0.5, 0.5], "row 0: expert 2 is selected, expert 1 with the same logit and bias is not: "
              'the lower index goes first, unless the operation is router(ties="any")'),
             ([4, 5], [0.5, 0.5], "row 0: experts of group 1 are selected, those of group 0, with the same "

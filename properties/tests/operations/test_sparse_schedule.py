@@ -119,8 +119,8 @@ class TestScheduleFaults:
             ([(0, 0, 1), (0, 2, 3)], "row 0: keys [1, 2) are in no item"),
             ([(0, 0, 2), (0, 1, 3)], "row 0: keys [1, 2) are in two items"),
             ([(0, 0, 3), (0, 1, 2)], "row 0: keys [1, 2) are in two items"),
-            ([(0, 0, 3), (1, 0, 1)], "item 1: row 1 is none of the 1 rows"),
-            ([(-1, 0, 1), (0, 0, 3)], "item 0: row -1 is none of the 1 rows"),
+            ([(0, 0, 3), (1, 0, 1)], "item 1: row 1 does not exist: there are 1"),
+            ([(-1, 0, 1), (0, 0, 3)], "item 0: row -1 does not exist: there are 1"),
             ([(0, -1, 1), (0, 0, 3)], "item 0: keys [-1, 1) begin before key 0"),
         ],
     )
