@@ -9,7 +9,7 @@ U = 2.0**-24
 
 
 def shape_of(options: Options) -> Any:
-    return {name: getattr(options, name) for name in ("num_groups", "topk_group", "top_k")}
+    return {name: options.value(name) for name in ("num_groups", "topk_group", "top_k")}
 
 
 def judged(options: Options, rows: Any, bias: Any, ids: Any, weights: Any, **how: Any) -> list[str]:

@@ -100,7 +100,7 @@ def changed_at(value: dict[str, Any], path: str, new: object) -> dict[str, Any]:
     *outer, last = (int(key) if key.isdigit() else key for key in re.findall(r"\w+", path))
     place: Any = changed
     for key in outer:
-        place = place[key]
+        place = place[key] if isinstance(place, list) else place.setdefault(key, {})
     place[last] = new
     return changed
 

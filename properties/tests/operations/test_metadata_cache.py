@@ -45,6 +45,6 @@ class TestMetadataCache:
 
     def test_an_engine_has_the_same_options_in_both_steps(self) -> None:
         with pytest.raises(
-            ValueError, match=r"previous.options.selection.topk = 3, must be 2, as in the step after it"
+            ValueError, match=r"previous.options.topk = 3, must be 2, as in the step after it"
         ):
             Inputs(case_of((5, 1), topk=2), case_of((5, 1), topk=3))

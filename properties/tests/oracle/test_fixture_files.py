@@ -141,7 +141,7 @@ class TestFiles:
             ("cases[0].reason", "", "be one sentence"),
             ("cases[0].tags", "padding", "be a list"),
             ("cases[0].tags", ["unknown_tag"], "be explained in tags"),
-            ("cases[0].tags", ["padding", "padding"], "stand once"),
+            ("cases[0].tags", ["padding", "padding"], "occur once"),
             ("cases[0].verdict", "right", "be one of 'valid', 'invalid', 'either'"),
             ("cases[0].verdict", "invalid", "be absent: the field is unknown"),
             ("cases[0].error", "text", "be absent: the field is unknown"),
@@ -175,14 +175,14 @@ class TestFiles:
     def test_a_case_without_a_field_is_refused(self, operation: str, field: str) -> None:
         changed = parsed(operation)
         del changed["cases"][0][field]
-        with pytest.raises(ValueError, match=rf"text.cases\[0\].{field} = None, must be there"):
+        with pytest.raises(ValueError, match=rf"text.cases\[0\].{field} = None, must be present"):
             from_file(changed, operation, "text")
 
     def test_an_output_that_is_missing_is_refused(self, operation: str) -> None:
         changed = parsed(operation)
         name = OPERATIONS[operation][-1]
         del changed["cases"][0]["expected"][name]
-        with pytest.raises(ValueError, match=rf"text.cases\[0\].expected.{name} = None, must be there"):
+        with pytest.raises(ValueError, match=rf"text.cases\[0\].expected.{name} = None, must be present"):
             from_file(changed, operation, "text")
 
     @pytest.mark.parametrize("value", [True, 1.0, None, "7", -2, ["cache", 1], ["new", -1], ["old", 1], []])
@@ -196,5 +196,5 @@ class TestFiles:
     def test_an_id_that_stands_twice_is_refused(self, operation: str) -> None:
         changed = parsed(operation)
         changed["cases"].append(copy.deepcopy(changed["cases"][0]))
-        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must stand once"):
+        with pytest.raises(ValueError, match=r"text.cases\[\d+\].id = .*, must occur once"):
             from_file(changed, operation, "text")
