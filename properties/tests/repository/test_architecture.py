@@ -14,35 +14,18 @@ PATH = re.compile(
 )
 MOST_FILES = 10
 
-# Files outside the recipe that name the walked thing, with the reason. "must go" marks facts listed twice.
+# Files outside the recipe that name the walked thing, with the reason.
 BESIDE_THE_OPERATION = {
-    "fixtures/bugs/collection.py": "why a reported bug of it has no broken implementation",
-    "fixtures/correct/__init__.py": "its correct implementations, in a list",
-    "fixtures/correct/selections.py": "correct implementations",
-    "fixtures/correct/sglang.py": "a correct implementation",
-    "properties/attention/blind_spots.py": "which of its entries attention cannot see",
-    "properties/attention/chunks.py": "attention through its chunks",
-    "properties/attention/routes.py": "attention through its chunks",
-    "properties/engines/sglang.py": "an adapter of released code",
-    "properties/tests/broken_selections.py": "must go: wrong oracles stand in two files",
-    "properties/tests/checks/test_facts.py": "an example of metamorphic relations",
-    "properties/tests/comparing/test_causes.py": "an example of a likely cause",
-    "properties/tests/dialects/test_dialect_sglang.py": "an example of the dialect",
-    "properties/tests/dialects/test_dialect_sglang_kernels.py": "an example of the dialect",
-    "properties/tests/dialects/test_dialect_vllm.py": "an example of the dialect",
-    "properties/tests/dialects/test_dialect_vllm_kernels.py": "an example of the dialect",
-    "properties/tests/gpu_impl/test_kernels.py": "must go: kernels are listed by hand",
-    "properties/tests/operations/test_promises.py": "must go: operations are listed by hand",
-    "properties/tests/oracle/test_fixtures.py": "triggers of reported bugs that its fixtures hold",
-    "properties/tests/search/test_search.py": "an example of outputs that a function allocates",
-    "properties/tests/simulated.py": "must go: the simulation stands in two files",
-    "properties/tests/state/test_cuda_graphs.py": "an example of a captured kernel",
+    "properties/engines/vllm/__init__.py": "the list of adapters of released code",
+    "properties/engines/vllm/local_lens.py": "adapters of released code",
 }
 BESIDE_THE_DIALECT = {
     "fixtures/bugs/collection.py": "a bug of the engine",
     "properties/engines/flashinfer.py": "the adapters of the engine's released code",
     "properties/engines/released.py": "the adapters of the engine's released code",
-    "properties/tests/engines/test_take.py": "the adapters of the engine's released code",
+    "properties/tests/dialects/test_dialect_flashinfer_capture.py": "the way back from dumped tensors",
+    "properties/tests/dialects/test_dialect_flashinfer_kernels.py": "right and wrong functions in its names",
+    "properties/tests/engines/test_adapters.py": "the adapters of the engine's released code",
 }
 BESIDE_THE_CHECK = {
     "fixtures/bugs/collection.py": "the bugs that the check catches",
@@ -88,8 +71,8 @@ RECIPES = [
     Recipe(
         "An operation",
         "<operation>",
-        "chunked_context",
-        "chunked_context|ChunkedContext|CHUNKED_CONTEXT",
+        "local_lens",
+        r"\blocal_lens\b|LocalLens|LOCAL_LENS",
         BESIDE_THE_OPERATION,
     ),
     Recipe(
@@ -157,6 +140,6 @@ def test_a_file_that_a_recipe_leaves_out_is_noticed() -> None:
 
 
 def test_the_lists_take_a_line_for_the_operation() -> None:
-    (recipe,) = (recipe for recipe in RECIPES if recipe.walked == "chunked_context")
+    (recipe,) = (recipe for recipe in RECIPES if recipe.walked == "local_lens")
     assert set(recipe.naming(sorted(RE_EXPORTS))) == RE_EXPORTS
     assert all(f"`{file}`" in CONTRIBUTING for file in RE_EXPORTS)
