@@ -6,7 +6,8 @@ from typing import Any
 
 from cumae.oracle import Case, Layout, Options, Phase
 from cumae.oracle.model.rules import INT32_MAX, require, require_int
-from cumae.properties.cases.features import PROMISED, fields_of
+from cumae.properties.cases.features import PROMISED
+from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.choices import Choices
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES, WORLDS, draw_record
+from cumae.properties.cases.features import NAMES, WORLDS
+from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
 from cumae.properties.cases.values import Draw

@@ -6,7 +6,9 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.draws import edited
-from cumae.properties.cases.features import FEATURES, Feature, fields_of
+from cumae.properties.cases.feature import Feature
+from cumae.properties.cases.features import FEATURES
+from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.values import NEUTRAL
 
 MOST_MERGED = 8

@@ -4,13 +4,9 @@ Draws, ``Domain``, the small domain, hidden features and the reducer are derived
 value of a field is its default.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
-
 from cumae.oracle import FLOAT_DTYPES, GARBAGE_KINDS, INDEX_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
+from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.values import (
-    Draw,
     bias_dtype,
     compress_ratio,
     context_slack,
@@ -26,41 +22,6 @@ from cumae.properties.cases.values import (
     window,
 )
 
-Record = Literal["batch", "layout", "options"]
-Small = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
-    """A row. ``fields``: of ``record``, drawn together, as a tuple where there are several.
-
-    ``name``: of the feature, which several rows may share. ``always``: whether it varies for every function,
-    because none is told of it. ``draw``: returns the value or values. ``small``: the fields, of any record,
-    of steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs of
-    the dialect cumae that show it, beside those of its name and of its fields. ``varies``: whether a case
-    shows it, where its fields do not say so. ``needs``: fields that go with a promised value.
-    """
-
-    fields: tuple[str, ...]
-    record: Record
-    draw: Callable[[Draw], Any]
-    name: str
-    always: bool = False
-    small: tuple[Small, ...] = ()
-    simpler: tuple[tuple[Any, ...], ...] = ()
-    shown_by: tuple[str, ...] = ()
-    varies: Callable[[Case], bool] | None = None
-    needs: Mapping[str, Any] | None = None
-
-
-def _row(record: Record, names: str, draw: Callable[[Draw], Any], name: str = "", **more: Any) -> Feature:
-    own = tuple(names.split())
-    return Feature(fields=own, record=record, draw=draw, name=name or own[0], **more)
-
-
-def _always(names: str, draw: Callable[[Draw], Any]) -> Feature:
-    return _row("layout", names, draw, always=True)
-
 
 def _unseen(case: Case) -> bool:
     """Return False: a function that is not told of the feature cannot see it."""
@@ -69,14 +30,14 @@ def _unseen(case: Case) -> bool:
 
 WORLDS = (1, 1, 2, 3, 4)
 FEATURES: tuple[Feature, ...] = (
-    _row(
+    row(
         "batch",
         "world",
         lambda d: d.pick("world", WORLDS),
         small=({"world": 2, "rank": 1}, {"world": 2, "interleave": 2}),
         shown_by=("slot_mapping",),
     ),
-    _row(
+    row(
         "batch",
         "",
         lambda d: d.choices.chance(25),
@@ -85,38 +46,38 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("block_table", "slot_mapping"),
         varies=misses_blocks,
     ),
-    _always("num_padding_tokens", padding_tokens),
-    _always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
-    _row(
+    always("num_padding_tokens", padding_tokens),
+    always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
+    row(
         "layout",
         "num_padding_slots",
         lambda d: d.pick("num_padding_slots", (0, 0, 1, 5)) if d.is_padded else 0,
         shown_by=("num_slots", "slot_mapping"),
     ),
-    _row(
+    row(
         "layout",
         "key_slack",
         lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3)),
         small=({"key_slack": -1}, {"key_slack": 1}),
         shown_by=("capacity",),
     ),
-    _row(
+    row(
         "layout",
         "row_index",
         row_index,
         small=({"row_index": (1, 0), "num_padding_slots": 1}, {"row_index": (-1, 0)}),
         shown_by=("slot_mapping",),
     ),
-    _always("num_spare_rows", lambda d: d.choices.pick((0, 0, 1, 2))),
-    _always("num_spare_columns", lambda d: d.choices.pick((0, 1, 3))),
-    _always("num_spare_blocks", lambda d: d.choices.pick((0, 1, 4))),
-    _always("table_row_gap", lambda d: d.choices.pick((0, 1, 3)) if d.strided else 0),
-    _always("table_column_step", lambda d: d.choices.pick((1, 1, 2)) if d.strided else 1),
-    _always("cache_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
-    _always("key_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
-    _always("garbage", lambda d: d.choices.pick(GARBAGE_KINDS)),
-    _always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES)),
-    _row(
+    always("num_spare_rows", lambda d: d.choices.pick((0, 0, 1, 2))),
+    always("num_spare_columns", lambda d: d.choices.pick((0, 1, 3))),
+    always("num_spare_blocks", lambda d: d.choices.pick((0, 1, 4))),
+    always("table_row_gap", lambda d: d.choices.pick((0, 1, 3)) if d.strided else 0),
+    always("table_column_step", lambda d: d.choices.pick((1, 1, 2)) if d.strided else 1),
+    always("cache_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
+    always("key_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
+    always("garbage", lambda d: d.choices.pick(GARBAGE_KINDS)),
+    always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES)),
+    row(
         "layout",
         "context_slack",
         context_slack,
@@ -124,93 +85,93 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("max_context_len",),
         varies=_unseen,
     ),
-    _row(
+    row(
         "layout",
         "num_spare_tokens",
         lambda d: d.pick("num_spare_tokens", (0, 0, 1, 5, 40)),
         shown_by=("max_num_tokens", "new_latents"),
         varies=_unseen,
     ),
-    _row(
+    row(
         "layout",
         "host_lens",
         lambda d: d.flag("host_lens", 15, odd=False),
         shown_by=("context_lens_cpu", "query_lens_cpu"),
     ),
-    _row(
+    row(
         "options",
         "row_format",
         lambda d: d.pick("row_format", ROW_FORMATS),
         shown_by=("cache", "new_latents", "new_rows"),
     ),
-    _row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
-    _row(
+    row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
+    row(
         "options",
         "rank",
         lambda d: d.integer("rank", 0, d.batch.world - 1),
         shown_by=("slot_mapping",),
     ),
-    _row("options", "interleave", interleave, shown_by=("slot_mapping",)),
-    _row("options", "kernel_block_size", kernel_block_size, small=({"kernel_block_size": 1},)),
-    _row("options", "compress_ratio", compress_ratio, small=({"compress_ratio": 2},)),
-    _row("options", "window", window, small=({"window": 2},)),
-    _row(
+    row("options", "interleave", interleave, shown_by=("slot_mapping",)),
+    row("options", "kernel_block_size", kernel_block_size, small=({"kernel_block_size": 1},)),
+    row("options", "compress_ratio", compress_ratio, small=({"compress_ratio": 2},)),
+    row("options", "window", window, small=({"window": 2},)),
+    row(
         "options",
         "key_scope",
         lambda d: d.pick("key_scope", ("all", "prefill")),
         small=({"key_scope": "prefill"},),
         shown_by=("cu_seqlens_k",),
     ),
-    _row(
+    row(
         "options",
         "token_padding",
         lambda d: d.pick("token_padding", (-1, 0)),
         small=({"token_padding": 0},),
     ),
-    _row("options", "dummy_request", dummy_request, small=({"dummy_request": True},)),
-    _row(
+    row("options", "dummy_request", dummy_request, small=({"dummy_request": True},)),
+    row(
         "options",
         "power_of_two_scales",
         lambda d: d.values["row_format"] == "fp8" and d.flag("power_of_two_scales", 50),
         small=({"row_format": "fp8"}, {"row_format": "fp8", "power_of_two_scales": True}),
         needs={"row_format": "fp8"},
     ),
-    _row(
+    row(
         "options",
         "topk",
         topk,
         small=({"topk": 3, "split_size": 2},),
         shown_by=("selected_positions", "topk_indices"),
     ),
-    _row("options", "split_size", lambda d: d.pick("split_size", (1, 2, 3, 4, 64, 256))),
-    _row(
+    row("options", "split_size", lambda d: d.pick("split_size", (1, 2, 3, 4, 64, 256))),
+    row(
         "options",
         "num_workers",
         lambda d: d.pick("num_workers", (1, 2, 3, 7, 132)),
         small=({"num_workers": 2},),
     ),
-    _row(
+    row(
         "options",
         "chunk_blocks",
         lambda d: d.pick("chunk_blocks", (1, 2, 3, 16)),
         "workspace",
         shown_by=("workspace_tokens",),
     ),
-    _row("options", "workspace_slack", lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100)), "workspace"),
-    _row(
+    row("options", "workspace_slack", lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100)), "workspace"),
+    row(
         "options",
         "scaling_thousandths",
         lambda d: d.pick("scaling_thousandths", (1000, 2500, 2827, 1, 16000)),
         "scaling_factor",
         small=({"scaling_thousandths": 2500},),
     ),
-    _row(
+    row(
         "options",
         "renormalize",
         lambda d: d.flag("renormalize", 25, odd=False),
         small=({"renormalize": False},),
     ),
-    _row(
+    row(
         "options",
         "num_experts num_groups topk_group top_k",
         router_shape,
@@ -231,11 +192,11 @@ FEATURES: tuple[Feature, ...] = (
         ),
         shown_by=("bias", "logits"),
     ),
-    _row("options", "logits_dtype", lambda d: d.pick("logits_dtype", FLOAT_DTYPES), "router"),
-    _row("options", "bias_dtype", bias_dtype, "router"),
-    _row("options", "logits_kind", lambda d: d.pick("logits_kind", LOGITS_KINDS), "router"),
-    _row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
-    _row(
+    row("options", "logits_dtype", lambda d: d.pick("logits_dtype", FLOAT_DTYPES), "router"),
+    row("options", "bias_dtype", bias_dtype, "router"),
+    row("options", "logits_kind", lambda d: d.pick("logits_kind", LOGITS_KINDS), "router"),
+    row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
+    row(
         "options",
         "prefill_workspace",
         lambda d: d.flag("prefill_workspace", 40),
@@ -245,7 +206,7 @@ FEATURES: tuple[Feature, ...] = (
         ),
         shown_by=("workspace_ids", "workspace_starts"),
     ),
-    _row(
+    row(
         "options",
         "select_beyond",
         lambda d: d.flag("select_beyond", 70),
@@ -262,39 +223,3 @@ PROMISED = {
     if len(row.fields) == 1 and (not row.always or name == "index_dtype") and name not in ("row_index",)
 }
 """The fields of which a domain may promise values."""
-
-
-def fields_of(case: Case) -> dict[str, Any]:
-    """Return the value of every field that a feature varies."""
-    layout, options, found = case.layout, case.options, {"world": case.batch.world}
-    for row in FEATURES:
-        for name in row.fields:
-            if row.record == "layout":
-                found[name] = getattr(layout, name)
-            elif row.record == "options":
-                found[name] = options.value(name)
-    return found
-
-
-def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:
-    """Return the features in which a case differs from what their fields settle at."""
-    values = fields_of(case)
-    found = set()
-    for row in FEATURES:
-        own = any(values[name] != settled(name) for name in row.fields)
-        if not row.always and (row.varies(case) if row.varies else own):
-            found.add(row.name)
-    return found
-
-
-def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a record; of features that are not listed, settled values."""
-    for row in FEATURES:
-        if row.record != record:
-            continue
-        if row.always or row.name in features:
-            drawn = row.draw(d)
-            d.values |= zip(row.fields, drawn if len(row.fields) > 1 else (drawn,), strict=True)
-        else:
-            d.values |= {name: d.domain.settled(name) for name in row.fields}
-    return d.values

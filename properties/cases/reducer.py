@@ -20,7 +20,8 @@ from cumae.properties.cases.edits import (
     with_block_size,
     with_fields,
 )
-from cumae.properties.cases.features import FEATURES, fields_of
+from cumae.properties.cases.features import FEATURES
+from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.values import NEUTRAL
 
 MOST_TRIES = 2000

@@ -9,7 +9,7 @@ from typing import Any
 from cumae.oracle import ROW_FORMATS, Case, Inputs
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import varied
+from cumae.properties.cases.fields import varied
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
