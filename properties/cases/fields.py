@@ -1,0 +1,45 @@
+"""The fields of a case that features vary: read, compared with settled values, drawn."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from cumae.oracle import Case
+from cumae.properties.cases.feature import Record
+from cumae.properties.cases.features import FEATURES
+from cumae.properties.cases.values import Draw
+
+
+def fields_of(case: Case) -> dict[str, Any]:
+    """Return the value of every field that a feature varies."""
+    layout, options, found = case.layout, case.options, {"world": case.batch.world}
+    for row in FEATURES:
+        for name in row.fields:
+            if row.record == "layout":
+                found[name] = getattr(layout, name)
+            elif row.record == "options":
+                found[name] = options.value(name)
+    return found
+
+
+def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:
+    """Return the features in which a case differs from what their fields settle at."""
+    values = fields_of(case)
+    found = set()
+    for row in FEATURES:
+        own = any(values[name] != settled(name) for name in row.fields)
+        if not row.always and (row.varies(case) if row.varies else own):
+            found.add(row.name)
+    return found
+
+
+def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:
+    """Return the fields of a record; of features that are not listed, settled values."""
+    for row in FEATURES:
+        if row.record != record:
+            continue
+        if row.always or row.name in features:
+            drawn = row.draw(d)
+            d.values |= zip(row.fields, drawn if len(row.fields) > 1 else (drawn,), strict=True)
+        else:
+            d.values |= {name: d.domain.settled(name) for name in row.fields}
+    return d.values
