@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cumae.oracle import OPERATIONS
+
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text()
 
@@ -33,3 +35,8 @@ def test_every_file_that_is_named_exists() -> None:
     for name in ("ci/fuzz", "ci/test", "ci/gpu"):
         assert f"./{name}" in README
         assert (ROOT / name).exists()
+
+
+def test_the_table_of_operations_names_all_of_them() -> None:
+    table = README.split("| operation | says |")[1].split("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(OPERATIONS)
