@@ -22,6 +22,7 @@ from cumae.oracle.model.case_json import (
     tried_from_json,
     tried_to_json,
 )
+from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.inputs import INPUTS, Inputs
 from cumae.oracle.model.layout import GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
@@ -63,6 +64,7 @@ __all__ = [
     "CausalWindows",
     "ChunkedContext",
     "CompactTopkSlots",
+    "Fault",
     "FloatDtype",
     "GarbageKind",
     "GroupedTopk",

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cumae.oracle.model.fault import Fault
 from cumae.oracle.topk_to_slots import topk_to_slots
 
 
@@ -65,7 +66,7 @@ def compact_topk_slots_faults(
     topk: int,
     compact_slots: Sequence[int] | None = None,
     num_valid: Sequence[int] | None = None,
-) -> list[str]:
+) -> list[Fault]:
     """Return a sentence for each fault of an answer; either output may be missing.
 
     ``right``: any right answer. The first ``num_valid`` slots of a row must be its valid slots, in any order,
@@ -79,10 +80,11 @@ def compact_topk_slots_faults(
      'row 1: num_valid is 2, must be 1',
      'row 1: compact_slots[5] is 4, must be -1 behind the first 1']
     """
-    faults = []
+    faults: list[Fault] = []
     for row, count in enumerate(right.num_valid):
         if num_valid is not None and num_valid[row] != count:
-            faults.append(f"row {row}: num_valid is {num_valid[row]}, must be {count}")
+            text = f"row {row}: num_valid is {num_valid[row]}, must be {count}"
+            faults.append(Fault(text, row))
         if compact_slots is None:
             continue
         first, stop = row * topk, (row + 1) * topk
@@ -90,15 +92,13 @@ def compact_topk_slots_faults(
         found = Counter(compact_slots[first : first + count])
         if found != wanted:
             lacks, besides = _few(wanted - found), _few(found - wanted)
-            faults.append(
-                f"row {row}: the first {count} of compact_slots miss {lacks} and hold {besides} instead"
-            )
+            text = f"row {row}: the first {count} of compact_slots miss {lacks} and hold {besides} instead"
+            faults.append(Fault(text, row))
         for index in range(first + count, stop):
             if compact_slots[index] != -1:
                 held = compact_slots[index]
-                faults.append(
-                    f"row {row}: compact_slots[{index}] is {held}, must be -1 behind the first {count}"
-                )
+                text = f"row {row}: compact_slots[{index}] is {held}, must be -1 behind the first {count}"
+                faults.append(Fault(text, row))
                 break
     return faults
 

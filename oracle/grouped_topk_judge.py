@@ -8,6 +8,7 @@ from math import inf, isfinite
 from typing import Any
 
 from cumae.oracle.grouped_topk import Routed, best_groups, check_router_shape, routed, selection, weights_of
+from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.marks import GARBAGE
 from cumae.oracle.router_margins import (
     Margins,
@@ -34,7 +35,7 @@ def grouped_topk_faults(
     expert_weights: Sequence[float] | None = None,
     ties: Ties = "lower",
     rounding: Rounding = "fp32",
-) -> list[str]:
+) -> list[Fault]:
     """Return a sentence for each wrong row of an answer.
 
     ``expert_ids`` and ``expert_weights`` [T * top_k], in any order within a row. ``ties``: with ``"lower"``,
@@ -50,7 +51,7 @@ unless the operation is router(ties="any")']
     """
     check_router_shape(len(bias), num_groups, topk_group, top_k)
     margins = margins_of(bias, rounding)
-    faults: list[str] = []
+    faults: list[Fault] = []
     for t, row in enumerate(logits):
         part = slice(t * top_k, (t + 1) * top_k)
         ids = expert_ids[part]
@@ -61,7 +62,7 @@ unless the operation is router(ties="any")']
             fault = _wrong_selection(token, ids, topk_group, margins, ties)
             if not fault and weights is not None:
                 fault = _wrong_weight(token, ids, weights, scaling_factor, renormalize, margins)
-        faults += [f"row {t}: {fault}"] if fault else []
+        faults += [Fault(f"row {t}: {fault}", t)] if fault else []
     return faults
 
 

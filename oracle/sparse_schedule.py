@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.marks import ANY, Mark
 from cumae.oracle.model.rules import require, require_int
 
@@ -119,7 +120,7 @@ def any_schedule(num_tokens_padded: int, topk: int, split_size: int) -> AnySched
 
 def schedule_faults(
     rows: Sequence[int], starts: Sequence[int], stops: Sequence[int], kv_lens: Sequence[int]
-) -> list[str]:
+) -> list[Fault]:
     """Return a sentence for each fault of a schedule.
 
     Item j is keys ``[starts[j], stops[j])`` of row ``rows[j]``, in any order. Items are clipped at the
@@ -131,25 +132,26 @@ def schedule_faults(
     >>> schedule_faults([0, 1, 1], [0, 0, 2], [2, 2, 3], kv_lens=[3, 2, 1])
     ['row 0: keys [2, 3) are in no item', 'row 2: keys [0, 1) are in no item']
     """
-    faults: list[str] = []
+    faults: list[Fault] = []
     items: list[list[tuple[int, int]]] = [[] for _ in kv_lens]
     for j, (row, start, stop) in enumerate(zip(rows, starts, stops, strict=True)):
         if start >= stop:
             continue
         if not 0 <= row < len(kv_lens):
-            faults.append(f"item {j}: row {row} does not exist: there are {len(kv_lens)}")
+            faults.append(Fault(f"item {j}: row {row} does not exist: there are {len(kv_lens)}"))
         elif start < 0:
-            faults.append(f"item {j}: keys [{start}, {stop}) begin before key 0")
+            faults.append(Fault(f"item {j}: keys [{start}, {stop}) begin before key 0"))
         elif start < kv_lens[row]:
             items[row].append((start, min(stop, kv_lens[row])))
     for row, kv_len in enumerate(kv_lens):
         covered = 0
         for start, stop in sorted(items[row]):
             if start > covered:
-                faults.append(f"row {row}: keys [{covered}, {start}) are in no item")
+                faults.append(Fault(f"row {row}: keys [{covered}, {start}) are in no item", row))
             if start < covered:
-                faults.append(f"row {row}: keys [{start}, {min(stop, covered)}) are in two items")
+                text = f"row {row}: keys [{start}, {min(stop, covered)}) are in two items"
+                faults.append(Fault(text, row))
             covered = max(covered, stop)
         if covered < kv_len:
-            faults.append(f"row {row}: keys [{covered}, {kv_len}) are in no item")
+            faults.append(Fault(f"row {row}: keys [{covered}, {kv_len}) are in no item", row))
     return faults

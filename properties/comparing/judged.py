@@ -1,12 +1,11 @@
 """Findings of an operation's judge, for outputs with many right answers."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Case, Fault, Inputs
 from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import is_padding, without_padding
@@ -34,8 +33,8 @@ def wrong_answer(
     faults = judge(Inputs(case), found)
     if not faults:
         return None
-    row = re.match(r"row (\d+): ", faults[0])
-    place: dict[str, Any] = {"index": int(row[1]), "axis": "token"} if row else {}
+    row = faults[0].row if isinstance(faults[0], Fault) else -1
+    place: dict[str, Any] = {"index": row, "axis": "token"} if row >= 0 else {}
     return Finding(check, faults[0], binding.operation.rule, count=len(faults), **place)
 
 

@@ -1,6 +1,6 @@
 """Compact selected slots as an operation: the slots of a row may stand in any order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cumae import oracle
@@ -10,7 +10,7 @@ from cumae.properties.operations.enlarged import far_table_rows
 from cumae.properties.operations.operation import Operation
 
 
-def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> list[str]:
+def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> Sequence[str]:
     right = inputs.call(oracle.compact_topk_slots)
     return oracle.compact_topk_slots_faults(right, inputs["topk"], **outputs)
 

@@ -1,6 +1,6 @@
 """An operation: one row of the table that tests, fixtures, command line and figures are derived from."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ class Operation:
     shipped here. ``enlarge`` yields the same case at addresses beyond 2^31 elements.
 
     ``judge``: for an operation with many right answers. It gets the outputs by name, floats as they are, and
-    returns a sentence for each fault; the oracle then gives one right answer, or shapes and extents only.
+    returns a sentence for each fault, a ``Fault`` where it is about one row; the oracle then gives one right
+    answer, or shapes and extents only.
     ``rights``: how many answers of each row are right then: 1, 2 for several, 0 for any.
     """
 
@@ -27,5 +28,5 @@ class Operation:
     rule: str = ""
     kernels: tuple[str, ...] = ()
     enlarge: Callable[[Case], Iterator[Case]] | None = None
-    judge: Callable[[Inputs, Mapping[str, list[Any]]], list[str]] | None = None
+    judge: Callable[[Inputs, Mapping[str, list[Any]]], Sequence[str]] | None = None
     rights: Callable[[Inputs], list[int]] | None = None

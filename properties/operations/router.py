@@ -1,6 +1,6 @@
 """The router as an operation: many answers can be right, as far as rounding decides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
     )
 
 
-def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]], **how: Any) -> list[str]:
+def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]], **how: Any) -> Sequence[str]:
     if "expert_ids" not in outputs:
         return ["`expert_ids` is not among the outputs: weights are judged by the experts they belong to"]
     asked = {name: inputs[name] for name in (*_ASKED, "scaling_factor", "renormalize")}

@@ -1,6 +1,6 @@
 """Schedules of sparse attention: fresh, of any kind, cached, and buffers that outlive steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cumae import oracle
 from cumae.oracle import Case, Inputs
@@ -40,7 +40,7 @@ SPARSE_SCHEDULE = Operation(
 )
 
 
-def _faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> list[str]:
+def _faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> Sequence[str]:
     missing = [name for name in ("work_token", "work_start", "work_stop") if name not in outputs]
     if missing:
         return [f"`{missing[0]}` is not among the outputs: items are judged by row, start and stop"]

@@ -4,16 +4,9 @@ from cumae import oracle
 from cumae.properties.dialects import Output, Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
-from cumae.properties.operations.compact_topk_slots import COMPACT_TOPK_SLOTS
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.router import router
-from cumae.properties.operations.schedules import (
-    ANY_SCHEDULE,
-    METADATA_CACHE,
-    PERSISTENT_BUFFERS,
-    SPARSE_SCHEDULE,
-)
 
 SEQUENCE_LAYOUT = Operation(
     "sequence_layout",
@@ -197,23 +190,8 @@ LOCAL_LENS = Operation(
     "runs of `interleave` positions go round the ranks; a rank holds the positions of its runs",
     ("cumae.gpu_impl:write_local_lens",),
 )
-OPERATIONS = {
-    operation.name: operation
-    for operation in (
-        SEQUENCE_LAYOUT,
-        POSITION_IDS,
-        SLOT_MAPPING,
-        CAUSAL_WINDOWS,
-        PREFIX_INTERLEAVE,
-        CACHE_WRITE,
-        SPARSE_SCHEDULE,
-        ANY_SCHEDULE,
-        METADATA_CACHE,
-        PERSISTENT_BUFFERS,
-        TOPK_TO_SLOTS,
-        COMPACT_TOPK_SLOTS,
-        CHUNKED_CONTEXT,
-        router(),
-        LOCAL_LENS,
-    )
-}
+GROUPED_TOPK = router()
+
+_ROWS = {row.name: row for row in list(globals().values()) if isinstance(row, Operation)}
+OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}
+"""The rows above, in the order of the oracles."""

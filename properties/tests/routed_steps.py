@@ -12,7 +12,7 @@ def shape_of(options: Options) -> Any:
     return {name: options.value(name) for name in ("num_groups", "topk_group", "top_k")}
 
 
-def judged(options: Options, rows: Any, bias: Any, ids: Any, weights: Any, **how: Any) -> list[str]:
+def judged(options: Options, rows: Any, bias: Any, ids: Any, weights: Any, **how: Any) -> Sequence[str]:
     scale, renormalize = options.router.scaling_thousandths / 1000, options.router.renormalize
     return grouped_topk_faults(rows, bias, **shape_of(options), scaling_factor=scale, renormalize=renormalize,
                                expert_ids=ids, expert_weights=weights, **how)  # fmt: skip

@@ -1,7 +1,7 @@
 """Valid slots in front of each row, in any order: which answers are right, and which checks say so."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ CASE = Case(Batch((Request(5, 1, (9, 4), "decode"), Request(0, 1, (2,))), 4), op
 RIGHT = compact_topk_slots([0, 1], [[1, 4, 5, 3], [0, -1, 9, -1]], [[9, 4], [2, -1]], 4)
 
 
-def faults(slots: list[int] | None, counts: list[int] | None) -> list[str]:
+def faults(slots: list[int] | None, counts: list[int] | None) -> Sequence[str]:
     return compact_topk_slots_faults(RIGHT, 4, slots, counts)
 
 

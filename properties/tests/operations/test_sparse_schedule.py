@@ -44,7 +44,7 @@ def key(lens: Lens, topk: int, padding: int = 0, split_size: int = 1, num_worker
     return schedule_key(contexts, queries, sum(queries) + padding, topk, split_size, num_workers)
 
 
-def faults(items: Sequence[tuple[int, int, int]], kv_lens: Sequence[int]) -> list[str]:
+def faults(items: Sequence[tuple[int, int, int]], kv_lens: Sequence[int]) -> Sequence[str]:
     rows, starts, stops = ([item[column] for item in items] for column in range(3))
     return schedule_faults(rows, starts, stops, kv_lens)
 
