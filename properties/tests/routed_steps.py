@@ -1,5 +1,6 @@
 """Routed tokens that several tests are about."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cumae.oracle import Options, grouped_topk_faults
