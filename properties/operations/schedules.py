@@ -1,4 +1,4 @@
-"""Schedules of sparse attention: fresh, of any kind, cached, and buffers that outlive steps."""
+"""Schedules of sparse attention: fresh, of any kind, cached, and persistent buffers."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ def _work_items(case: Case) -> tuple[int, ...]:
 
 
 def _of_item(name: str, rule: str) -> Output:
-    """Return an output with an entry for each work item that there is room for."""
+    """Return an output with an entry for each work item that fits."""
     return Output(name, "int32", "work_item", rule, shape=_work_items)
 
 
