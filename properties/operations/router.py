@@ -43,7 +43,7 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
             ),
         ),
         frozenset({"router", "scaling_factor", "renormalize"}),
-        "the top_k experts by sigmoid(logit) + bias in the topk_group groups with the largest sum of two; "
+        "the top_k experts by sigmoid(logit) + bias in the topk_group groups whose two best sum highest; "
         "weights without bias",
         ("cumae.gpu_impl:write_grouped_topk",),
         judge=partial(_faults, **how),
