@@ -87,7 +87,7 @@ def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, 
 
 
 def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:
-    """Return an output beside the oracle's values; None if the operation cannot tell which rows are unique.
+    """Return an output beside the oracle's values; None for a judged operation without ``rights``.
 
     If an operation has many right answers, only rows with one right answer are compared. Unordered entries
     are sorted in each row.

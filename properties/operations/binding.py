@@ -55,7 +55,7 @@ class Binding:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Features of the operation that only inputs show that the function does not name."""
+        """Features of the operation that the dialect's inputs show, but no input that the function names."""
         shown = {*self.dialect.inputs, *(f for held in self.dialect.inputs.values() for f in held.carries)}
         return (self.operation.features & shown) - self.features
 

@@ -17,7 +17,7 @@ from cumae.properties.dialects.sglang.step import (
 
 
 def _topk_indices(inputs: Inputs) -> Ints:
-    """Return positions that lie in each row's request; an extend does not read padding rows."""
+    """Return selected positions inside each row's request; an extend does not read padding rows."""
     case = inputs.case
     topk, live = case.options.selection.topk, inputs["selected_positions"][: case.batch.num_tokens]
     own = inputs["position_ids"]

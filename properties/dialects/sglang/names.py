@@ -59,7 +59,7 @@ def _token_to_batch_idx(inputs: Inputs) -> list[Any]:
 
 
 def _free_behind(values: Sequence[Any], num_live: int) -> list[Any]:
-    """Return the values with ANY in padding that SGLang leaves unspecified."""
+    """Return the values, with ANY in the padding, which SGLang leaves unspecified."""
     return [*values[:num_live], *[ANY] * (len(values) - num_live)]
 
 
