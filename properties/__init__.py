@@ -1,1 +1,1 @@
-"""Everything that brings oracles and kernels together."""
+"""Properties: the code that tests kernels against the oracles."""

@@ -1,1 +1,1 @@
-"""Two generators over one case, the domain that limits both, the reducer and the named shapes."""
+"""Two generators of cases, the domain that limits both, the reducer and the named shapes."""

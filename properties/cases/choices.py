@@ -1,4 +1,4 @@
-"""Where a generator's choices come from: Hypothesis, which shrinks them, or a seed, which is fast."""
+"""Sources of a generator's choices: Hypothesis, which shrinks them, or a seed, which is fast."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Choices(Protocol):
-    """Drawing rules call these three; the first value of each is the simplest one."""
+    """The three draws that rules use; the first value of each is the simplest."""
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer of ``[low, high]``."""

@@ -1,4 +1,4 @@
-"""The promise of a kernel: generators, fixtures, the reducer and the engine model stay inside it."""
+"""The domain of a kernel: generators, fixtures, the reducer and the engine model stay inside it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -14,34 +14,34 @@ from cumae.properties.cases.values import NEUTRAL
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 16, 24, 64)
 MAX_LEN = 2**20
 LARGEST_BLOCK_OF_SMALL_SLOTS = 2**12
-"""Of blocks this large as many as a drawn case needs have slots below 2^31."""
+"""Blocks up to this size keep the slots of a drawn case below 2^31."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Domain:
-    """The batches a kernel is made for. A case outside is counted as not promised, never as passed.
+    """The batches a kernel promises to handle. A case outside is counted as not promised, never as passed.
 
-    ``block_sizes``: tokens a block. ``min_requests``, ``max_requests``: live requests. ``min_tokens``: new
-    tokens of a step, 1 for a kernel that is not called without any; ``max_tokens``: tokens of a step,
+    ``block_sizes``: tokens of a block. ``min_requests``, ``max_requests``: live requests. ``min_tokens``: new
+    tokens of a step, 1 for a kernel that is never called without tokens; ``max_tokens``: tokens of a step,
     padding included. ``max_context_len``, ``max_query_len``: tokens of a request. ``phases``: of requests.
-    ``empty_requests``: whether requests without a new token may stand among the others. ``uniform_decodes``:
-    all decodes of a step have as many new tokens. ``verify_steps``: every request of a step decodes, as many
-    tokens each, two at least.
+    ``empty_requests``: whether requests without new tokens may stand among the others. ``uniform_decodes``:
+    all decodes of a step have the same number of new tokens. ``verify_steps``: every request of a step
+    decodes the same number of tokens, at least two.
 
     ``rowless_requests``: whether a request may have no row of the table, -1. ``reserved_blocks``: lowest
     block ids that belong to no request. ``max_block_id``: the largest block id. ``large_slots``: whether
     slots of 2^31 and more are promised. ``strided``: whether tables and rows may be non-contiguous.
-    ``padding``: ``written`` where padded elements of outputs are what the operation says, ``untouched`` where
-    they keep what they held, ``none`` where no step is padded. ``captured``: whether calls may be captured in
-    CUDA graphs, so that they neither synchronise nor allocate. ``latent_dims``: pairs of kv_lora_rank and
-    qk_rope_head_dim, None for any, which fp8 rows do not have. ``router_shapes``: experts, groups, groups
-    kept and experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
+    ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
+    keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
+    graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
+    qk_rope_head_dim, None for any; fp8 rows ignore them. ``router_shapes``: experts, groups, groups kept and
+    experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
 
-    Any option is promised by its name and a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
-    ``index_dtype=("int32",)``, ``row_format=("bf16",)`` or ``select_beyond=(False,)``. They are kept in
-    ``values``. A function that does not name the option gets its neutral value, or the first one promised.
+    Other options are promised by name with a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
+    ``index_dtype=("int32",)``, ``row_format=("bf16",)`` or ``select_beyond=(False,)``. ``values`` holds them.
+    A function that does not name the option gets its neutral value, or the first promised one.
 
-    Raises ``ValueError`` for a name that is no promise, and for promises that contradict each other.
+    Raises ``ValueError`` for an unknown promise, and for promises that contradict each other.
     """
 
     block_sizes: tuple[int, ...] = BLOCK_SIZES
@@ -87,7 +87,7 @@ class Domain:
         able = self.empty_requests or self.max_query_len >= 1
         require(able, "max_query_len", self.max_query_len, "be >= 1 without empty requests")
         most = min(self.max_requests * self.max_query_len, self.max_tokens)
-        rule = f"be <= {most}: a step has no more"
+        rule = f"be <= {most}, the most tokens of a step"
         require(self.min_tokens <= most, "min_tokens", self.min_tokens, rule)
         able = "prefill" in self.phases or self.max_context_len >= 1
         require(able, "max_context_len", self.max_context_len, "be >= 1 for decodes")
@@ -116,35 +116,35 @@ class Domain:
         require(bool(self.sizes), " and ".join(divisors), tuple(divisors.values()), rule)
 
     def having(self, **promises: Any) -> "Domain":
-        """Return the domain with other values of some promises."""
+        """Return the domain with other values for some promises."""
         return replace(self, **promises)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The block sizes that cases are drawn of: every promised divisor has one that it divides."""
+        """The block sizes of drawn cases: each promised divisor divides one of them."""
         names = ("interleave", "kernel_block_size")
         return tuple(size for size in self.block_sizes if all(self.holds_whole(name, size) for name in names))
 
     def holds_whole(self, name: str, block_size: int) -> bool:
-        """Whether a promised value of a field divides a block size; without a promise one does."""
+        """Whether a promised value of a field divides a block size; True without a promise."""
         promised = self.values.get(name, (1,))
         return any(value is None or block_size % value == 0 for value in promised)
 
     def among(self, name: str, usual: Sequence[Any]) -> Sequence[Any]:
-        """Return the usual values of a field, or the promised ones: the usual ones among them first."""
+        """Return the usual values of a field, or the promised ones, with the usual ones among them first."""
         promised = self.values.get(name)
         if promised is None:
             return usual
         return [value for value in usual if value in promised] + [v for v in promised if v not in usual]
 
     def settled(self, name: str) -> Any:
-        """Return the value of a field that does not vary: the neutral one, or the first that is promised."""
+        """Return the value of a field that does not vary: the neutral one, or the first promised one."""
         neutral = NEUTRAL[name]
         promised = self.values.get(name, (neutral,))
         return neutral if neutral in promised else promised[0]
 
     def why_not(self, case: Case) -> str | None:
-        """Return the first promise the case goes beyond, or None when it lies inside."""
+        """Return the first promise that the case goes beyond, or None if it lies inside."""
         for name, promise in PROMISES.items():
             if (told := promise.beyond(getattr(self, name), case)) is not None:
                 return told
@@ -157,8 +157,8 @@ class Domain:
 
 
 def _check_values(name: str, values: Any) -> None:
-    """Raise ``ValueError`` unless the values of an option are a tuple of at least one that it can have."""
-    require(isinstance(values, tuple) and bool(values), name, values, "be a tuple of at least one")
+    """Raise ``ValueError`` unless an option's promise is a non-empty tuple of valid values."""
+    require(isinstance(values, tuple) and bool(values), name, values, "be a non-empty tuple")
     row = PROMISED[name]
     for value in values:
         if row.record == "options":

@@ -1,4 +1,4 @@
-"""The rules by which whole cases are drawn, the same for Hypothesis and for a seed."""
+"""The drawing rules for whole cases, shared by Hypothesis and the seeds."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -14,7 +14,7 @@ from cumae.properties.cases.values import Draw
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAMES) -> Case:
-    """Return a case of the domain; only ``features`` differ from their neutral value."""
+    """Return a case of the domain; only ``features`` may differ from their neutral value."""
     block_size = choices.pick(domain.sizes)
     world = choices.pick(domain.among("world", WORLDS)) if "world" in features else domain.settled("world")
     works = _with_tokens(choices, _draw_works(choices, domain, block_size * world), domain)
@@ -28,7 +28,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAME
 
 
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
-    """Return a few requests of their own, or many short ones that repeat a few drawn patterns."""
+    """Return a few independent requests, or many short ones that repeat a few drawn patterns."""
     most = min(domain.max_requests, 6)
     if domain.verify_steps:
         return _draw_alike(choices, domain, max(most, domain.min_requests), tokens_per_block)
@@ -53,7 +53,7 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
-    """Return decodes that compute as many tokens each: what a graph is captured of, and a verify step."""
+    """Return decodes with the same number of tokens, as in a captured graph or a verify step."""
     query_len = min(choices.pick((2, 3, 5) if domain.verify_steps else (1, 2, 3, 5)), domain.max_query_len)
     decodes = replace(domain, phases=("decode",), min_tokens=0)
     works = [
@@ -64,7 +64,7 @@ def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: i
 
 
 def _with_tokens(choices: Choices, works: list[Work], domain: Domain) -> list[Work]:
-    """Return the works with as many tokens as the domain asks of a step, or as they have."""
+    """Return the works, with tokens added up to the domain's minimum for a step."""
     missing = domain.min_tokens - sum(work.query_len for work in works)
     if missing <= 0:
         return works
@@ -89,7 +89,7 @@ def draw_layout(choices: Choices, domain: Domain, batch: Batch, features: Collec
 def draw_options(
     choices: Choices, domain: Domain, batch: Batch, layout: Layout, features: Collection[str]
 ) -> Options:
-    """Return options for a batch held in a layout; only ``features`` differ from their neutral value."""
+    """Return options for a batch in a layout; only ``features`` may differ from their neutral value."""
     keys = choices.pick(("plain", "compressed", "window"))
     return Options.of(**draw_record(Draw(choices, domain, batch, layout, keys=keys), "options", features))
 
@@ -97,7 +97,7 @@ def draw_options(
 def draw_large_case(
     choices: Choices, domain: Domain, features: Collection[str], num_requests: int, num_tokens: int
 ) -> Case:
-    """Return a case of exactly so many requests and tokens: 64 drawn patterns and one long prefill."""
+    """Return a case of exactly these requests and tokens: 64 drawn patterns and one long prefill."""
     block_size = choices.pick([size for size in domain.sizes if size >= 16] or domain.sizes)
     world = domain.settled("world")
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
@@ -118,7 +118,7 @@ def draw_large_case(
 
 
 def permuted(case: Case, order: list[int]) -> Case:
-    """Return the case with its requests in another order, rows of the table going along."""
+    """Return the case with its requests in another order, and their table rows with them."""
     rows = case.layout.row_index
     return edited(
         case,
@@ -137,6 +137,6 @@ def renamed(case: Case, offset: int) -> Case:
 
 
 def edited(case: Case, requests: list[Request], row_index: tuple[int, ...] | None) -> Case:
-    """Return the case with other requests, everything else kept."""
+    """Return the case with other requests and everything else unchanged."""
     batch = Batch(tuple(requests), case.batch.block_size, case.batch.world)
     return Case(batch, replace(case.layout, row_index=row_index), case.options)

@@ -1,4 +1,4 @@
-"""Edits that make a case smaller, one kind after the other; each gives a case or raises ``ValueError``."""
+"""Edits that make a case smaller, one kind after another; each returns a case or raises ``ValueError``."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.values import NEUTRAL
 
 MOST_MERGED = 8
-"""Of more requests none are merged: dropping and cutting bring a large case down faster."""
+"""Above this count, requests are not merged: dropping and cutting shrink a large case faster."""
 
 
 def edits(case: Case) -> Iterator[Callable[[], Case]]:
@@ -26,7 +26,7 @@ def edits(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that drop all requests, each half, each quarter and so on, to sixteenths."""
+    """Yield edits that drop all requests, each half, each quarter and so on, down to sixteenths."""
     count = len(case.batch.requests)
     width = count
     while width > max(1, count // 32):
@@ -35,7 +35,7 @@ def fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def single_requests(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that drop smaller groups, down to one request."""
+    """Yield edits that drop smaller groups, down to single requests."""
     width = max(1, len(case.batch.requests) // 32)
     while width >= 1:
         yield from _without_each(case, width)
@@ -49,12 +49,12 @@ def _without_each(case: Case, width: int) -> Iterator[Callable[[], Case]]:
             case.layout.row_index is None
             and requests[start : start + width] == requests[start - width : start]
         ):
-            continue  # without these the case is the one without those before them
+            continue  # equal to the group before it, whose removal gives the same case
         yield lambda start=start: keep(case, [*range(start), *range(start + width, count)])  # type: ignore[misc]
 
 
 def merged_requests(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that give the tokens and blocks of a request to the one before it."""
+    """Yield edits that merge a request's tokens and blocks into the one before it."""
     count = len(case.batch.requests)
     for b in range(1, count if count <= MOST_MERGED else 0):
         yield lambda b=b: _merged(case, b)  # type: ignore[misc]
@@ -90,7 +90,7 @@ def _emptied(case: Case, start: int, width: int) -> Case:
 
 
 def all_capped(case: Case, name: str, most: int) -> Case:
-    """Return the case with one length of every request at most so long."""
+    """Return the case with one length of every request capped."""
     requests = [_cut(case, r, name, min(getattr(r, name), most)) for r in case.batch.requests]
     return edited(case, requests, case.layout.row_index)
 
@@ -105,14 +105,14 @@ def _cut(case: Case, request: Request, name: str, length: int) -> Request:
 
 
 def keep(case: Case, kept: list[int]) -> Case:
-    """Return the case with these of its requests only."""
+    """Return the case with only these requests."""
     rows = case.layout.row_index
     requests = [case.batch.requests[b] for b in kept]
     return edited(case, requests, None if rows is None else tuple(rows[b] for b in kept))
 
 
 def shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that cut one length of one request: to 0, 1, 2, a half, around an edge of a block."""
+    """Yield edits that cut one length of one request: to 0, 1, 2, a half, or near a block edge."""
     size = case.batch.tokens_per_block
     for b, request in enumerate(case.batch.requests):
         for name in ("query_len", "context_len"):
@@ -145,7 +145,7 @@ def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def _simpler(row: Feature, have: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield simpler values of the fields of a row: neutral ones, then smaller ones of each."""
+    """Yield simpler values for the fields of a row: neutral ones, then smaller ones for each."""
     yield tuple(NEUTRAL[name] for name in row.fields)
     for i, name in enumerate(row.fields):
         value = have[name]
@@ -155,7 +155,7 @@ def _simpler(row: Feature, have: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]
 
 
 def with_fields(case: Case, row: Feature, values: Sequence[Any]) -> Case:
-    """Return the case with other values of the fields of a feature."""
+    """Return the case with other values for the fields of a feature."""
     changed = dict(zip(row.fields, values, strict=True))
     if row.record == "layout":
         return replace(case, layout=replace(case.layout, **changed))
@@ -167,7 +167,7 @@ def with_fields(case: Case, row: Feature, values: Sequence[Any]) -> Case:
 
 
 def smaller_blocks(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that renumber blocks, drop those that nobody needs, or make them smaller."""
+    """Yield edits that renumber blocks, drop unneeded ones, or make them smaller."""
     yield lambda: _with_ids(case, lambda ids, live: ids[:live])
     order: dict[int, int] = {-1: -1}
     for request in case.batch.requests:
@@ -190,7 +190,7 @@ def _with_ids(case: Case, change: Callable[[tuple[int, ...], int], tuple[int, ..
 
 
 def with_block_size(case: Case, size: int) -> Case:
-    """Return the case over smaller blocks with fresh ids, prefix sharing given up."""
+    """Return the case with smaller blocks and fresh ids, without prefix sharing."""
     taken = min((i for r in case.batch.requests for i in r.block_ids if i >= 0), default=0)
     requests = []
     for request in case.batch.requests:

@@ -1,4 +1,4 @@
-"""A feature of a case: what may vary in it, and how everybody learns of that."""
+"""A feature of a case: a property that may vary, and how the other modules handle it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ Small = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """A row. ``fields``: of ``record``, drawn together, as a tuple where there are several.
+    """One row of features. ``fields``: of ``record``, drawn together, as a tuple if there are several.
 
     ``name``: of the feature, which several rows may share. ``always``: whether it varies for every function,
-    because none is told of it. ``draw``: returns the value or values. ``small``: the fields, of any record,
-    of steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs of
-    the dialect cumae that show it, beside those of its name and of its fields. ``varies``: whether a case
-    shows it, where its fields do not say so. ``needs``: fields that go with a promised value.
+    because no input names it. ``draw``: returns the value or values. ``small``: the fields, of any record,
+    for steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs
+    of the dialect cumae that show it, beside those with its name or its fields' names. ``varies``: whether a
+    case shows it, if its fields do not tell. ``needs``: fields that go with a promised value.
     """
 
     fields: tuple[str, ...]
@@ -35,11 +35,11 @@ class Feature:
 
 
 def row(record: Record, names: str, draw: Callable[[Draw], Any], name: str = "", **more: Any) -> Feature:
-    """Return the row of some fields; its name is that of the first."""
+    """Return the row of some fields, named after the first."""
     own = tuple(names.split())
     return Feature(fields=own, record=record, draw=draw, name=name or own[0], **more)
 
 
 def always(names: str, draw: Callable[[Draw], Any]) -> Feature:
-    """Return the row of a field of the layout that varies for every function."""
+    """Return the row of a layout field that varies for every function."""
     return row("layout", names, draw, always=True)

@@ -1,4 +1,4 @@
-"""One row a feature: the fields it varies, how they are drawn, where small ones suffice, what shows it.
+"""One row per feature: its fields, how they are drawn, their small values, and the inputs that show it.
 
 Draws, ``Domain``, the small domain, hidden features and the reducer are derived from these rows. The neutral
 value of a field is its default.
@@ -24,7 +24,7 @@ from cumae.properties.cases.values import (
 
 
 def _unseen(case: Case) -> bool:
-    """Return False: a function that is not told of the feature cannot see it."""
+    """Return False: a function that no input tells of the feature cannot see it."""
     return False
 
 
@@ -215,11 +215,11 @@ FEATURES: tuple[Feature, ...] = (
     ),
 )
 NAMES = frozenset(row.name for row in FEATURES if not row.always)
-"""The features that an operation may list."""
+"""The features an operation may list."""
 PROMISED = {
     name: row
     for row in FEATURES
     for name in row.fields
     if len(row.fields) == 1 and (not row.always or name == "index_dtype") and name not in ("row_index",)
 }
-"""The fields of which a domain may promise values."""
+"""The fields whose values a domain may promise."""

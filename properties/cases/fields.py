@@ -1,4 +1,4 @@
-"""The fields of a case that features vary: read, compared with settled values, drawn."""
+"""The case fields that features vary: reading, comparing with settled values, drawing."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -10,7 +10,7 @@ from cumae.properties.cases.values import Draw
 
 
 def fields_of(case: Case) -> dict[str, Any]:
-    """Return the value of every field that a feature varies."""
+    """Return the value of every field that features vary."""
     layout, options, found = case.layout, case.options, {"world": case.batch.world}
     for row in FEATURES:
         for name in row.fields:
@@ -22,7 +22,7 @@ def fields_of(case: Case) -> dict[str, Any]:
 
 
 def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:
-    """Return the features in which a case differs from what their fields settle at."""
+    """Return the features whose fields differ from their settled values in a case."""
     values = fields_of(case)
     found = set()
     for row in FEATURES:
@@ -33,7 +33,7 @@ def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:
 
 
 def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:
-    """Return the fields of a record; of features that are not listed, settled values."""
+    """Return the fields of a record; features that are not listed get settled values."""
     for row in FEATURES:
         if row.record != record:
             continue

@@ -1,4 +1,4 @@
-"""Work cut down to what a domain promises of a whole step: alike decodes, tokens, block ids."""
+"""Limit work to a domain's promises on a whole step: uniform decodes, tokens, block ids."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from cumae.properties.cases.requests import Work
 
 
 def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Work]:
-    """Return work that keeps to the promises on a whole step; most work does as it is."""
+    """Return work that keeps the promises on a whole step; most work is unchanged."""
     if domain.uniform_decodes or domain.verify_steps:
         works = _level(works, least=2 if domain.verify_steps else 0)
     while _tokens(works) > domain.max_tokens and len(works) > domain.min_requests:
@@ -20,7 +20,7 @@ def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Wor
 
 
 def _level(works: list[Work], least: int) -> list[Work]:
-    """Return work in which all decodes compute as many tokens as the first of them."""
+    """Return work in which every decode has the first one's number of tokens."""
     lens = [work.query_len for work in works if work.phase == "decode"]
     same = max(lens[0], least) if lens else 0
     return [replace(work, query_len=same) if work.phase == "decode" else work for work in works]
@@ -35,7 +35,7 @@ def _blocks(works: list[Work], tokens_per_block: int) -> int:
 
 
 def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
-    """Return work with the longest chunk cut, decodes all alike, or without the last request."""
+    """Return work with the longest chunk cut, uniform decodes shortened, or the last request removed."""
     least = 2 if domain.verify_steps else int(not domain.empty_requests)
     longest = max(work.query_len for work in works)
     if longest <= least:
@@ -51,7 +51,7 @@ def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
 
 
 def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_block: int) -> list[Work]:
-    """Return work with the longest context cut, then the longest chunk, or without the last request."""
+    """Return work with the longest context cut, else the longest chunk, else without the last request."""
     first = max(range(len(works)), key=lambda b: works[b].context_len)
     least = int(works[first].phase == "decode")
     if works[first].context_len > least:

@@ -1,4 +1,4 @@
-"""One row a promise of a domain: the values it may have, and which cases go beyond it."""
+"""One row per promise of a domain: its valid values, and the cases that go beyond it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ PADDINGS: tuple[Padding, ...] = ("written", "untouched", "none")
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A promise. ``check``: raises ``ValueError`` for a bad value of the name it gets.
+    """A promise. ``check``: raises ``ValueError`` for a bad value, with the name it is given.
 
-    ``beyond``: returns in words how a case goes beyond a value, None where it does not.
+    ``beyond``: returns a description of how a case goes beyond a value, None if it does not.
     """
 
     check: Callable[[str, Any], None]
@@ -34,8 +34,8 @@ def _choice(known: Sequence[object]) -> Callable[[str, Any], None]:
 
 
 def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Callable[[str, Any], None]:
-    """Return the check of a tuple of at least one, each of which passes ``check``."""
-    rule = "be None or a tuple of at least one" if or_none else "be a tuple of at least one"
+    """Return a check for a non-empty tuple in which every entry passes ``check``."""
+    rule = "be None or a non-empty tuple" if or_none else "be a non-empty tuple"
 
     def check_all(name: str, values: Any) -> None:
         if or_none and values is None:
@@ -49,7 +49,7 @@ def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Cal
 
 def _names(name: str, values: Any) -> None:
     names = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
-    require(names, name, values, "be a tuple of names of checks")
+    require(names, name, values, "be a tuple of check names")
 
 
 def _dims(name: str, dims: Any) -> None:
@@ -66,7 +66,7 @@ def _router_shape(name: str, shape: Any) -> None:
 
 
 def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Callable[[Any, Case], str | None]:
-    """Return the words of the first request that goes beyond a promise, with its number."""
+    """Return a function that describes the first request beyond a promise, with its number."""
 
     def beyond(value: Any, case: Case) -> str | None:
         for b, request in enumerate(case.batch.requests):
@@ -82,7 +82,7 @@ def _limit(name: str, of: Callable[[Request], int]) -> Callable[[Any, Case], str
 
 
 def largest_slot(request: Request, block_size: int) -> int:
-    """Return the largest slot of a request's blocks, -1 where it has none."""
+    """Return the largest slot of a request's blocks, -1 if it has none."""
     return (max(request.block_ids, default=-1) + 1) * block_size - 1
 
 
@@ -130,9 +130,9 @@ def _verify(promised: bool, case: Case) -> str | None:
     if not promised or not case.batch.requests:
         return None
     if any(r.phase == "prefill" for r in case.batch.requests):
-        return "a prefill, which is no verify step"
+        return "a prefill in a verify step"
     lens = _decode_lens(case)
-    return None if len(lens) == 1 and min(lens) > 1 else f"decodes of {sorted(lens)} tokens, no verify step"
+    return None if len(lens) == 1 and min(lens) > 1 else f"decodes of {sorted(lens)} tokens in a verify step"
 
 
 PROMISES: Mapping[str, Promise] = {
@@ -198,4 +198,4 @@ PROMISES: Mapping[str, Promise] = {
     "captured": Promise(require_bool, lambda promised, c: None),
     "all_but": Promise(_names, lambda names, c: None),
 }
-"""By field of ``Domain``, in the order in which a case is looked at."""
+"""By field of ``Domain``, in the order in which a case is checked."""

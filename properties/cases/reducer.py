@@ -1,4 +1,4 @@
-"""Any failing case down to one that could be drawn on paper."""
+"""Reduce a failing case until it could be drawn on paper."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ from cumae.properties.cases.values import NEUTRAL
 MOST_TRIES = 2000
 OPTIONS = tuple(name for row in FEATURES if row.record == "options" for name in row.fields)
 MOST_SORTED = 64
-"""Requests of a case whose edits are all made before one is tried."""
+"""Up to this many requests, all edits of a case are built before any is tried."""
 _EDITS = (
     fewer_requests,
     shorter_throughout,
@@ -40,7 +40,7 @@ _EDITS = (
 
 
 def size_of(case: Case) -> tuple[int, ...]:
-    """Return what makes a case large: requests, then tokens, then everything that is not neutral."""
+    """Return the size of a case: requests, then tokens, then the number of non-neutral values."""
     requests, have = case.batch.requests, fields_of(case)
     odd = sum(value != NEUTRAL[name] for name, value in have.items()) + bool(case.layout.min_table_columns)
     ids = [i for r in requests for i in r.block_ids]
@@ -61,10 +61,10 @@ def size_of(case: Case) -> tuple[int, ...]:
 
 
 def boldest(tried: Case | Trace) -> Iterator[Case | Trace]:
-    """Yield what keeps one or two requests of a case, and what single edits make of it, the smallest first.
+    """Yield the subsets of one or two requests, and the results of single edits, smallest first.
 
-    For a function that ends its process where it fails: each candidate that does costs a process, the others
-    cost little. Edits of traces, and of cases of many requests, come in the order of the reducer.
+    Used if a failure crashes the process: each failing candidate costs a process, the others cost little.
+    Edits of traces, and of cases with many requests, come in the reducer's order.
     """
     if isinstance(tried, Trace):
         yield from _smaller_traces(tried)
@@ -86,9 +86,9 @@ def _of_few_requests(case: Case) -> Iterator[Callable[[], Case]]:
 def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
-    Drops requests (halves of them first) or makes one of two, pulls lengths to 0, 1 and block edges, of many
-    requests at once and then of each, makes layout and options neutral, renumbers blocks. Every candidate is
-    a valid case; nothing smaller of these kinds fails when it returns before ``MOST_TRIES``.
+    Drops requests (halves first) or merges two, cuts lengths to 0, 1 and block edges, for many requests at
+    once and then for each, makes layout and options neutral, renumbers blocks. Every candidate is a valid
+    case. If it returns before ``MOST_TRIES``, no smaller case of these kinds fails.
     """
     tries = 0
     improved = True
@@ -105,7 +105,7 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
                 if tries > MOST_TRIES:
                     return case
                 if still_fails(candidate):
-                    # What failed to shrink before this edit is tried again in the next round.
+                    # The next round retries the edits that failed before this one.
                     case, improved = candidate, True
                     builds = list(edits_of(case))
                 else:
@@ -114,13 +114,13 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
 
 
 def size_of_trace(trace: Trace) -> tuple[int, ...]:
-    """Return what makes a trace large: its steps, then what makes these large."""
+    """Return the size of a trace: its steps, then their sizes."""
     sizes = [size_of(step) for step in trace.steps]
     return (len(trace.steps), *(sum(column) for column in zip(*sizes, strict=True)))
 
 
 def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
-    """Whether a case is smaller than a case, or a trace than a trace."""
+    """Whether a case is smaller than another case, or a trace than another trace."""
     if isinstance(tried, Trace) and isinstance(known, Trace):
         return size_of_trace(tried) < size_of_trace(known)
     return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
@@ -129,7 +129,7 @@ def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
 def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:
     """Return a smaller trace for which ``still_fails``; ``trace`` itself must fail.
 
-    Drops steps, halves of them first, then makes all steps smaller in the same way, then single ones.
+    Drops steps, halves first, then makes all steps smaller in the same way, then single steps.
     """
     tries = 0
     improved = True
@@ -146,7 +146,7 @@ def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:
 
 
 def _smaller_traces(trace: Trace) -> Iterator[Trace]:
-    """Yield valid traces, each smaller than this one; spare rows of the buffers are kept, or few."""
+    """Yield valid smaller traces, which keep the spare rows of the buffers or only a few."""
     steps = trace.steps
     spare = steps[0].max_num_tokens - max(step.num_tokens_padded for step in steps)
     fewer: list[tuple[Callable[[], list[Case]], int]]
@@ -161,7 +161,7 @@ def _smaller_traces(trace: Trace) -> Iterator[Trace]:
 
 
 def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
-    """Yield edits of a trace: fewer steps, then the same edit in all steps, then one step by itself."""
+    """Yield edits of a trace: fewer steps, then the same edit in all steps, then one step at a time."""
     steps = list(trace.steps)
     width = len(steps)
     while width >= 1:
@@ -173,7 +173,7 @@ def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
     for size in (0, 1, 2, 4):
         yield lambda size=size: [_as_padded(step, size, step.num_requests_padded) for step in steps]  # type: ignore[misc]
         yield lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]  # type: ignore[misc]
-    # Steps that a function takes for one by their longest query or their size stay the same in these.
+    # These keep the longest query and the size equal in steps that a function may treat as equal.
     for most in (1, 2):
         yield lambda most=most: _of_one_size([all_capped(step, "query_len", most) for step in steps])  # type: ignore[misc]
     for row in range(max(len(step.batch.requests) for step in steps)):
@@ -201,7 +201,7 @@ def _trace_edits(trace: Trace) -> Iterator[Callable[[], list[Case]]]:
 
 
 def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
-    """Yield edits that every step of a trace gets: one field neutral, smaller blocks, fresh ids."""
+    """Yield edits that apply to every step of a trace: one field neutral, smaller blocks, fresh ids."""
     for row in FEATURES:
         for number in (None, 1, 2) if row.record == "options" else (None,):
             values = [NEUTRAL[name] if number is None else number for name in row.fields]
@@ -212,19 +212,19 @@ def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
 
 
 def _without(case: Case, row: int) -> Case:
-    """Return the case without the request of a row, as it is where there is none."""
+    """Return the case without the request in a row, unchanged if there is none."""
     return keep(case, [b for b in range(len(case.batch.requests)) if b != row])
 
 
 def _capped(case: Case, row: int, name: str, most: int) -> Case:
-    """Return the case with one length of a row at most so long, as it is where there is no such row."""
+    """Return the case with one length in a row capped, unchanged if there is no such row."""
     if row >= len(case.batch.requests) or getattr(case.batch.requests[row], name) <= most:
         return case
     return shorten(case, row, name, most)
 
 
 def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
-    """Return a step padded to so many tokens and requests, as captured graphs have them."""
+    """Return a step padded to these counts of tokens and requests, as captured graphs are."""
     tokens, requests = num_tokens - case.batch.num_tokens, num_requests - len(case.batch.requests)
     return replace(
         case, layout=replace(case.layout, num_padding_tokens=tokens, num_padding_requests=requests)
@@ -232,7 +232,7 @@ def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
 
 
 def _of_one_size(steps: list[Case]) -> list[Case]:
-    """Return the steps padded to the tokens and requests of the largest."""
+    """Return the steps padded to the largest counts of tokens and requests."""
     tokens = max(step.batch.num_tokens for step in steps)
     requests = max(len(step.batch.requests) for step in steps)
     return [_as_padded(step, tokens, requests) for step in steps]

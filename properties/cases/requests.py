@@ -1,4 +1,4 @@
-"""The rules by which requests are drawn: kinds of work, lengths at edges, blocks, shared prefixes."""
+"""The drawing rules for requests: kinds of work, lengths at edges, blocks, shared prefixes."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "spe
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one request does, before it has blocks."""
+    """The work of one request, before it has blocks."""
 
     phase: Phase
     context_len: int
@@ -21,7 +21,7 @@ class Work:
 
 
 def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *, large: bool) -> int:
-    """Return a length in ``[low, high]``: mostly small, often at a block's edge, rarely at a tile's."""
+    """Return a length in ``[low, high]``: mostly small, often at a block edge, rarely at a tile edge."""
     kind = choices.integer(0, 9)
     if kind <= 4:
         length = low + choices.integer(0, 5)
@@ -101,8 +101,8 @@ def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: 
 def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:
     """Return for each request an earlier one and how many of its first blocks are shared with it.
 
-    Full cached blocks are shared freely. A partly filled last block is shared where its first
-    holder is idle and the second goes on behind it, once a block: it has at most one writer.
+    Full cached blocks are shared freely. A partly filled last block has at most one writer: it is shared
+    once, if its first holder is idle and the second continues after it.
     """
     shared = [(0, 0)]
     partly: set[int] = set()
@@ -134,7 +134,7 @@ def _free_first(choices: Choices, request: Request, tokens_per_block: int) -> Re
 
 
 def _withhold_last(choices: Choices, request: Request, tokens_per_block: int) -> Request:
-    """Withhold the last blocks that the request needs, and those behind them."""
+    """Withhold the last blocks that the request needs, and any after them."""
     ids = request.block_ids
     granted = max(0, -(-request.seq_len // tokens_per_block) - choices.integer(0, 2))
     return replace(request, block_ids=ids[:granted] + (-1,) * (len(ids) - granted))

@@ -1,4 +1,4 @@
-"""Cases by the thousand, and large ones, from a seed."""
+"""Thousands of cases, and large ones, from a seed."""
 
 from collections.abc import Collection, Iterator
 
@@ -10,7 +10,7 @@ from cumae.properties.cases.features import NAMES
 
 
 def seeded_case(seed: int, domain: Domain | None = None, features: Collection[str] = NAMES) -> Case:
-    """Return the case of a seed: the same rules as the strategy, the same case every time."""
+    """Return the case of a seed, by the strategy's rules; the same seed gives the same case."""
     return draw_case(SeededChoices(seed), domain or Domain(), features)
 
 
@@ -34,8 +34,8 @@ def large_case(
 ) -> Case:
     """Return a case of production size or beyond, made of 64 drawn patterns and one long prefill.
 
-    By default of 65,536 requests and a million tokens; of a router, whose rows are judged one by one, of a
-    sixteenth.
+    The default is 65,536 requests and a million tokens; for a router, whose rows are judged one by one, it is
+    a sixteenth.
     """
     share = 16 if "router" in features else 1
     num_requests = 65_536 // share if num_requests is None else num_requests

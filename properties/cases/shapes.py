@@ -1,4 +1,4 @@
-"""The shapes of cases that real test suites missed, by name; a run prints the share that shows each."""
+"""Named shapes of cases that real test suites missed; a run prints the share of cases that shows each."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ def _computing(case: Case) -> list[Request]:
 
 
 def _items(case: Case) -> int:
-    """Return how many work items the sparse schedule of the case has."""
+    """Return the number of work items in the case's sparse schedule."""
     topk, size = case.options.selection.topk, case.options.schedule.split_size
     lens = (min(r.context_len + i + 1, topk) for r in _requests(case) for i in range(r.query_len))
     return sum(-(-kv_len // size) for kv_len in lens)
@@ -67,7 +67,7 @@ def _shares_partly_filled(case: Case) -> bool:
 
 
 def _tokens_of_each(case: Case) -> int:
-    """Return how many tokens each of several requests decodes, 0 where they differ or one does not decode."""
+    """Return the tokens that each of several requests decodes, 0 if they differ or one does not decode."""
     requests = _requests(case)
     counts = {r.query_len if r.phase == "decode" else 0 for r in requests}
     return counts.pop() if len(requests) > 1 and len(counts) == 1 else 0

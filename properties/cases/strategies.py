@@ -14,8 +14,8 @@ from cumae.properties.cases.features import NAMES
 def cases(*, domain: Domain | None = None, features: Collection[str] = NAMES) -> st.SearchStrategy[Case]:
     """Return a strategy for valid cases of a domain; they shrink towards few requests and short lengths.
 
-    ``features``: the options and layout facts that may differ from their neutral value. Raises
-    ``ValueError`` for a feature that does not exist.
+    ``features``: the options and layout facts that may differ from their neutral value. Raises ``ValueError``
+    for an unknown feature.
     """
     unknown = set(features) - NAMES
     if unknown:

@@ -1,4 +1,4 @@
-"""How the values of fields are drawn: from choices, within a domain, after the fields before them."""
+"""Draw the values of fields from choices, within a domain and consistent with the fields drawn before."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -29,15 +29,15 @@ ROUTER_SHAPES = (
     (256, 8, 4, 8),
     (384, 1, 1, 8),
 )
-"""Experts, groups, groups kept, experts selected; the last ones of DeepSeek-V2, DeepSeek-V3 and Kimi K2."""
+"""Experts, groups, groups kept, experts selected; the last are DeepSeek-V2, DeepSeek-V3 and Kimi K2."""
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
 
 
 class Draw:
-    """What the fields of a record are drawn from: choices, the domain, and what is drawn before them.
+    """The inputs for drawing a record's fields: choices, the domain, and the values drawn before.
 
-    ``strided``: whether tables and rows have gaps. ``keys``: whether keys are compressed, or tokens see a
-    window of them, which exclude each other.
+    ``strided``: whether tables and rows have gaps. ``keys``: whether keys are compressed or limited to a
+    window per token; the two exclude each other.
     """
 
     def __init__(
@@ -69,23 +69,23 @@ class Draw:
         return self.domain.padding != "none"
 
     def pick(self, name: str, usual: Sequence[Any], fits: Callable[[Any], bool] = lambda value: True) -> Any:
-        """Return one of the usual values of a field, or of those that the domain promises."""
+        """Return one of the usual values of a field, or of the promised ones."""
         return self.choices.pick([v for v in self.domain.among(name, usual) if fits(v)] or [NEUTRAL[name]])
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """Return an integer of ``[low, high]``, or one of those in it that the domain promises."""
+        """Return an integer of ``[low, high]``, or a promised one in it."""
         if name not in self.domain.values:
             return self.choices.integer(low, high)
         return int(self.pick(name, (), lambda value: low <= value <= high))
 
     def flag(self, name: str, percent: int, *, odd: bool = True) -> bool:
-        """Return ``odd`` in about ``percent`` of 100 draws, or what the domain promises."""
+        """Return ``odd`` in about ``percent`` of 100 draws, or a promised value."""
         promised = set(self.domain.among(name, (False, True)))
         return promised.pop() if len(promised) == 1 else self.choices.chance(percent) == odd
 
 
 def padding_tokens(d: Draw) -> int:
-    """Return the padding of tokens: a little, or over a tile of a kernel."""
+    """Return the number of padding tokens: a few, or more than a kernel's tile."""
     if not d.is_padded:
         return 0
     slack = (30, 60, 124, 250, 1020) if d.choices.chance(10) else (0, 0, 1, 2, 5)
@@ -93,7 +93,7 @@ def padding_tokens(d: Draw) -> int:
 
 
 def row_index(d: Draw) -> tuple[int, ...] | None:
-    """Return scattered rows of a larger table, now and then none for a request; None is the identity."""
+    """Return scattered rows of a larger table, sometimes none for a request; None is the identity."""
     count, choices = len(d.batch.requests), d.choices
     if not count or choices.chance(25):
         return None
@@ -106,7 +106,7 @@ def row_index(d: Draw) -> tuple[int, ...] | None:
 
 
 def latent_dims(d: Draw) -> tuple[int, int]:
-    """Return small dimensions mostly: rows as wide as an engine's make large tensors."""
+    """Return mostly small dimensions, because an engine's row widths make large tensors."""
     dims = sorted(d.domain.latent_dims or LATENT_DIMS)
     return d.choices.pick(dims[:-1] or dims) if not d.choices.chance(5) else dims[-1]
 
@@ -117,7 +117,7 @@ def _divides(d: Draw) -> list[int]:
 
 
 def interleave(d: Draw) -> int:
-    """Return how many positions in a row a rank owns, which divides the block size."""
+    """Return how many consecutive positions a rank owns; it divides the block size."""
     if d.batch.world == 1:
         return 1
     size = d.batch.block_size
@@ -125,7 +125,7 @@ def interleave(d: Draw) -> int:
 
 
 def kernel_block_size(d: Draw) -> int | None:
-    """Return the tokens of a kernel's block, which divides the manager's."""
+    """Return the tokens of a kernel's block; it divides the manager's block size."""
     size = d.batch.block_size
     found: int | None = d.pick(
         "kernel_block_size", _divides(d)[::-1], lambda value: value is None or size % value == 0
@@ -134,14 +134,14 @@ def kernel_block_size(d: Draw) -> int | None:
 
 
 def compress_ratio(d: Draw) -> int:
-    """Return the tokens behind a key row; 1 in most cases."""
+    """Return the tokens per key row; 1 in most cases."""
     promised = 1 not in d.domain.among("compress_ratio", (1,))
     compressed = (d.keys == "compressed" or promised) and d.batch.world == 1
     return int(d.pick("compress_ratio", (2, 3, 4, 128))) if compressed else 1
 
 
 def window(d: Draw) -> int:
-    """Return the keys that a token sees; 0, no limit, in most cases."""
+    """Return the number of keys that a token sees; 0, no limit, in most cases."""
     promised = 0 not in d.domain.among("window", (0,))
     limited = (d.keys == "window" or promised) and d.batch.world == 1
     limited = limited and d.values.get("compress_ratio", 1) == 1
@@ -155,32 +155,32 @@ def dummy_request(d: Draw) -> bool:
 
 
 def topk(d: Draw) -> int:
-    """Return how many keys a token selects at most: many only where the rows are few."""
+    """Return the most keys that a token selects; large only for few rows."""
     rows = d.num_rows + d.layout.num_spare_tokens
     usual = [2, 1, 3, *(topk for topk in (8, 64, 2048) if rows * topk <= MOST_SELECTED)]
     return int(d.pick("topk", usual))
 
 
 def router_shape(d: Draw) -> tuple[int, int, int, int]:
-    """Return the sizes of a router: many experts only where the rows are few."""
+    """Return the sizes of a router; many experts only for few rows."""
     shapes = d.domain.router_shapes or ROUTER_SHAPES
     fits = [shape for shape in shapes if d.num_rows * shape[0] <= MOST_SELECTED]
     return d.choices.pick(fits or (min(shapes),))
 
 
 def bias_dtype(d: Draw) -> str:
-    """Return the dtype of the bias, the first one more often."""
+    """Return the dtype of the bias; the first one is more frequent."""
     dtypes = d.domain.among("bias_dtype", FLOAT_DTYPES)
     return str(d.choices.pick((dtypes[0], *dtypes)))
 
 
 def misses_blocks(case: Case) -> bool:
-    """Whether a request lacks a block that it has tokens in."""
+    """Whether a request lacks a block for some of its tokens."""
     requests = case.batch.requests
     return any(-1 in r.block_ids[: case.batch.num_live_blocks(r)] for r in requests)
 
 
 def context_slack(d: Draw) -> int:
-    """Return how far the host's bound on contexts lies beyond the longest, where a table has columns."""
+    """Return how far the host's context bound exceeds the longest context, if a table has columns."""
     wide = any(request.block_ids for request in d.batch.requests)
     return int(d.pick("context_slack", (0, 0, 1, 100))) if wide else 0

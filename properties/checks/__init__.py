@@ -45,9 +45,9 @@ _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 
 def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
-    """Return the checks that can say something about a function on a device, and that it promises.
+    """Return the checks that apply to a function on a device and that its domain promises.
 
-    Raises ``ValueError`` where its domain leaves out a check that does not exist.
+    Raises ``ValueError`` if the domain leaves out a check that does not exist.
     """
     for name in binding.domain.all_but:
         require(name in CHECKS, "all_but", name, f"be one of {', '.join(CHECKS)}")
@@ -56,7 +56,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
         dropped |= set(ON_GPU_ONLY)
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
-    # Without PyTorch's cache of memory, tensors of tens of gigabytes find no room.
+    # Free PyTorch's cached memory, so that tensors of tens of gigabytes fit.
     if not _shows_large_ids(binding) or sanitizing() == "memcheck":
         dropped.add("survives_large_ids")
     if not (binding.domain.strided and _shows_strides(binding)):
@@ -67,13 +67,13 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
 
 
 def _shows_large_ids(binding: Binding) -> bool:
-    """Whether cases can be moved beyond 2^31, without gaps where the function promises no strides."""
+    """Whether cases can move beyond 2^31, without gaps if the function does not promise strides."""
     enlarged = binding.operation.enlarge(_PROBE) if binding.operation.enlarge else ()
     return any(binding.domain.strided or not is_strided(case.layout) for case in enlarged)
 
 
 def _shows_index_dtype(binding: Binding) -> bool:
-    """Whether an input of the function is held in the width that the layout names."""
+    """Whether an input of the function has the width that the layout names."""
     wide = replace(_PROBE, layout=Layout(index_dtype="int64"))
     return any(
         isinstance(one, Ints) and isinstance(other, Ints) and one.dtype != other.dtype
@@ -82,7 +82,7 @@ def _shows_index_dtype(binding: Binding) -> bool:
 
 
 def _shows_strides(binding: Binding) -> bool:
-    """Whether an input or a given output of the function has the gaps that the layout names."""
+    """Whether an input or a given output of the function has the layout's gaps."""
     gaps = replace(_PROBE, layout=Layout(table_row_gap=1, cache_row_gap=1, key_row_gap=1))
     some, others = (
         [held.strides for held in _held(binding, case) if isinstance(held, TENSORS)]
@@ -93,7 +93,7 @@ def _shows_strides(binding: Binding) -> bool:
 
 
 def _held(binding: Binding, case: Case) -> list[Held]:
-    """Return the inputs of a function as the dialect holds them, and what its outputs hold before a call."""
+    """Return the inputs of a function as the dialect holds them, and the outputs' content before a call."""
     inputs, forms = Inputs(case), [binding.forms[name] for name in binding.outputs]
     held = [binding.dialect.inputs[name].hold(inputs) for name in binding.inputs]
     return held + [form.before(inputs) for form in forms if form.before is not None]

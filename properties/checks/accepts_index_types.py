@@ -9,7 +9,7 @@ from cumae.properties.running.trial import Trial
 
 
 def accepts_index_types(trial: Trial) -> Finding | None:
-    """Call with each other width that is promised."""
+    """Call with each of the other promised index widths."""
     base, case = trial.first, trial.quiet.case
     for dtype in trial.binding.domain.among("index_dtype", INDEX_DTYPES)[1:]:
         if trial.is_over():

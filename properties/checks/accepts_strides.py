@@ -8,7 +8,7 @@ from cumae.properties.running.trial import Trial
 
 
 def accepts_strides(trial: Trial) -> Finding | None:
-    """Call with gaps between rows and columns of tables and rows."""
+    """Call with gaps between the rows and columns of tables and rows."""
     base = trial.first
     strided = trial.strided()
     views = []

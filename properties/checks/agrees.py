@@ -1,4 +1,4 @@
-"""Every element written equals the oracle's."""
+"""Every written element equals the oracle's value."""
 
 from cumae.properties.comparing.compare import wrong_values
 from cumae.properties.comparing.second_look import with_cause
@@ -7,7 +7,7 @@ from cumae.properties.running.trial import Trial
 
 
 def agrees(trial: Trial) -> Finding | None:
-    """Compare the elements that were written with the oracle's values; assertions of the kernel hold."""
+    """Compare the written elements with the oracle's values, and report a failed assertion of the kernel."""
     seen = trial.first
     if seen.watch is not None and seen.watch.asserted:
         asserted = seen.watch.asserted

@@ -1,4 +1,4 @@
-"""In persistent buffers, a call after another case equals a fresh call."""
+"""A call in persistent buffers, after another case, equals a fresh call."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -19,7 +19,7 @@ from cumae.properties.running.trial import Trial
 
 
 def forgets_history(trial: Trial) -> Finding | None:
-    """Call on a larger case and on one of the same shapes, then on this one in the same buffers."""
+    """Call on a larger case and on one of the same shapes, each followed by this case in the same buffers."""
     base = trial.first
     live = {
         name: trial.expected[name].is_repeatable & _written(trial, name) for name in trial.binding.outputs
@@ -31,7 +31,7 @@ def forgets_history(trial: Trial) -> Finding | None:
             continue
         if trial.is_over():
             return None
-        # Watched, for a stray access of the other case must not end the process.
+        # Watch this call too: a stray access in the other case must not end the process.
         because = f"after a call on {what}"
         with watching() if interpreting() else nullcontext() as watch:
             before = trial.bench(case, f"in a call on {what}").call(POISON)
@@ -55,13 +55,13 @@ def forgets_history(trial: Trial) -> Finding | None:
 
 
 def _written(trial: Trial, name: str) -> Mask:
-    """Return which elements a fresh call writes; those it never writes are another check's."""
+    """Return the elements that a fresh call writes; another check reports those that it never writes."""
     kept = unwritten(trial.first, name) & unwritten(trial.second, name)
     return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
 
 
 def _earlier(case: Case) -> list[tuple[Case, str]]:
-    """Return the case with every request twice, and with its requests reversed and their blocks renamed."""
+    """Return the case with every request twice, and with reversed requests and renamed blocks."""
     requests, rows = case.batch.requests, case.layout.row_index
     offset = 1 + max((max(r.block_ids, default=0) for r in requests), default=0)
     twice = [*requests, *renamed(case, offset).batch.requests]

@@ -1,4 +1,4 @@
-"""Tails, padded rows and unused rows may hold anything; results do not change."""
+"""The content of tails, padded rows and unused rows does not change results."""
 
 from cumae.oracle import GARBAGE_KINDS
 from cumae.properties.comparing.repeated import changed_since
@@ -7,7 +7,7 @@ from cumae.properties.running.trial import Trial
 
 
 def ignores_garbage(trial: Trial) -> Finding | None:
-    """Call with the case's garbage, or with the next kind where that is the usual one."""
+    """Call with the case's kind of garbage, or with the next kind if it is the quiet one."""
     base = trial.first
     kinds = [kind for kind in GARBAGE_KINDS if kind != trial.binding.dialect.quiet_garbage]
     drawn = trial.case.layout.garbage

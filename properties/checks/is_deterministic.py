@@ -1,4 +1,4 @@
-"""Two launches give the same bits; in the interpreter also in another order, and without races."""
+"""Two launches give the same bits; in the interpreter also in another program order, and without races."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ ORDER_SEED = 1
 
 
 def is_deterministic(trial: Trial) -> Finding | None:
-    """Call again as before, then in the interpreter with the programs of each launch in another order."""
+    """Call a second time, then in the interpreter with the programs of each launch in another order."""
     base = trial.first
     again = trial.again()
     races = _races(trial, again)
     if races:
-        rule = "what a kernel writes does not depend on which of its programs comes first"
+        rule = "a kernel's output does not depend on the order of its programs"
         return Finding("is_deterministic", str(races[0]), rule, count=len(races))
     found = changed_since("is_deterministic", trial, base, again, "in a second launch")
     if found is not None or base.watch is None or base.watch.most_programs < 2 or trial.is_over():
@@ -33,7 +33,7 @@ def is_deterministic(trial: Trial) -> Finding | None:
 
 
 def _races(trial: Trial, seen: Observation) -> list[Race]:
-    """Return the races seen, but for those at elements that may hold anything."""
+    """Return the races seen, except those at don't-care elements."""
     races = seen.watch.races if seen.watch is not None else []
     return [
         race

@@ -20,7 +20,7 @@ from cumae.properties.running.trial import Trial, quiet_case
 def keeps_facts(trial: Trial) -> Finding | None:
     """Call on related cases inside the domain and compare the answers with each other.
 
-    The oracle is asked which relations are facts of the operation, after the calls.
+    After the calls, the oracle decides which relations hold for the operation.
     """
     base, seen = trial.quiet.case, trial.first
     for fact in FACTS.values():
@@ -30,10 +30,10 @@ def keeps_facts(trial: Trial) -> Finding | None:
         if trial.is_over():
             return None
         garbage = base.layout.garbage
-        benches = [trial.bench(quiet_case(case, garbage), "on a case related to it") for case in cases]
+        benches = [trial.bench(quiet_case(case, garbage), "on a related case") for case in cases]
         answers = [bench.observe() for bench in benches]
         if any(answer.is_misshapen for answer in (seen, *answers)):
-            continue  # `agrees` tells
+            continue  # `agrees` reports it
         parts = list(_parts(trial.binding, base, seen, trial.expected))
         others = [
             list(_parts(trial.binding, bench.case, answer, bench.expected()))
@@ -46,13 +46,13 @@ def keeps_facts(trial: Trial) -> Finding | None:
 
 
 def related_cases(case: Case, domain: Domain) -> list[Case]:
-    """Return the cases inside a domain that some fact relates to a case."""
+    """Return the cases inside a domain that a fact relates to a case."""
     cases = [other for fact in FACTS.values() for other in fact.relate(case)]
     return [other for other in cases if domain.why_not(other) is None]
 
 
 def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequence[Part]]) -> str | None:
-    """Return in words how the first part that breaks a fact does so."""
+    """Return a description of the first part that breaks a fact, None if all parts keep it."""
     for part in parts:
         same = [next((o for o in those if o.what == part.what), None) for those in others]
         theirs = [other for other in same if other is not None]
@@ -66,7 +66,7 @@ def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequ
 
 
 def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]) -> Iterator[Part]:
-    """Yield the parts of all outputs of a call, and the lengths of windows if it gives both bounds."""
+    """Yield the parts of all outputs of a call, and the window lengths if the outputs give both bounds."""
     wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
     name_on = {binding.forms[name].axis: name for name in wholes}
     for name, whole in wholes.items():
@@ -87,14 +87,14 @@ def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, 
 
 
 def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:
-    """Return an output beside the oracle's values; None if the operation cannot tell which are the only ones.
+    """Return an output beside the oracle's values; None for a judged operation without ``rights``.
 
-    If an operation has many right answers, only rows with one right answer are compared. Entries without an
-    order of their own are sorted in each row.
+    If an operation has many right answers, only rows with one right answer are compared. Unordered entries
+    are sorted in each row.
     """
     words, wanted, operation = seen.outputs[name], expected.words, binding.operation
     if words.shape != wanted.shape:
-        return None  # `agrees` tells
+        return None  # `agrees` reports it
     held = np.isin(expected.state, (VALUE, JUDGED, UNORDERED))
     if name not in binding.returned:
         keeps = expected.state == KEEP

@@ -11,26 +11,26 @@ from cumae.properties.running.call import Call
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.trial import Trial
 
-SYNCHRONISES = "a launch does not wait for the device, or it cannot be captured"
-ALLOCATES = "a call over given buffers allocates nothing"
+SYNCHRONISES = "a launch must not wait for the device: otherwise it cannot be captured"
+ALLOCATES = "a call with given output buffers must not allocate"
 _ALLOCATED = "allocation.all.allocated"
 
 
 def never_synchronises(trial: Trial) -> Finding | None:
-    """Call a second time, everything compiled, with torch's sync-debug mode on."""
+    """Call a second time, after compilation, with torch's sync-debug mode on."""
     call = trial.quiet.call(POISON)
     call.run()
     return synchronised(call, allocates=bool(trial.binding.returned))[1]
 
 
 def synchronised(call: Call, *, allocates: bool) -> tuple[Any, Finding | None]:
-    """Return what a call returned, and the finding that it synchronised or, unless it may, allocated.
+    """Return a call's answer, and a finding if it synchronised or, unless it may, allocated.
 
-    Raises ``KernelRaised`` where the function raises anything else.
+    Raises ``KernelRaised`` if the function raises any other error.
     """
     before = torch.cuda.memory_stats()[_ALLOCATED]
     with catch_warnings():
-        filterwarnings("ignore", "Synchronization debug mode")  # that it is a prototype
+        filterwarnings("ignore", "Synchronization debug mode")  # torch warns of a prototype
         torch.cuda.set_sync_debug_mode("error")
     try:
         answer = call.function(**call.arguments)

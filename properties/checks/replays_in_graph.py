@@ -1,4 +1,4 @@
-"""GPU: captured on one case, replayed on others with the same padded sizes and host numbers."""
+"""GPU: a call captured on one case replays on others with the same padded sizes and host numbers."""
 
 from dataclasses import replace
 from functools import partial
@@ -21,8 +21,8 @@ from cumae.properties.running.trial import Trial
 def replays_in_graph(trial: Trial) -> Finding | None:
     """Capture the call, replay it over other inputs at the same addresses, compare with fresh calls.
 
-    A call that cannot be captured because it synchronises is left to the check for that, and what keeps
-    something between its steps to the traces of an engine.
+    ``never_synchronises`` reports a call that synchronises and therefore cannot be captured. Traces of an
+    engine test the functions that keep state.
     """
     if trial.binding.keeps_state:
         return None
@@ -62,7 +62,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
 
 
 def _same_launch(captured: Call, call: Call) -> bool:
-    """Whether a replay of the captured call is a call with these arguments: addresses, shapes, numbers."""
+    """Whether a replay of the captured call has these arguments: the same addresses, shapes and numbers."""
     pairs = zip((*captured.inputs, *captured.outputs), (*call.inputs, *call.outputs), strict=True)
     same = all(
         a.shape == b.shape
@@ -76,7 +76,7 @@ def _same_launch(captured: Call, call: Call) -> bool:
 
 
 def _others(case: Case) -> list[Case]:
-    """Return cases of the same padded sizes: requests reversed, and one token less, made padding."""
+    """Return cases of the same padded sizes: reversed requests, and one token turned into padding."""
     requests = list(case.batch.requests)
     others = [permuted(case, list(range(len(requests)))[::-1])]
     for b, request in reversed(list(enumerate(requests))):

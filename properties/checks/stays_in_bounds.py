@@ -8,13 +8,13 @@ from cumae.properties.running.trial import Trial
 
 
 def stays_in_bounds(trial: Trial) -> Finding | None:
-    """Look at memory around and between the elements, and in the interpreter at every address."""
+    """Check the memory around and between the elements, and in the interpreter every address."""
     seen = trial.first
-    rule = "a kernel writes its outputs only, and reads and writes inside its tensors only"
+    rule = "a kernel writes only its outputs, and reads and writes only inside its tensors"
     told = [str(access) for access in seen.watch.outside] if seen.watch is not None else []
     told = told or list(seen.damage)
     if not told and (told := [str(one) for one in _garbage(trial)]):
-        rule = "a kernel reads its inputs, and of other memory only what was written before"
+        rule = "a kernel reads only its inputs and memory that was written before"
     if not told:
         return None
     cause = read_output(trial.binding, seen, trial.expected)
@@ -24,8 +24,8 @@ def stays_in_bounds(trial: Trial) -> Finding | None:
 def _garbage(trial: Trial) -> list[Garbage]:
     """Return the elements read before they were written.
 
-    A value that looks like the poison looks so over one of two poisons only. An element that must keep
-    what it held was written by somebody before the call.
+    A real value can equal at most one of the two poisons. An element that must keep its content was written
+    before the call.
     """
     first = trial.first.watch
     if first is None or not first.garbage:

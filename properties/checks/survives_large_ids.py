@@ -1,4 +1,4 @@
-"""Block ids and offsets past 2^31 are addressed in 64 bits."""
+"""Kernels address block ids and offsets past 2^31 in 64 bits."""
 
 from dataclasses import replace
 from warnings import warn
@@ -18,8 +18,8 @@ from cumae.properties.running.trial import Trial
 def survives_large_ids(trial: Trial) -> Finding | None:
     """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory.
 
-    A kernel that is wrong on the case as it is, or offsets made large by strides where it fails small
-    ones, are another check's. What a GPU has no room for is left out with a warning, and is no comparison.
+    Other checks report kernels that fail on the unmoved case, or whose large strides fail at small sizes too.
+    If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:
         return _first_finding(trial)
@@ -37,12 +37,12 @@ def _first_finding(trial: Trial) -> Finding | None:
             return None
         if is_strided(bench.case.layout) and accepts_strides(trial) is not None:
             continue
-        _ = trial.first  # what raises on the case as it is raises here
+        _ = trial.first  # an error on the unmoved case is raised here
         try:
             seen, second = bench.observe(overflow=True), bench.observe(COMPLEMENT)
         except torch.OutOfMemoryError as error:
             told = ". ".join(str(error).split(". ")[:2])
-            warn(f"survives_large_ids left out a case that the GPU has no room for: {told}", stacklevel=2)
+            warn(f"survives_large_ids skipped a case that does not fit on the GPU: {told}", stacklevel=2)
             continue
         trial.saw_nothing, where = False, trial.because
         expected = bench.expected()
@@ -54,7 +54,7 @@ def _first_finding(trial: Trial) -> Finding | None:
         if agrees(trial) is not None or writes_everything(trial) is not None:
             return None
         if seen.watch is not None:
-            # Alone it is no fault: what wraps in a lane that is masked off harms nobody.
+            # An overflow alone is no fault: in a masked lane it does no harm.
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None

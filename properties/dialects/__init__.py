@@ -1,4 +1,4 @@
-"""How engines name and hold what their kernels get, one engine a file."""
+"""Dialects: the names and formats in which engines pass kernel arguments, one engine per file."""
 
 from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input

@@ -19,19 +19,19 @@ _OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
 
 
 def _carries(name: str) -> tuple[str, ...]:
-    """Return the features that an input shows: its own field's, and those whose rows name it."""
+    """Return the features that an input shows: those with a field of its name, or with rows that name it."""
     return tuple(sorted({row.name for row in FEATURES if name in (*row.shown_by, *row.fields)}))
 
 
 def row_dtype(case: Case) -> tuple[str, int]:
-    """Return dtype and width of a latent row."""
+    """Return the dtype and width of a latent row."""
     options = case.options
     dtype = "uint8" if options.rows.row_format == "fp8" else options.rows.row_format
     return dtype, options.rows.row_bytes // ITEM_BYTES[dtype]
 
 
 def cached_places(case: Case) -> list[tuple[int, int]]:
-    """Return block and offset of every cached token that the rank holds, where it has a block."""
+    """Return block and offset of every cached token that the rank holds and that has a block."""
     size, world, options = case.batch.block_size, case.batch.world, case.options
     places = set()
     for request in case.batch.requests:
@@ -87,9 +87,9 @@ def held_bias(inputs: Inputs) -> Floats:
 
 
 def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
-    """Return blocks up to the largest id; the cached rows of the step are live.
+    """Return the blocks up to the largest id; the cached rows of the step are live.
 
-    ``gap``: elements between rows for each of the layout's ``cache_row_gap``.
+    ``gap``: elements between rows for each element of the layout's ``cache_row_gap``.
     """
     case = inputs.case
     size = case.batch.block_size
@@ -101,12 +101,12 @@ def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
 
 
 def cache_before(inputs: Inputs) -> Rows:
-    """Return the cache that new rows are written into; fp8 rows, which hold words, begin at words."""
+    """Return the cache that new rows are written into; fp8 rows contain words and are aligned to them."""
     return held_cache(inputs, gap=16 if inputs.case.options.rows.row_format == "fp8" else 1)
 
 
 def held_latents(inputs: Inputs) -> Rows:
-    """Return the rows to be written, in the cache's format, of bf16 for fp8; spare ones have no slot."""
+    """Return the rows to be written, in the cache's format, or bf16 for fp8; spare rows have no slot."""
     case = inputs.case
     if case.options.rows.row_format == "fp8":
         return new_latents(inputs)
@@ -117,7 +117,7 @@ def held_latents(inputs: Inputs) -> Rows:
 
 
 def held_slots(inputs: Inputs) -> Ints:
-    """Return slots; where there is none stands -1, or as garbage goes other negative numbers."""
+    """Return slots; a missing slot is -1, or another negative number as the garbage kind says."""
     garbage = inputs.case.layout.garbage
     first, turn = {"plausible": (-2, 7), "huge": (-(2**40), 1000)}.get(garbage, (-1, 1))
     slots = [slot if slot >= 0 else first - i % turn for i, slot in enumerate(inputs["slot_mapping"])]

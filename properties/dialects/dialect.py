@@ -1,4 +1,4 @@
-"""A dialect: the names by which an engine calls what its kernels get, and how it holds it."""
+"""A dialect: an engine's names for kernel arguments, and how it holds them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from cumae.properties.dialects.output import Output
 class Input:
     """An argument a kernel may name: how it is held, and which features of a case it shows.
 
-    ``alias``: the input of which it is another name.
+    ``alias``: the input that this name is an alias of.
     """
 
     hold: Callable[[Inputs], Held]
@@ -27,15 +27,14 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Names of inputs, and by operation the outputs that are not simply the operation's own.
+    """Names of inputs, and by operation the outputs that differ from the operation's own.
 
-    ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``:
-    what this engine leaves where nobody looks, used by the checks that are not about garbage.
-    ``reserved_blocks``: lowest block ids that belong to no request. ``row_formats``: of latent rows.
-    ``capture``: the way back, the case that says what tensors dumped from this engine say; it takes
-    them by name and may raise ValueError. ``row_name``: the input that says which row of the table
-    each request has, "" where requests have the rows in their order. ``rowless_requests``: whether a
-    request may have no row.
+    ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``: the engine's
+    usual content of unused entries, for checks that do not test garbage. ``reserved_blocks``: lowest block
+    ids that belong to no request. ``row_formats``: of latent rows. ``capture``: returns the case of tensors
+    dumped from this engine; it takes them by name and may raise ValueError. ``row_name``: the input that
+    gives each request's row of the table, "" if requests have the rows in their order. ``rowless_requests``:
+    whether a request may have no row.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Dialect:
     rowless_requests: bool = True
 
     def table_rows(self, case: Case) -> list[int]:
-        """Return the row of the table that each request has, as the engine counts rows."""
+        """Return the table row of each request, as the engine counts rows."""
         count = len(case.batch.requests)
         if not self.row_name:
             return list(range(count))
@@ -62,12 +61,12 @@ class Dialect:
     def extend(self, **inputs: Input | Callable[[Case], Any] | str) -> "Dialect":
         """Return the dialect with more inputs, each an ``Input``, a function of the case, or an input's name.
 
-        The name of an input that there is gives it another name, under which a function may also read what
+        The name of an existing input defines an alias. Under an alias, a function may also read an array that
         is an output of its operation here.
 
-        The function returns a host number, a string or None, or a NumPy array of bool, int32 or
-        int64, which a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already, and
-        for what is none of these.
+        The function returns a host number, a string or None, or a NumPy array of bool, int32 or int64, which
+        a kernel gets as a tensor. Raises ``ValueError`` for a name that exists already, and for any other
+        kind of value.
         """
         added = dict(self.inputs)
         for name, given in inputs.items():

@@ -1,4 +1,4 @@
-"""Tensors of an engine, dumped to a file or given, and the case that they are."""
+"""Read the tensors of an engine, dumped to a file or passed in, as a case."""
 
 import inspect
 import json
@@ -18,9 +18,9 @@ Dump = Mapping[str, Any]
 
 
 def read_dump(file: Path) -> Dump:
-    """Return the tensors and numbers of a file by name: JSON lists, NumPy's npz, or what torch saved.
+    """Return the tensors and numbers of a file by name: JSON lists, NumPy's npz, or a file of torch.save.
 
-    Raises ``ValueError`` for another suffix and for a file that is none of these.
+    Raises ``ValueError`` for another suffix, and for unreadable content.
     """
     require(file.suffix in SUFFIXES, f"{file}: suffix", file.suffix, f"be one of {', '.join(SUFFIXES)}")
     try:
@@ -42,7 +42,7 @@ def read_dump(file: Path) -> Dump:
 
 
 def is_dump(file: Path) -> bool:
-    """Whether a file is named like a dump and is not a case or failure of our own."""
+    """Whether a file name is that of a dump and not of our own case or failure files."""
     if file.suffix in (".npz", ".pt"):
         return True
     try:
@@ -55,7 +55,7 @@ def is_dump(file: Path) -> bool:
 def case_of(dump: Dump, dialect: str) -> Case:
     """Return the case that a dump describes.
 
-    Raises ``ValueError`` where the tensors are no step of that engine.
+    Raises ``ValueError`` if the tensors are not a step of that engine.
     """
     require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
     capture = DIALECTS[dialect].capture
@@ -71,9 +71,9 @@ def case_of(dump: Dump, dialect: str) -> Case:
 def case_from_tensors(dialect: str, **tensors: Any) -> Case:
     """Return the case that the named tensors of an engine describe.
 
-    Each tensor is of torch, of numpy or a list; the page of the dialect says which names there are.
-    A name that is left out, or given as None, is unknown. Raises ``ValueError`` for a dialect that
-    reads nothing back, for an unknown or missing name, and where the values cannot be a step.
+    Each tensor is a torch tensor, a NumPy array or a list; the dialect's page lists the names. A name that is
+    left out, or given as None, is unknown. Raises ``ValueError`` for a dialect that cannot read tensors back,
+    for an unknown or missing name, and if the values cannot be a step.
     """
     captures = {name: known.capture for name, known in DIALECTS.items() if known.capture is not None}
     capture = captures.get(dialect)
@@ -86,5 +86,5 @@ def case_from_tensors(dialect: str, **tensors: Any) -> Case:
     given = {name: value for name, value in tensors.items() if value is not None}
     for name, parameter in parameters.items():
         needed = parameter.default is inspect.Parameter.empty
-        require(name in given or not needed, name, None, f"be given: {dialect} has no step without it")
+        require(name in given or not needed, name, None, f"be given: every step of {dialect} needs it")
     return capture(**given)

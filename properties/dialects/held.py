@@ -1,4 +1,4 @@
-"""What an engine hands to a kernel, as plain arrays: integers, garbage filled in, and rows of bytes."""
+"""Kernel arguments as plain arrays: integers with garbage filled in, and rows of bytes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ _GARBAGE_BYTES = {"minus_one": 0xFF, "zero": 0x00, "plausible": 0x3C, "huge": 0x
 class Ints:
     """A tensor of integers or booleans: values as int64, ``dtype`` and element ``strides`` as held.
 
-    ``num_bare_columns``: columns of the tensor behind those that have values; nobody sets them.
+    ``num_bare_columns``: columns of the tensor after those with values; they are never set.
     """
 
     values: IntArray
@@ -38,8 +38,8 @@ class Ints:
 class Rows:
     """A tensor whose last dimension is a row of opaque bytes.
 
-    ``live`` int [n, len(shape) - 1]: indices of the rows that mean something; ``content`` uint8
-    [n, row bytes]: what they hold. Every other byte is ``fill``.
+    ``live`` int [n, len(shape) - 1]: indices of the live rows; ``content`` uint8 [n, row bytes]: their bytes.
+    Every other byte is ``fill``.
     """
 
     shape: tuple[int, ...]
@@ -52,7 +52,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """A contiguous tensor of bf16 or fp32 numbers, given as float64 values that ``dtype`` holds exactly."""
+    """A contiguous tensor of bf16 or fp32 numbers; ``dtype`` holds each of the float64 values exactly."""
 
     values: npt.NDArray[np.float64]
     dtype: str
@@ -73,7 +73,7 @@ TENSORS = (Ints, Rows, Floats)
 
 
 def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:
-    """Return a contiguous tensor of a list, or of a list of rows of ``width``, with garbage filled in."""
+    """Return a contiguous tensor from a list, or from a list of rows of ``width``, with garbage filled in."""
     flat = values if width is None else [entry for row in values for entry in row]
     if GARBAGE in flat:
         live = [entry for entry in flat if entry is not GARBAGE]
@@ -85,7 +85,7 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
 
 
 def in_table(held: Ints, layout: Layout, step: int = 1) -> Ints:
-    """Return a table with the columns, the gaps and the column step of a layout."""
+    """Return a table with a layout's spare columns, gaps and column step."""
     width = held.values.shape[1]
     bare = max(layout.min_table_columns - width, 0)
     row_stride = max(width + bare, 1) * step + layout.table_row_gap
@@ -93,7 +93,7 @@ def in_table(held: Ints, layout: Layout, step: int = 1) -> Ints:
 
 
 def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Floats:
-    """Return a tensor of a list, or of a list of rows of ``width``; garbage has the bytes of a row's."""
+    """Return a tensor from a list, or a list of rows of ``width``; garbage has the bytes of garbage rows."""
     flat = values if width is None else [entry for row in values for entry in row]
     byte = np.full(4, _GARBAGE_BYTES[garbage], dtype=np.uint8)
     if dtype == "bf16":
@@ -104,7 +104,7 @@ def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: in
 
 
 def _fill(values: Sequence[Any], kind: GarbageKind, largest: int, dtype: str) -> list[int]:
-    """Return the values with every GARBAGE replaced: by -1, by 0, by valid-looking or by huge numbers."""
+    """Return the values with every GARBAGE replaced by -1, by 0, by valid-looking or by huge numbers."""
     huge = 1 if dtype == "bool" else 2**31 - 1
     fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
     if kind in fixed:
@@ -121,7 +121,7 @@ def rows(
     garbage: GarbageKind,
     seed: int,
 ) -> Rows:
-    """Return a tensor of rows: bytes that depend on the place alone where ``live``, ``garbage`` elsewhere.
+    """Return a tensor of rows: bytes that depend only on the place if ``live``, ``garbage`` elsewhere.
 
     A place is the first and the last index of a row: block and offset, or the row alone.
     """

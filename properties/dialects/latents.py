@@ -1,4 +1,4 @@
-"""New latent rows before they are quantised, finite and of what quantising gets wrong, and their fp8 rows."""
+"""New latent rows, with finite values that are hard to quantise, and their fp8 rows."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ _LARGEST = 0x7F7F
 
 
 def new_latents(inputs: Inputs) -> Rows:
-    """Return the new rows [max_num_tokens, 576] of bf16 that an fp8 cache gets; those of tokens are finite.
+    """Return the new bf16 rows [max_num_tokens, 576] for an fp8 cache; those of tokens are finite.
 
-    Each tile is of one of seven kinds: of one size, of all sizes, without anything but zeros, subnormal, as
-    large as bf16 can be, halfway between fp8 numbers, and halfway but for the rounding of the scale.
+    Each tile is of one of seven kinds: similar magnitudes, all magnitudes, zeros only, subnormal, the largest
+    bf16 numbers, halfway between fp8 numbers, and halfway except for the rounding of the scale.
     """
     case = inputs.case
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
@@ -29,7 +29,7 @@ def new_latents(inputs: Inputs) -> Rows:
 
 
 def _of_one_size(bits: np.ndarray) -> np.ndarray:
-    """Return numbers between 2^-8 and 2^8 of what the first one's bits say."""
+    """Return numbers within a factor of 2^8 of a magnitude taken from the first one's bits."""
     middle = 16 + int(bits[0]) % 220
     return (bits & 0x807F) | (middle - 8 + (bits >> 7) % 16) << 7
 
@@ -51,7 +51,7 @@ def _largest(bits: np.ndarray) -> np.ndarray:
 
 
 def _halfway(bits: np.ndarray) -> np.ndarray:
-    """Return 448 times a power of two first, so that the scale is that power, then numbers with four bits."""
+    """Return first 448 times a power of two, so that the scale is that power, then numbers with four bits."""
     middle = 24 + int(bits[0]) % 200
     halfway = (bits & 0x8078) | (middle - (bits >> 7) % 20) << 7
     halfway[0] = middle << 7 | 0x60
@@ -59,10 +59,10 @@ def _halfway(bits: np.ndarray) -> np.ndarray:
 
 
 def _beside_halfway(bits: np.ndarray) -> np.ndarray:
-    """Return 248/128 times a power of two first, then 3/64 of it times others, exactly 21/448.
+    """Return first 248/128 times a power of two, then 3/64 of it times others, exactly 21/448.
 
-    21 is halfway between fp8 numbers. The scale is rounded, and this is the one pair of bf16 mantissas where
-    x / scale has another byte than 448 x / amax: it lies one bit above halfway.
+    21 is halfway between fp8 numbers. The scale is rounded, and this is the only pair of bf16 mantissas for
+    which x / scale and 448 x / amax give different bytes: it lies one bit above halfway.
     """
     middle = 24 + int(bits[0]) % 200
     found = (bits & _SIGN) | (middle - 1 - (bits >> 7) % 16) << 7 | 0x3A
@@ -74,7 +74,7 @@ _KINDS = (_of_one_size, _halfway, _of_all_sizes, _zeros, _subnormal, _largest, _
 
 
 def as_cached(case: Case, content: ByteArray) -> ByteArray:
-    """Return new rows as the cache holds them: as they are, or as the oracle's fp8 rows of rows of bf16."""
+    """Return new rows as the cache holds them: unchanged, or as the oracle's fp8 rows of bf16 rows."""
     if case.options.rows.row_format != "fp8":
         return content
     power_of_two = case.options.rows.power_of_two_scales

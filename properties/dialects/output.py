@@ -1,4 +1,4 @@
-"""An output of an operation, or the form in which an engine names and holds it."""
+"""An output of an operation, or an engine's name and format for it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ Expect = Callable[[Any, Inputs], list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Where the bytes of an output's row come from: an input of rows, and a range of its columns.
+    """The source of bytes in an output's row: an input of rows, and a range of its columns.
 
-    ``encode`` returns the bytes that whole rows of the input become, where they are not copied.
+    ``encode`` returns the bytes for whole rows of the input, if they are not copied.
     """
 
     name: str
@@ -26,24 +26,24 @@ class Piece:
 class Output:
     """One output of an operation, or the form in which a dialect holds one.
 
-    Only the name is always needed. A dialect's output ``follows`` an output of the operation, by default the
-    one of its own name, and has the dtype, axis and shape of that one where it gives none.
+    Only the name is required. A dialect's output ``follows`` an output of the operation, by default the one
+    of its own name, and inherits its dtype, axis and shape unless it gives them.
 
-    ``dtype``: of its elements, as text or as a function of the case. ``axis``: what an index counts, a name
-    in ``operations.axes.AXES``; an output with another axis is compared, but its elements have no place in a
-    report and no metamorphic relation. ``rule``: the sentence it must obey; "" for that of the operation.
-    ``shape``: by default one entry for everything that the axis counts. ``strides``: in elements, dense by
-    default. ``expect`` returns the value of each element, or the source of each row, from the oracle's answer
-    and the inputs: an integer, a float, UNTOUCHED, ANY, or for rows ``(kind, *index)``; by default the
-    answer's field of the name that the output follows. ``pieces``: for rows, the input that each kind of
-    source points into. ``before``: what an argument that is input and output holds before the call.
+    ``dtype``: of its elements, as text or as a function of the case. ``axis``: the things that an index
+    counts, a name in ``operations.axes.AXES``; an output with another axis is compared, but its elements have
+    no place in a report and no metamorphic relation. ``rule``: the sentence it must obey; "" for the
+    operation's. ``shape``: by default one entry for each thing on the axis. ``strides``: in elements, dense
+    by default. ``expect`` returns the value of each element, or the source of each row, from the oracle's
+    answer and the inputs: an integer, a float, UNTOUCHED, ANY, or for rows ``(kind, *index)``; by default the
+    answer's field with the name of the followed output. ``pieces``: for rows, the input that each kind of
+    source points into. ``before``: the content of an in-place argument before the call.
 
-    ``starts``: what each element of a buffer that its owner keeps from step to step holds before the first.
-    ``per_item``: elements of each item of the axis, in an output that packs several into one. ``carries``:
-    features of a case that its length shows. ``optional``: a function that returns its outputs may leave this
-    one out. ``unordered``: of a judged operation, elements that are not -1 may stand in any order, and in
-    another one at each call. ``is_captured``: whether a case that is read back from dumped tensors says
-    everything that the output follows from.
+    ``starts``: the initial value of each element, for a buffer that persists from step to step. ``per_item``:
+    elements of each item of the axis, if an output packs several into one. ``carries``: features of a case
+    that its length shows. ``optional``: a function that returns its outputs may omit this one. ``unordered``:
+    of a judged operation, elements that are not -1 may stand in any order, which may differ between calls.
+    ``is_captured``: whether a case read back from dumped tensors contains everything that determines the
+    output.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Output:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the output is an input too: it holds something before the call."""
+        """Whether the output is an input too, with content before the call."""
         return self.before is not None
 
     def dtype_for(self, case: Case) -> str:
@@ -83,7 +83,7 @@ class Output:
         return self.dtype if isinstance(self.dtype, str) else self.dtype(case)
 
     def values(self, answer: Any, inputs: Inputs) -> list[Any]:
-        """Return the value of each element, or the source of each row, by an oracle's answer."""
+        """Return the value of each element, or the source of each row, from an oracle's answer."""
         if self.expect is not None:
             return self.expect(answer, inputs)
         found: list[Any] = getattr(answer, self.follows or self.name)

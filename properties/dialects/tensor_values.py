@@ -1,4 +1,4 @@
-"""Values of an engine's tensors, read and checked, for the functions that make a case of them."""
+"""Read and check the values of an engine's tensors, for functions that build a case from them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from cumae.oracle.model.rules import INT32_MAX, require, require_int
 def read_ints(name: str, tensor: Any, length: int | None = None) -> list[int]:
     """Return the integers of a tensor of shape [n] or [n, 1].
 
-    Raises ``ValueError`` for other shapes and kinds of numbers, and for another length than the one
-    given.
+    Raises ``ValueError`` for other shapes, for numbers that are not integers, and for another length than the
+    given one.
     """
     values = _plain(tensor)
     require(isinstance(values, list), name, values, "be a list of integers")
@@ -24,7 +24,7 @@ def read_ints(name: str, tensor: Any, length: int | None = None) -> list[int]:
 
 
 def read_lens(name: str, tensor: Any, length: int | None = None) -> list[int]:
-    """Return the integers of a tensor of counts. Raises ``ValueError`` also for negative ones."""
+    """Return the integers of a tensor of counts. Also raises ``ValueError`` for negative ones."""
     values = read_ints(name, tensor, length)
     for i, value in enumerate(values):
         require_int(f"{name}[{i}]", value, 0)
@@ -58,7 +58,7 @@ def read_table(name: str, tensor: Any, num_rows: int) -> list[list[int]]:
 
 
 def read_count(name: str, value: Any, low: int = 0, high: int = INT32_MAX) -> int:
-    """Return a number of the host, or the only element of a tensor. Raises ``ValueError`` out of range."""
+    """Return a host number, or the only element of a tensor. Raises ``ValueError`` out of range."""
     plain = _plain(value)
     while isinstance(plain, list) and len(plain) == 1:
         plain = plain[0]
@@ -67,16 +67,16 @@ def read_count(name: str, value: Any, low: int = 0, high: int = INT32_MAX) -> in
 
 
 def live_blocks(name: str, row: Sequence[int], count: int, null: int | None = None) -> tuple[int, ...]:
-    """Return the first ``count`` entries of a table's row, ``null`` ones as -1 (no block).
+    """Return the first ``count`` entries of a table's row, with ``null`` entries as -1 (no block).
 
-    Raises ``ValueError`` where the row is too narrow for them.
+    Raises ``ValueError`` if the row is too narrow for them.
     """
     require(len(row) >= count, f"{name}: number of columns", len(row), f"be >= {count}, the blocks in use")
     return tuple(-1 if entry == null else entry for entry in row[:count])
 
 
 def _plain(value: Any) -> Any:
-    """Return a tensor of any library as lists; other values as they are."""
+    """Return a tensor of any library as lists, and any other value unchanged."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, (tuple, range)) else value

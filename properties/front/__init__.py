@@ -1,4 +1,4 @@
-"""An executable specification of LLM serving metadata; it proves that a GPU kernel says the same."""
+"""An executable specification of LLM serving metadata, and a harness that tests GPU kernels against it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

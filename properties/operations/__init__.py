@@ -1,4 +1,4 @@
-"""Operations, the table of them, and the expected content of their outputs."""
+"""Operations: their table, and the expected content of their outputs."""
 
 from cumae.properties.operations.expected import FREE, JUDGED, KEEP, UNORDERED, VALUE, Expected
 from cumae.properties.operations.operation import Operation

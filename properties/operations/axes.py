@@ -1,4 +1,4 @@
-"""The axes of outputs, one row each: the things that an index counts, their number, places and relations."""
+"""One row per axis of outputs: the things that an index counts, their number, places and relations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Values = Literal["", "slot", "window", "window_start", "window_stop"]
 
 
 class Extent(NamedTuple):
-    """Elements before the padding, and elements up to the padded count; the buffer may be longer."""
+    """Elements before the padding, and elements including it; the buffer may be longer."""
 
     num_live: int
     num_padded: int
@@ -30,18 +30,18 @@ class Extent(NamedTuple):
 class Axis:
     """The items that an index counts: an output of the axis has one element, or several, for each.
 
-    ``extent``: items of a case, live and with padding, in each chunk where the axis is ``in_chunks``; None
-    where the case does not tell. ``entries``: elements of each item. ``placing``: where an element belongs,
-    for reports. ``values``: what the elements are, where reports show more of a wrong one than its number.
-    ``is_of_tokens``: whether each element is the value of one token, so that a fault in the arithmetic of one
-    token can explain it.
+    ``extent``: items of a case, live and with padding, in each chunk if the axis is ``in_chunks``; None if
+    the case does not determine it. ``entries``: elements of each item. ``placing``: where an element belongs,
+    for reports. ``values``: the meaning of the elements, for reports that show more of a wrong one than its
+    number. ``is_of_tokens``: whether each element is the value of one token, so that an arithmetic fault at
+    one token can explain it.
 
-    The other fields say which metamorphic relations hold. ``items``: how many items each request has, one
-    request after the other; None where no element belongs to one request. ``between``: the elements are
-    boundaries between requests, or between their items; the growth from one to the next belongs to an item.
-    ``in_chunks``: the elements stand in rows, one for each chunk of context. ``ends_on``: the axis of the
-    output that holds the ends of the ranges that begin here. ``is_sorted``: the entries of an item are
-    compared in sorted order. ``is_related``: whether any relation holds.
+    The other fields say which metamorphic relations hold. ``items``: how many items each request has, in
+    request order; None if no element belongs to one request. ``between``: the elements are boundaries between
+    requests, or between their items; the growth from one to the next belongs to an item. ``in_chunks``: the
+    elements stand in rows, one for each chunk of context. ``ends_on``: the axis of the output with the ends
+    of the ranges that begin here. ``is_sorted``: the entries of an item are compared in sorted order.
+    ``is_related``: whether any relation holds.
     """
 
     extent: Callable[[Case], Extent] | None = None
@@ -111,7 +111,7 @@ AXES = {
     "cache_slot": Axis(placing=CACHE_SLOT),
     "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
     "expert": _EXPERT,
-    # A weight may depend on the place of its row: vectors round otherwise at their ends.
+    # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
     "work_item": Axis(),
     "worker_start": Axis(),
@@ -123,5 +123,5 @@ _UNKNOWN = Axis(is_related=False)
 
 
 def axis_named(name: str) -> Axis:
-    """Return the row of an axis; of one that is unknown here, a row that says nothing."""
+    """Return the row of an axis, or a row without any facts if the axis is unknown."""
     return AXES.get(name, _UNKNOWN)

@@ -1,4 +1,4 @@
-"""A kernel's arguments by name: what its function asks for, checked against dialect and operation."""
+"""Bind a kernel's arguments by name, and check them against dialect and operation."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
@@ -21,9 +21,9 @@ from cumae.properties.operations.outputs import outputs_of
 class Binding:
     """A function under test: its inputs and outputs by name, and the features its cases may vary.
 
-    ``outputs``: those that it gets as arguments; ``returned``: those that it returns; ``forms``: by name the
-    record of each output that the dialect has. A class is made once for each run of steps and called at each
-    step; ``constructor`` names the host numbers it is made with, and ``device``.
+    ``outputs``: those passed as arguments; ``returned``: those that it returns; ``forms``: by name the record
+    of each output that the dialect has. A class is constructed once for each run of steps and called at each
+    step; ``constructor`` names its constructor arguments: host numbers and ``device``.
     """
 
     function: Callable[..., Any]
@@ -39,28 +39,28 @@ class Binding:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether the function is a class, whose instances keep something from step to step."""
+        """Whether the function is a class, whose instances keep state from step to step."""
         return inspect.isclass(self.function)
 
     @property
     def name(self) -> str:
-        """Module, or file of a script, and name of the function."""
+        """The module, or the file of a script, and the function's name."""
         return f"{home_of(self.function)}:{self.function.__qualname__}"
 
     def called_with(self, case: Case) -> str:
-        """Return the host numbers and texts that the function gets, as text."""
+        """Return the host numbers and texts passed to the function, as text."""
         inputs = Inputs(case)
         held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
         return ", ".join(f"{n}={value!r}" for n, value in held.items() if not isinstance(value, TENSORS))
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Features of the operation that inputs of the dialect show, and none that the function names."""
+        """Features of the operation that the dialect's inputs show, but no input that the function names."""
         shown = {*self.dialect.inputs, *(f for held in self.dialect.inputs.values() for f in held.carries)}
         return (self.operation.features & shown) - self.features
 
     def why_not(self, case: Case) -> str | None:
-        """Return why the function is not asked about a case: its domain, or what it cannot see; or None."""
+        """Return why the function is not called on a case, its domain or a feature it cannot see, or None."""
         hidden = varied(case, self.domain.settled) - self.features
         if hidden:
             return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
@@ -75,19 +75,18 @@ def _nearest(name: str, dialect: Dialect) -> str:
 def bind(
     function: Callable[..., Any], operation: Operation, dialect: Dialect, domain: Domain | None = None
 ) -> Binding:
-    """Return the binding of a function; parameters with a default are its author's.
+    """Return the binding of a function; parameters with a default keep it.
 
-    An operation's outputs that are not named, in the table's order, are what it returns; a function
-    that names some and returns None computes only those. Of a class the parameters of ``__call__`` are
-    bound, and those it is made with: ``device`` and host numbers. Raises ``ValueError`` for a name that
-    is neither an input nor an output, listing those that are, and for an operation of which the dialect
-    names no output.
+    The function returns the outputs that it does not name, in the table's order; one that names some and
+    returns None computes only those. For a class, the parameters of ``__call__`` are bound, and those of its
+    constructor: ``device`` and host numbers. Raises ``ValueError`` for a name that is neither an input nor an
+    output, listing the known ones, and for an operation without outputs in the dialect.
     """
     _refuse_a_taken_name(operation)
     known = outputs_of(operation, dialect)
     if not known:
         those = ", ".join(sorted(dialect.outputs))
-        rule = f"be one that dialect {dialect.name} has, or one of your own: {those}"
+        rule = f"be an operation of dialect {dialect.name}, or your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
@@ -129,7 +128,7 @@ def bind(
 
 
 def promises_of(binding: Binding) -> str:
-    """Return in which fields the domain of a function differs from what it promises unasked, as text."""
+    """Return the promises in which a function's domain differs from its default domain, as text."""
     unasked = bind(binding.function, binding.operation, binding.dialect).domain
     given = binding.domain
     differ = [name for name in PROMISES if getattr(given, name) != getattr(unasked, name)]
@@ -139,16 +138,16 @@ def promises_of(binding: Binding) -> str:
 
 
 def _refuse_a_taken_name(operation: Operation) -> None:
-    """Raise ``ValueError`` for the name of a shipped operation that has other outputs."""
+    """Raise ``ValueError`` if a shipped operation of that name has other outputs."""
     known = OPERATIONS.get(operation.name, operation)
     outputs, shipped = (tuple(output.name for output in one.outputs) for one in (operation, known))
     if outputs != shipped:
-        rule = f"have another name, or the outputs {', '.join(shipped)} of the operation called so"
+        rule = f"have another name, or the outputs {', '.join(shipped)} of the shipped operation"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
 
 
 def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
-    """Return the part of a domain that the dialect has; what copies no rows has none of any width."""
+    """Return the part of a domain that the dialect supports; latent widths only apply to row copies."""
     held = dialect.row_formats
     formats = tuple(name for name in domain.among("row_format", ROW_FORMATS) if name in held)
     rule = f"hold one of dialect {dialect.name}: {', '.join(held)}"
@@ -180,10 +179,9 @@ def binding_of(
     dialect: str | Dialect = "cumae",
     domain: Domain | None = None,
 ) -> Binding:
-    """Return a function bound by name; of a test made by ``conforms_to``, the binding it has.
+    """Return the binding of a function by name, or the existing one of a test made by ``conforms_to``.
 
-    Raises ``ValueError`` for unknown names, listing the known ones, and for a test that only pytest
-    can fill.
+    Raises ``ValueError`` for unknown names, listing the known ones, and for a test that only pytest can fill.
     """
     made = getattr(function, "cumae_binding", None)
     if isinstance(made, Binding):

@@ -1,4 +1,4 @@
-"""Functions under test: classes, and anything callable whose arguments have names."""
+"""Functions under test: functions, classes, and other callables with named arguments."""
 
 import inspect
 import sys
@@ -13,12 +13,12 @@ _BY_NAME = "write a function that names its arguments and calls it"
 
 
 def by_name(function: Any) -> Function:
-    """Return a callable as a function or class that is called by argument names and can be named itself.
+    """Return a callable as a function or class that is called by argument names and has a name itself.
 
-    Functions and classes are returned as they are. An instance, a bound method and a partial keep the names
-    that are left, a module of torch has those of ``forward``, an operator of ``torch.ops`` those of its
-    schema. Raises ``ValueError`` for a kernel without its launcher, for what has no names, and for what does
-    not run when it is called.
+    Functions and classes are returned unchanged. An instance, a bound method and a partial keep their
+    remaining names, a torch module has the names of ``forward``, an operator of ``torch.ops`` those of its
+    schema. Raises ``ValueError`` for a kernel without its launcher, for a callable without argument names,
+    and for one that does not run when it is called.
     """
     name = str(getattr(_inner(function), "__qualname__", None) or function)
     if any(kind.__name__ == "KernelInterface" for kind in type(function).__mro__):
@@ -26,7 +26,7 @@ def by_name(function: Any) -> Function:
             function = function.fn
         raise ValueError(
             f"target = {getattr(function, '__name__', name)!r}, must be the function that launches this "
-            "kernel: only that knows the grid"
+            "kernel: only it knows the grid"
         )
     if inspect.isclass(function):
         return function
@@ -47,7 +47,7 @@ def by_name(function: Any) -> Function:
 
 
 def home_of(function: Function) -> str:
-    """Return the module of a function, or the file of the script that is run, by which it is found again."""
+    """Return the module of a function, or the file of the running script, from which it can be loaded."""
     module = function.__module__
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if module != "__main__" or script is None:
@@ -57,7 +57,7 @@ def home_of(function: Function) -> str:
 
 
 def called_of(function: Any) -> Function:
-    """Return what holds the argument names of a callable: ``forward`` of a module of torch, else itself."""
+    """Return the object with a callable's argument names: ``forward`` of a torch module, else itself."""
     torch = sys.modules.get("torch")
     is_module = torch is not None and isinstance(function, torch.nn.Module)
     called: Function = function.forward if is_module else function
@@ -65,7 +65,7 @@ def called_of(function: Any) -> Function:
 
 
 def signature_of(function: Function) -> inspect.Signature:
-    """Return the signature of a callable. Raises ``ValueError`` where Python knows none."""
+    """Return the signature of a callable. Raises ``ValueError`` if Python knows none."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
@@ -74,7 +74,7 @@ def signature_of(function: Function) -> inspect.Signature:
 
 
 def required(function: Function) -> list[str]:
-    """Return the names of the parameters that have no default.
+    """Return the names of the parameters without a default.
 
     Raises ``ValueError`` for one that cannot be filled by name.
     """
@@ -90,14 +90,14 @@ def required(function: Function) -> list[str]:
 
 
 def required_to_make(kind: type) -> list[str]:
-    """Return the names that a class is made with; a module of torch that has no constructor takes any."""
+    """Return the names of a class's constructor arguments; none for a torch module without its own."""
     torch = sys.modules.get("torch")
     is_torchs = torch is not None and getattr(kind, "__init__", None) is torch.nn.Module.__init__
     return [] if is_torchs else required(kind)
 
 
 def call_of(kind: type) -> Function:
-    """Return the method by which instances of a class are called. Raises ``ValueError`` without one."""
+    """Return the method that calls instances of a class. Raises ``ValueError`` if there is none."""
     torch = sys.modules.get("torch")
     name = "forward" if torch is not None and issubclass(kind, torch.nn.Module) else "__call__"
     for base in inspect.getmro(kind):
@@ -108,7 +108,7 @@ def call_of(kind: type) -> Function:
 
 
 def _runs_async(function: Function) -> bool:
-    call = getattr(function, "__call__", None)  # noqa: B004 — of an instance, its method
+    call = getattr(function, "__call__", None)  # noqa: B004 — the method of an instance
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
@@ -122,9 +122,9 @@ _NEVER_RUN = {"it is async": _runs_async, "it is a generator": _yields}
 
 
 def _operator(function: Any) -> Function:
-    """Return an operator of ``torch.ops`` as a function of its schema's names.
+    """Return an operator of ``torch.ops`` as a function with its schema's names.
 
-    What it returns of the arguments that it writes in place is left out.
+    The function omits returned aliases of arguments that the operator writes in place.
     """
     overload = getattr(function, "_opoverload", function)
     if hasattr(overload, "overloads"):
@@ -157,7 +157,7 @@ def _operator(function: Any) -> Function:
 
 
 def _renamed(function: Any, signature: inspect.Signature, module: str, name: str) -> Function:
-    """Return a function that calls another one, under a signature and a name."""
+    """Return a function that calls another one, with the given signature and name."""
 
     def call(**arguments: Any) -> Any:
         return function(**arguments)
@@ -176,7 +176,7 @@ def _inner(function: Any) -> Any:
 
 
 def _place_of(function: Any) -> tuple[str, str]:
-    """Return module and name of a callable; one that no module holds is described."""
+    """Return module and name of a callable, or a description if no module holds it."""
     inner = _inner(function)
     owner = getattr(function, "__self__", None)
     if found := _found(function):
@@ -195,7 +195,7 @@ def _place_of(function: Any) -> tuple[str, str]:
 
 
 def _found(value: Any) -> tuple[str, str] | None:
-    """Return module and name under which a module holds a value, its own module first."""
+    """Return the module and name under which a module holds a value; its own module is tried first."""
     own = getattr(_inner(value), "__module__", "")
     for module in (own, *sorted(sys.modules)):
         names = getattr(sys.modules.get(module), "__dict__", {}) if module != "__main__" else {}

@@ -31,7 +31,7 @@ COMPACT_TOPK_SLOTS = Operation(
     frozenset(
         {"topk", "select_beyond", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}
     ),
-    "in front of each row stand the slots of its selected positions, in any order, then -1 for those without",
+    "each row starts with the slots of its selected positions, in any order; -1 fills the rest",
     ("cumae.gpu_impl:write_compact_topk_slots",),
     far_table_rows,
     _faults,

@@ -1,4 +1,4 @@
-"""Cases moved to addresses beyond 2^31 elements."""
+"""Move cases to addresses beyond 2^31 elements."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,9 +11,9 @@ from cumae.properties.dialects.held import ITEM_BYTES
 
 _SPAN = 2**31
 _COLUMNS = 2**20
-"""Of a table in which rows pass 2^31: a request of a million tokens, each in a column."""
+"""Columns of a table whose rows pass 2^31: a request of a million tokens, one per column."""
 _MOST_BYTES = 2**34
-"""Of a cache with gaps: a GPU has to hold it."""
+"""Largest size of a cache with gaps, which must fit on a GPU."""
 
 
 def _largest_id(case: Case) -> int:
@@ -21,13 +21,13 @@ def _largest_id(case: Case) -> int:
 
 
 def _room(case: Case) -> int:
-    """Return by how much block ids may grow: each of their parts is a number of 32 bits."""
+    """Return by how much block ids may grow, so that the ids of their parts still fit in 32 bits."""
     parts = case.batch.block_size // case.kernel_block_size
     return max(INT32_MAX // parts - _largest_id(case) - 1, 0)
 
 
 def large_slots(case: Case) -> Iterator[Case]:
-    """Yield ids whose product with the block size passes 2^31, and table rows that do."""
+    """Yield ids whose product with the block size passes 2^31, and far table rows."""
     yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
     yield from far_table_rows(case)
 
@@ -35,8 +35,8 @@ def large_slots(case: Case) -> Iterator[Case]:
 def far_table_rows(case: Case) -> Iterator[Case]:
     """Yield table rows whose offset passes 2^31 elements: in a dense table of many rows, as engines hold it.
 
-    Where rows are looked up, these stand behind 2048 rows of nobody. Where the row is the request, 2048
-    requests that compute nothing come before; and the requests as they are stand in a table with gaps.
+    If rows are looked up, these stand after 2048 unused rows. If the row is the request, 2048 idle requests
+    come first; another case keeps the requests in a table with gaps.
     """
     layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
     dense, ahead = replace(layout, min_table_columns=_COLUMNS), _SPAN // _COLUMNS
@@ -56,14 +56,15 @@ def far_table_rows(case: Case) -> Iterator[Case]:
 
 
 def _gap(highest_row: int) -> int:
-    """Return the gap that takes a row beyond 2^31 elements, 0 where a stride of 32 bits cannot."""
+    """Return the gap that takes a row beyond 2^31 elements, 0 if a 32-bit stride cannot."""
     return _SPAN // highest_row + 1 if highest_row > 1 else 0
 
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
-    """Yield rows of the cache whose offset passes 2^31 elements, and new rows that do.
+    """Yield cache rows whose offset passes 2^31 elements, and such new rows.
 
-    A large cache in which all rows written stand low has no gaps: they would need more than a GPU's memory.
+    A large cache gets no gaps if all its written rows have low indices: they would need more than a GPU's
+    memory.
     """
     layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0)
@@ -78,9 +79,9 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
 
 
 def large_rows(case: Case) -> Iterator[Case]:
-    """Yield block ids whose offset in the cache passes 2^31 and 2^32 elements, rows of keys beyond 2^31.
+    """Yield block ids whose offset in the cache passes 2^31 and 2^32 elements, and key rows beyond 2^31.
 
-    Rows are dense, as not every engine can hold them otherwise, and so wide that ids stay 32-bit.
+    Rows are dense, because some engines support no gaps, and so wide that ids stay 32-bit.
     """
     if row_dtype(case)[1] < 4:
         case = replace(case, options=case.options.having(kv_lora_rank=512, qk_rope_head_dim=64))
@@ -94,14 +95,14 @@ def large_rows(case: Case) -> Iterator[Case]:
 
 
 def with_small_slots(case: Case) -> Case:
-    """Return the case with ids as far down as slots below 2^31 need, or as it is where they do not fit."""
+    """Return the case with ids lowered until slots are below 2^31, unchanged if they do not fit."""
     ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
     beyond = max(ids, default=0) + 1 - _SPAN // case.batch.block_size
     return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case
 
 
 def without_empty(case: Case) -> Case:
-    """Return the case with a token, in a block of its own, for each request that computes nothing."""
+    """Return the case with one token, in a block of its own, for each idle request."""
     requests, first = list(case.batch.requests), _largest_id(case) + 1
     if _room(case) <= len(requests):
         return case

@@ -1,4 +1,4 @@
-"""The expected content of outputs: what the oracle says of each element, as arrays."""
+"""The expected content of outputs: the oracle's value of each element, as arrays."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The content of an output: ``words`` where ``state`` is VALUE, what it held where KEEP, FREE anything.
+    """The content of an output: ``words`` for state VALUE, the earlier content for KEEP, anything for FREE.
 
-    Where ``state`` is JUDGED, any value is right that the operation's judge accepts, and a function writes
-    the same one whenever its inputs are the same; ``words`` holds one right answer. UNORDERED is the same,
-    but the values may change places at each call. ``words`` [n] integers or the bits of floats, or uint8
-    [n, row bytes] for rows; ``state`` uint8 [n].
+    If ``state`` is JUDGED, every value that the operation's judge accepts is right, and a function writes the
+    same one whenever its inputs are the same; ``words`` holds one right answer. UNORDERED is like JUDGED, but
+    the values may change places at each call. ``words`` [n] integers or the bits of floats, or uint8 [n, row
+    bytes] for rows; ``state`` uint8 [n].
     """
 
     words: npt.NDArray[Any]
@@ -32,12 +32,12 @@ class Expected:
 
     @property
     def is_specified(self) -> npt.NDArray[np.bool_]:
-        """Marks the elements that must be written."""
+        """Mask of the elements that must be written."""
         return np.asarray(self.is_repeatable | (self.state == UNORDERED))
 
     @property
     def is_repeatable(self) -> npt.NDArray[np.bool_]:
-        """Marks the elements that must be written and are the same whenever the inputs are."""
+        """Mask of the elements that must be written and are equal whenever the inputs are equal."""
         return np.asarray((self.state == VALUE) | (self.state == JUDGED))
 
 
@@ -46,7 +46,8 @@ def expected_of(
 ) -> dict[str, Expected]:
     """Return the content of each output by name, from the oracle alone.
 
-    ``held`` returns an input as the dialect holds it; it is asked where the rows of an output come from one.
+    ``held`` returns an input as the dialect holds it; it is called if the rows of an output come from an
+    input.
     """
     answer = inputs.call(operation.oracle)
     found = {}
@@ -61,7 +62,7 @@ def expected_of(
 
 
 def _judged(told: Expected, output: Output) -> Expected:
-    """Return what an output must hold where a judge says which values are right."""
+    """Return the required content of an output whose right values a judge decides."""
     state = np.where(told.state == VALUE, JUDGED, told.state)
     if output.unordered:
         state = np.where((state == JUDGED) & (told.words != -1), UNORDERED, state)
@@ -69,7 +70,7 @@ def _judged(told: Expected, output: Output) -> Expected:
 
 
 def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str], Held]) -> Expected:
-    """Return rows of bytes, each copied or made from the row of an input."""
+    """Return rows of bytes, each copied or encoded from the row of an input."""
     assert output.pieces is not None
     case = inputs.case
     row_bytes = shape_of(output, case)[-1] * ITEM_BYTES[output.dtype_for(case)]

@@ -1,4 +1,4 @@
-"""Elements of an output as items of its axis, of live requests or of padding."""
+"""Elements of an output as items of its axis, either live or padding."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from cumae.properties.operations.outputs import shape_of
 
 
 def elements_each(output: Output, case: Case) -> int:
-    """Return how many elements, or rows, of an output one item of its axis has."""
+    """Return how many elements, or rows, of an output belong to one item of its axis."""
     if output.is_rows:
         return 1
     shape = shape_of(output, case)
@@ -24,9 +24,9 @@ def elements_each(output: Output, case: Case) -> int:
 
 
 def extent_of(output: Output, case: Case, length: int) -> Extent | None:
-    """Return how many elements of an output of so many are live, and how many with padding.
+    """Return how many elements of an output of this length are live, and how many with padding.
 
-    None where the case does not tell. Of chunks the oracle makes as many as there are.
+    None if the case does not determine it. The number of chunks is the oracle's.
     """
     axis = axis_named(output.axis)
     if axis.extent is None:
@@ -40,7 +40,7 @@ def extent_of(output: Output, case: Case, length: int) -> Extent | None:
 def is_padding(output: Output, case: Case, length: int) -> npt.NDArray[np.bool_]:
     """Return which elements of an output belong to no live token or request.
 
-    None of a buffer that outlives the step: the operation says what becomes of its end.
+    No element of a persistent buffer is padding: the operation defines its end.
     """
     axis, each = axis_named(output.axis), np.arange(length)
     if output.starts is not None or axis.extent is None:
@@ -54,7 +54,7 @@ def is_padding(output: Output, case: Case, length: int) -> npt.NDArray[np.bool_]
 def left_untouched(
     outputs: Mapping[str, Output], case: Case, expected: dict[str, Expected]
 ) -> dict[str, Expected]:
-    """Return what outputs must hold where a function leaves their padding as it was."""
+    """Return the required content of outputs for a function that leaves their padding untouched."""
     found = {}
     for name, want in expected.items():
         padding = is_padding(outputs[name], case, len(want.state))
@@ -63,6 +63,6 @@ def left_untouched(
 
 
 def without_padding(case: Case) -> Case:
-    """Return the case with its live tokens and requests only."""
+    """Return the case with only its live tokens and requests."""
     layout = replace(case.layout, num_padding_tokens=0, num_padding_requests=0, num_padding_slots=0)
     return replace(case, layout=layout)

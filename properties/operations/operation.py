@@ -1,4 +1,4 @@
-"""An operation: one row of the table that tests, fixtures, command line and figures are derived from."""
+"""An operation: one table row, from which tests, fixtures, command line and figures are derived."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from cumae.properties.dialects import Output
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation: its oracle, which answers with a field for each output, and what is known of it.
+    """An operation: its oracle, which answers with a field for each output, and its known facts.
 
-    ``features``: what may vary in its cases. ``rule``: the sentence it must obey. ``kernels``: targets
-    shipped here. ``enlarge`` yields the same case at addresses beyond 2^31 elements.
+    ``features``: the features that its cases may vary. ``rule``: the sentence it must obey. ``kernels``:
+    targets shipped here. ``enlarge`` yields the same case at addresses beyond 2^31 elements.
 
     ``judge``: for an operation with many right answers. It gets the outputs by name, floats as they are, and
     returns a sentence for each fault, a ``Fault`` where it is about one row; the oracle then gives one right

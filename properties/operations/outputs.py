@@ -1,4 +1,4 @@
-"""The outputs of an operation in a dialect, each a complete record whoever names it."""
+"""The outputs of an operation in a dialect, each as a complete record."""
 
 from dataclasses import replace
 from math import prod
@@ -12,11 +12,11 @@ from cumae.properties.operations.table import OPERATIONS
 
 
 def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
-    """Return the outputs by name: the operation's own where the dialect has them, then those it adds.
+    """Return the outputs by name: the operation's own if the dialect has them, then those it adds.
 
-    An operation of the user's own has its own names in every dialect that says nothing of it. Raises
-    ``ValueError`` for an output without a dtype, for one without a shape whose axis tells none, and for one
-    that follows no output of the operation.
+    A user's own operation has its own names in every dialect that does not mention it. Raises ``ValueError``
+    for an output without a dtype, for one without a shape on an axis that gives none, and for one that
+    follows no output of the operation.
     """
     own = {output.name: output for output in operation.outputs}
     theirs = {
@@ -35,7 +35,7 @@ def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
 
 
 def _following(output: Output, own: dict[str, Output], operation: Operation) -> Output:
-    """Return an output with what it takes over from the one that it follows; an own output follows itself."""
+    """Return an output with the values it inherits from the one it follows; an own output follows itself."""
     rule = output.rule or (own[output.name].rule if output.name in own else operation.rule)
     base = own.get(output.follows or output.name)
     if base is None:
@@ -59,7 +59,7 @@ def shape_of(output: Output, case: Case) -> tuple[int, ...]:
     if output.shape is not None:
         return output.shape(case)
     axis = axis_named(output.axis)
-    assert axis.extent is not None  # else outputs_of refuses it
+    assert axis.extent is not None  # outputs_of raises otherwise
     each = axis.extent(case).num_padded * axis.entries(case)
     return (each * case.num_context_chunks if axis.in_chunks else each,)
 

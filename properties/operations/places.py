@@ -1,4 +1,4 @@
-"""Where an element of an output belongs: request, token, position and block, by number and in words."""
+"""The place of an output's element: request, token, position and block, by number and in words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from cumae.oracle import Case, Inputs, owns
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How the function under test saw the requests of a case.
+    """The function's view of a case's requests.
 
-    ``rows``: the table row of each request, where that is not its index. ``raised_by``: what was added to
-    every block id of the case before the call.
+    ``rows``: the table row of each request, if it is not the request's index. ``raised_by``: the offset added
+    to every block id of the case before the call.
     """
 
     rows: tuple[int, ...] = ()
@@ -21,10 +21,10 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an element belongs, by number; None where it belongs to none.
+    """The place of an element, by number; None if it belongs to nothing.
 
-    ``position``: of the request; ``padding``: of tokens behind those of the step, counted from the first;
-    ``ends``: whether the element says where the request ends.
+    ``position``: of the request; ``padding``: number of the padding token, counted from the first; ``ends``:
+    whether the element is the end of the request.
     """
 
     request: int | None = None
@@ -36,7 +36,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How the elements of an axis are placed: ``place`` by number, ``text`` in words."""
+    """Functions that place the elements of an axis: ``place`` by number, ``text`` in words."""
 
     place: Callable[[Case, int, Seen], Place] = lambda case, index, seen: Place()
     text: Callable[[Case, int, Seen], str] = lambda case, index, seen: ""
@@ -75,7 +75,7 @@ def _token_text(case: Case, index: int, seen: Seen) -> str:
 
 
 def token_entry(entries: Callable[[Case], int]) -> Placing:
-    """Return how one of several entries of a token is placed."""
+    """Return the placing of one of several entries of a token."""
 
     def place(case: Case, index: int, seen: Seen) -> Place:
         return _token(case, index // entries(case), seen)
@@ -88,7 +88,7 @@ def token_entry(entries: Callable[[Case], int]) -> Placing:
 
 
 def selected_key(entries: Callable[[Case], int]) -> Placing:
-    """Return how an entry of a token is placed that selects a position."""
+    """Return the placing of a token's entry that selects a position."""
     of_token = token_entry(entries)
 
     def text(case: Case, index: int, seen: Seen) -> str:
@@ -146,9 +146,9 @@ CACHE_SLOT = Placing(_cache_slot, _cache_slot_text)
 
 
 def slot_text(case: Case, slot: int, raised_by: int = 0) -> str:
-    """Return a slot as block:offset and whose it is, on the rank of the case.
+    """Return a slot as block:offset with its position and request, on the rank of the case.
 
-    ``raised_by``: what was added to every block id before the call.
+    ``raised_by``: the offset added to every block id before the call.
 
     >>> from cumae.oracle import Batch, Request
     >>> slot_text(Case(Batch((Request(3, 2, (7, 4)),), 4)), 18)

@@ -1,4 +1,4 @@
-"""The router as an operation: many answers can be right, as far as rounding decides."""
+"""The router as an operation: rounding can make several answers right."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,8 +19,8 @@ def _experts(case: Case) -> tuple[int, ...]:
 def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
     """Return the operation grouped_topk.
 
-    ``ties``: whether what is exactly equal goes to the lower index, or to any. ``rounding``: ``bf16`` for
-    kernels that round score, bias and choice to bf16, or make weights of the scores in bf16.
+    ``ties``: whether exact ties go to the lower index, or to any. ``rounding``: ``bf16`` for kernels that
+    round score, bias and choice to bf16, or compute weights from bf16 scores.
     """
     how: dict[str, Any] = {"ties": ties, "rounding": rounding}
     return Operation(
@@ -43,7 +43,7 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
             ),
         ),
         frozenset({"router", "scaling_factor", "renormalize"}),
-        "the top_k experts by sigmoid(logit) + bias of the topk_group groups whose two best sum highest; "
+        "the top_k experts by sigmoid(logit) + bias in the topk_group groups whose two best sum highest; "
         "weights without bias",
         ("cumae.gpu_impl:write_grouped_topk",),
         judge=partial(_faults, **how),

@@ -1,4 +1,4 @@
-"""Schedules of sparse attention: fresh, of any kind, cached, and buffers that outlive steps."""
+"""Schedules of sparse attention: fresh, of any kind, cached, and persistent buffers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ def _work_items(case: Case) -> tuple[int, ...]:
 
 
 def _of_item(name: str, rule: str) -> Output:
-    """Return an output with an entry for each work item that there is room for."""
+    """Return an output with an entry for each work item that fits."""
     return Output(name, "int32", "work_item", rule, shape=_work_items)
 
 
@@ -35,7 +35,7 @@ SPARSE_SCHEDULE = Operation(
     oracle.sparse_schedule,
     _SCHEDULE,
     frozenset({"topk", "split_size", "num_workers"}),
-    "a token attends to kv_len = min(position + 1, topk) keys, cut in splits, which workers get in order",
+    "a token attends to kv_len = min(position + 1, topk) keys, cut into splits, dealt to workers in order",
     ("cumae.gpu_impl:write_sparse_schedule",),
 )
 
@@ -69,12 +69,12 @@ METADATA_CACHE = Operation(
             "rebuilt",
             "int32",
             "step",
-            "1 unless the key is known and that of the step before",
+            "1 unless the key is known and equals that of the step before",
             optional=True,
         ),
     ),
     frozenset({"topk", "split_size", "num_workers", "host_lens"}),
-    "a cached schedule is that of a fresh build, and is kept while nothing it depends on changes",
+    "a cached schedule equals a fresh build, and is kept while its inputs do not change",
     ("cumae.gpu_impl:MetadataCache",),
 )
 PERSISTENT_BUFFERS = Operation(
@@ -107,6 +107,6 @@ PERSISTENT_BUFFERS = Operation(
         ),
     ),
     frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
-    "a step writes what it needs, clears what only the step before needed, and touches nothing beyond",
+    "a step writes its own rows, clears rows that only the step before had, and leaves the rest untouched",
     ("cumae.gpu_impl:PersistentBuffers",),
 )

@@ -22,7 +22,7 @@ SEQUENCE_LAYOUT = Operation(
         ),
         Output("token_to_request", "int32", "token", "the request whose rows contain the token"),
         Output("max_seqlen_q", "int32", "step", "the longest query_len of the step"),
-        Output("max_seqlen_k", "int32", "step", "the longest seq_len of requests that compute something"),
+        Output("max_seqlen_k", "int32", "step", "the longest seq_len of requests with new tokens"),
     ),
     frozenset({"compress_ratio", "key_scope", "token_padding", "dummy_request"}),
     "rows of request b are cu_seqlens_q[b] … cu_seqlens_q[b+1]-1, in request order",
@@ -103,7 +103,7 @@ CACHE_WRITE = Operation(
             "cache",
             lambda case: row_dtype(case)[0],
             "cache_slot",
-            "the new row of that slot; without one, what it held. A row is copied, or becomes 656 bytes: 512"
+            "the slot's new row; without one, the old content. A row is copied, or becomes 656 bytes: 512"
             " fp8 numbers x / s in 4 tiles, 4 fp32 scales s, 64 bf16; s is amax / 448, at least 2^-126, or"
             " the power of two no less than that and 1e-4",
             shape=lambda case: (case.num_cache_blocks, case.batch.block_size, row_dtype(case)[1]),
@@ -124,7 +124,7 @@ CACHE_WRITE = Operation(
             "interleave",
         }
     ),
-    "each new row is written to its slot; a negative slot writes nothing, and nothing else changes by a bit",
+    "each new row is written to its slot; a negative slot writes nothing, and no other bit changes",
     ("cumae.gpu_impl:write_cache",),
     far_cache_rows,
 )
@@ -169,7 +169,7 @@ CHUNKED_CONTEXT = Operation(
         Output("chunk_maxima", "int32", "chunk", "the longest of chunk_lens in the chunk"),
     ),
     frozenset({"key_scope", "context_slack", "workspace"}),
-    "cached contexts are cut at the same places in every request: chunk j begins at j times its length",
+    "every request's cached context is cut at the same places: chunk j begins at j * chunk_len",
     ("cumae.gpu_impl:write_chunked_context",),
 )
 LOCAL_LENS = Operation(

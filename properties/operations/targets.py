@@ -1,4 +1,4 @@
-"""Functions named on a command line or in a file: ``package.module:name``, ``folder/file.py:name``."""
+"""Load functions named on a command line or in a file: ``package.module:name``, ``folder/file.py:name``."""
 
 import importlib
 import importlib.util
@@ -12,13 +12,13 @@ from cumae.properties.operations.tracebacks import told_of
 
 
 class Interruption(BaseException):
-    """Ends a call or an import for a reason of the suite's own: nobody takes it for the function's error."""
+    """End a call or an import for the suite's own reason: it never counts as the function's error."""
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """Return the function of ``module:name``, the folder one stands in included.
+    """Return the function of ``module:name``; modules of the current folder are found, too.
 
-    Raises ``ValueError`` naming the target and what is wrong with it.
+    Raises ``ValueError`` naming the target and its fault.
     """
     module_name, _, name = target.rpartition(":")
     if not module_name or not name:
@@ -30,7 +30,7 @@ def load_function(target: str) -> Callable[..., Any]:
         found = _module(module_name)
     except (KeyboardInterrupt, Interruption):
         raise
-    except BaseException as error:  # a module may also skip itself, or leave
+    except BaseException as error:  # a module may also skip itself, or exit
         told = told_of(error).removeprefix("ModuleNotFoundError: ").removeprefix("ImportError: ")
         raise ValueError(f"target = {target!r}, must be importable: {told}") from error
     if not re.fullmatch(r"[\w.]+", name):
@@ -47,9 +47,9 @@ def load_function(target: str) -> Callable[..., Any]:
 
 
 def _module(name: str) -> Any:
-    """Import a module by its name, or by its file as pytest does: the folder of its package is on the path.
+    """Import a module by its name, or by its file with its package's folder on the path, as pytest does.
 
-    A file of no package that has relative imports is taken for one of a package below this folder.
+    A file with relative imports but no package is imported as part of a package below this folder.
     """
     if not name.endswith(".py"):
         return importlib.import_module(name)
@@ -88,7 +88,7 @@ def _alone(file: Path) -> Any:
         sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no module")
+        raise ImportError(f"{file} is not a module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)

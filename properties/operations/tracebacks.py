@@ -1,4 +1,4 @@
-"""Where a function under test raised: its own line, the kernel's line, and the traceback as text."""
+"""The place where a function under test raised: its own line, the kernel's line, and the traceback."""
 
 import inspect
 import os
@@ -14,7 +14,7 @@ Frames = list[tuple[FrameType, int]]
 
 
 class Line(NamedTuple):
-    """A line that an error came through, and the function that it is of."""
+    """A line that an error passed through, and its function."""
 
     file: str
     line: int
@@ -25,9 +25,9 @@ class Line(NamedTuple):
 
 
 def told_of(error: BaseException, function: object = None, when: str = "") -> str:
-    """Return what was raised as text: type, message, and the lines of the function and of its kernel.
+    """Return an error as text: type, message, and the lines of the function and of its kernel.
 
-    ``when``: put behind the type. What Triton's interpreter wraps is told, not the wrapper.
+    ``when``: text after the type. For Triton's interpreter wrapper, the wrapped error is used.
     """
     text = message_of(error, when)
     host, kernel = host_line(error, function), kernel_line(error, function)
@@ -37,26 +37,26 @@ def told_of(error: BaseException, function: object = None, when: str = "") -> st
 
 
 def message_of(error: BaseException, when: str = "") -> str:
-    """Return type and message of an error: of one inside Triton's wrapper, and why a kernel has no code."""
+    """Return an error's type and message; unwraps Triton's errors and finds why a kernel did not compile."""
     while _is_wrapper(error) and error.__cause__ is not None:
         error = error.__cause__
     said = getattr(_innermost(error), "error_message", None) if _is_compile_error(error) else None
     message = _text_of(said or error)
     if "CUDA error" in message:
-        message = message.splitlines()[0]  # the others are advice to who writes CUDA
+        message = message.splitlines()[0]  # the other lines advise CUDA authors
     return f"{type(error).__name__}{when}" + (f": {message}" if message else "")
 
 
 def _text_of(value: object) -> str:
-    """Return a value as text; an error's own class may fail to give it."""
+    """Return a value as text; an error's own ``__str__`` may raise."""
     try:
         return str(value)
     except Exception as failure:
-        return f"no text, as its __str__ raised {type(failure).__name__}"
+        return f"no text: its __str__ raised {type(failure).__name__}"
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the whole traceback as Python prints it, without the frames of this suite at its outer end."""
+    """Return the traceback as Python prints it, without this suite's frames at its outer end."""
     entry = error.__traceback__
     while entry is not None and is_ours(entry.tb_frame.f_code.co_filename):
         entry = entry.tb_next
@@ -69,7 +69,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def host_line(error: BaseException, function: object = None) -> Line | None:
-    """Return the innermost line of the user's code outside kernels, None where there is none."""
+    """Return the innermost line of the user's code outside kernels, None if there is none."""
     own = files_of(function)
     for one in _chain(error):
         host, _ = _parted(list(walk_tb(one.__traceback__)))
@@ -83,7 +83,7 @@ def host_line(error: BaseException, function: object = None) -> Line | None:
 def kernel_line(error: BaseException, function: object = None) -> Line | None:
     """Return the innermost line of a kernel that was interpreted or could not be compiled, or None.
 
-    Where a launch failed before the kernel's first line, that is its line of ``def``.
+    If a launch failed before the kernel's first line, return the line of its ``def``.
     """
     own = files_of(function)
     found = launched = None
@@ -99,7 +99,7 @@ def kernel_line(error: BaseException, function: object = None) -> Line | None:
 
 
 def compile_line(error: BaseException, kernel: Any) -> Line:
-    """Return the line of a kernel, or of a function that it calls, at which Triton's compiler stopped."""
+    """Return the line of a kernel, or of a function it calls, at which Triton's compiler stopped."""
     found = _line_in(kernel, 1)
     for one in _chain(error):
         line = getattr(getattr(one, "node", None), "lineno", None)
@@ -112,7 +112,7 @@ def compile_line(error: BaseException, kernel: Any) -> Line:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what the function raised it from, or while handling; not what this suite handles."""
+    """Yield an error and its causes and contexts, up to those that this suite handles."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
@@ -137,14 +137,14 @@ def _is_of_triton(error: BaseException, name: str) -> bool:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the last compile error of a chain: it is of the function that was called, and says why."""
+    """Return the last compile error of a chain, which belongs to the called function and names the reason."""
     return [one for one in _chain(error) if _is_compile_error(one)][-1]
 
 
 def _parted(frames: Frames) -> tuple[Frames, Frames]:
-    """Return the frames before Triton's interpreter, and those below it, which are of kernels.
+    """Return the frames before Triton's interpreter, and the kernel frames below it.
 
-    A grid that is a function is called there too, before its kernel: that frame is of the host.
+    A grid function is also called there, before its kernel: its frame counts as the host's.
     """
     ending = os.path.join("triton", "runtime", "interpreter.py")
     below = [i for i, (frame, _) in enumerate(frames) if frame.f_code.co_filename.endswith(ending)]
@@ -162,7 +162,7 @@ def _last(frames: Frames, own: Iterable[str]) -> Line | None:
 
 
 def _launched(frames: Frames) -> Any:
-    """Return the kernel of the innermost launch among the frames, None where there is none."""
+    """Return the kernel of the innermost launch among the frames, None if there is none."""
     for frame, _ in reversed(frames):
         kernel = frame.f_locals.get("self")
         if _is_kernel(kernel):
@@ -196,7 +196,7 @@ def _line_in(kernel: Any, line: int) -> Line:
 
 
 def _callees(kernel: Any) -> Iterator[Any]:
-    """Yield a kernel and the kernels that its module and those beside it name, theirs included."""
+    """Yield a kernel and, recursively, the kernels that its module and the modules named there hold."""
     seen, waiting = set(), [kernel]
     while waiting:
         one = waiting.pop(0)

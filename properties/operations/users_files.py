@@ -1,4 +1,4 @@
-"""Which files hold the user's code: not those of Python, of this suite, or of foreign packages."""
+"""Tell the user's files from those of Python, of this suite and of foreign packages."""
 
 import inspect
 import os
@@ -14,7 +14,7 @@ _SITES = ("site-packages", "dist-packages")
 
 
 def files_of(function: object) -> set[str]:
-    """Return the file that a function, a class or an instance was written in, whatever wraps it."""
+    """Return the file that defines a function, a class or an instance, inside any wrappers."""
     while True:
         if isinstance(function, partial):
             function = function.func
@@ -34,7 +34,7 @@ def files_of(function: object) -> set[str]:
 
 
 def is_users(file: str, own: Iterable[str]) -> bool:
-    """Whether a file is neither of Python, of this suite, nor of packages that the function is not of."""
+    """Whether a file belongs to neither Python, nor this suite, nor packages foreign to the function."""
     if file in own:
         return True
     if file.startswith("<") and file != "<stdin>":
@@ -47,7 +47,7 @@ def is_users(file: str, own: Iterable[str]) -> bool:
 
 
 def is_ours(file: str) -> bool:
-    """Whether a file is of this suite; its tests are users."""
+    """Whether a file belongs to this suite; its tests count as users' files."""
     tests = os.path.join(_folder("cumae.properties"), "tests") + os.sep
     return any(_in_package(file, name) for name in _OURS) and not file.startswith(tests)
 
@@ -62,7 +62,7 @@ def _folder(name: str) -> str:
 
 
 def _package_of(file: str) -> str:
-    """Return the installed package that a file is of, empty where it is of none."""
+    """Return the installed package of a file, "" if there is none."""
     parts = Path(file).parts
     at = max((i for i, part in enumerate(parts) if part in _SITES), default=-1)
     return "" if at < 0 else parts[at + 1]

@@ -1,1 +1,1 @@
-"""What needs more than one step: a serving engine, and functions that keep something between its steps."""
+"""Tests over several steps: a serving engine, and functions that keep state between its steps."""

@@ -1,4 +1,4 @@
-"""A serving engine small enough to read: requests come, run and go, and each step is a valid case."""
+"""A small, readable serving engine: requests come, run and go, and each step is a valid case."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MOST_DRAFTS = 3
 
 @dataclass(slots=True)
 class Running:
-    """A request that is alive: ``prompt_len`` tokens are prefilled before it decodes."""
+    """A live request: ``prompt_len`` tokens are prefilled before it decodes."""
 
     prompt_len: int
     context_len: int
@@ -22,11 +22,11 @@ class Running:
 
     @property
     def prefills(self) -> bool:
-        """Whether some of the prompt is not computed yet."""
+        """Whether part of the prompt is not computed yet."""
         return self.context_len < self.prompt_len
 
     def request(self, query_len: int) -> Request:
-        """Return the request in a step that computes so many tokens of it."""
+        """Return the request in a step that computes this number of its tokens."""
         phase: Phase = "prefill" if self.prefills else "decode"
         return Request(self.context_len, query_len, tuple(self.block_ids), phase)
 
@@ -34,8 +34,8 @@ class Running:
 class Engine:
     """Rows of requests over a pool of blocks. Every argument is valid: numbers are clamped or wrap around.
 
-    ``domain``, ``features``: what a step may show. Requests wait where they were preempted, rows are
-    vacated where they finished, blocks are shared as prefixes and copied before a second one writes.
+    ``domain``, ``features``: the limits and the options of a step. Preempted requests wait, finished requests
+    leave vacant rows, and blocks are shared as prefixes and copied before a second request writes.
     """
 
     def __init__(self, setting: Setting, domain: Domain, features: Collection[str]) -> None:
@@ -53,7 +53,7 @@ class Engine:
     def admit(self, prompt_len: int, hit: int = 0) -> None:
         """Give a free row to a new request of 1 … ``most_tokens`` tokens.
 
-        ``hit``: 0 for a prompt that no block is cached of, else which request shares its full blocks.
+        ``hit``: 0 for a prompt without cached blocks, else selects the request whose full blocks it shares.
         """
         free = [row for row, sequence in enumerate(self._rows) if sequence is None]
         if not free:
@@ -70,7 +70,7 @@ class Engine:
         self._rows[free[0]] = Running(prompt_len, context_len, list(blocks))
 
     def fork(self, which: int) -> None:
-        """Give a free row to a second continuation of a request, which shares all that is cached."""
+        """Give a free row to a second continuation of a request, which shares all cached tokens."""
         free = [row for row, sequence in enumerate(self._rows) if sequence is None]
         parents = [row for row in self.live() if self._sequence(row).context_len > 0]
         if not free or not parents:
@@ -82,13 +82,13 @@ class Engine:
         self._rows[free[0]] = Running(prompt_len, parent.context_len, list(blocks))
 
     def finish(self, which: int) -> None:
-        """End a request: its row is vacated, its blocks are free to be given away."""
+        """End a request: vacate its row and free its blocks."""
         rows = self.live()
         if rows:
             self._vacate(rows[which % len(rows)])
 
     def preempt(self, which: int) -> None:
-        """Take a request's blocks away; it waits and is computed anew."""
+        """Take a request's blocks away; it waits and is computed again."""
         rows = self.live()
         if rows:
             sequence = self._sequence(rows[which % len(rows)])
@@ -113,9 +113,9 @@ class Engine:
     def step(self, wishes: Sequence[int] = (), *, rejects: int = 0, hidden: bool = False) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
-        A row without a wish is idle, as far as the domain's ``min_tokens`` leaves it so: a step that must
-        have tokens and nobody to compute them gets a new request. Of the drafts of a speculative decode up to
-        ``rejects`` are rejected afterwards. ``hidden``: the host does not know the lengths.
+        A row without a wish is idle, unless ``min_tokens`` of the domain needs it; if no request can compute
+        the tokens, a new one arrives. Up to ``rejects`` drafts of a speculative decode are rejected
+        afterwards. ``hidden``: the host does not know the lengths.
         """
         if self._domain.min_tokens and not self.live():
             self.admit(self._domain.min_tokens)
@@ -130,7 +130,7 @@ class Engine:
         return case
 
     def _plan(self, wishes: Sequence[int]) -> dict[int, int]:
-        """Return the tokens each request computes, its blocks granted."""
+        """Return the tokens each request computes, after granting their blocks."""
         planned: dict[int, int] = {}
         able: dict[int, int] = {}
         left = self.setting.sizes.budget
@@ -155,7 +155,7 @@ class Engine:
         return planned
 
     def _level(self, planned: dict[int, int], able: dict[int, int]) -> None:
-        """Let all decodes compute as many tokens: those of the longest, as far as everybody can."""
+        """Give all decodes the longest one's number of tokens, or as many as every request can compute."""
         decodes = [row for row in planned if not self._sequence(row).prefills]
         if decodes:
             left = self.setting.sizes.budget - sum(n for row, n in planned.items() if row not in decodes)
@@ -164,7 +164,7 @@ class Engine:
             planned.update(dict.fromkeys(decodes, same))
 
     def _grant(self, row: int, query_len: int, planned: dict[int, int]) -> None:
-        """Give a request the blocks of its tokens; a shared one that it must not write is copied."""
+        """Give a request the blocks of its tokens; copy a shared block that it must not write."""
         sequence = self._sequence(row)
         size, start = self.setting.tokens_per_block, sequence.context_len
         column = start // size
@@ -175,7 +175,7 @@ class Engine:
             sequence.block_ids.append(self._pool.take())
 
     def _must_copy(self, row: int, column: int, planned: dict[int, int]) -> bool:
-        """Whether somebody else writes the block in this step, or has tokens where this request writes."""
+        """Whether another request writes the block in this step, or has tokens where this request writes."""
         sequence = self._sequence(row)
         block_id = sequence.block_ids[column]
         for other in self.live():
@@ -187,7 +187,7 @@ class Engine:
         return False
 
     def _requests(self, planned: dict[int, int]) -> list[Request | None]:
-        """Return the request of each row, None where it is vacated."""
+        """Return the request of each row, None for a vacated row."""
         return [None if s is None else s.request(planned[row]) for row, s in enumerate(self._rows)]
 
     def _sequence(self, row: int) -> Running:

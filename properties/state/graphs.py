@@ -1,4 +1,4 @@
-"""GPU: the steps of an engine through captured graphs, and under torch's watch for synchronisation."""
+"""GPU: run the steps of an engine through captured graphs, and under torch's sync-debug mode."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -18,20 +18,20 @@ from cumae.properties.state.system import System
 
 
 class GraphSystem(System):
-    """Captured once for each set of shapes and host numbers, then replayed at every step that has them.
+    """Capture a graph for each set of shapes and host numbers, and replay it at every step that has them.
 
-    A number that a function returns to the host is that of the capture, so it is not compared.
+    A number that a function returns to the host is fixed at the capture, so it is not compared.
     """
 
     check = "replays_in_graph"
     num_captured = 0
 
     def launch(self, call: Call) -> Any:
-        """Replay the step's graph, captured before if there was none."""
+        """Replay the step's graph; capture it first if there is none."""
         key = _launch_key(call)
         graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Any]] = self.__dict__.setdefault("graphs", {})
         if self.call is not None and not call.reuses:
-            graphs.clear()  # the buffers have grown and stand elsewhere
+            graphs.clear()  # the buffers have grown and moved
         if key not in graphs:
             with self.allocated:
                 call.run()
@@ -39,7 +39,7 @@ class GraphSystem(System):
                 graphs[key] = captured_graph(partial(call.function, **call.arguments))
             except Exception as error:
                 torch.cuda.synchronize()
-                raise KernelRaised.of(error, call.function, " in a capture") from error
+                raise KernelRaised.of(error, call.function, " during capture") from error
             self.num_captured += 1
         graph, answer = graphs[key]
         graph.replay()
@@ -47,7 +47,7 @@ class GraphSystem(System):
         return answer
 
     def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
-        """Compare as ever, but for numbers of the host."""
+        """Compare like ``System``, without host numbers."""
         on_device = {
             n: w for n, w in seen.outputs.items() if n in self.binding.outputs or n in _tensors(self, answer)
         }
@@ -55,14 +55,14 @@ class GraphSystem(System):
 
 
 class SyncSystem(System):
-    """Every step once on a twin, so that all is compiled, then under torch's sync-debug mode."""
+    """Run every step once on a twin to compile the kernels, then under torch's sync-debug mode."""
 
     check = "never_synchronises"
     twin: Any = None
     twin_call: Call | None = None
 
     def step(self, case: Any) -> Finding | None:
-        """Run one step and say whether it synchronised, allocated, or was wrong."""
+        """Run one step and report whether it synchronised, allocated, or was wrong."""
         if self.binding.keeps_state and self.twin is None:
             self.twin = Bench(self.binding, case, self.device).made()
         bench = Bench(self.binding, case, self.device, self.previous)
@@ -78,7 +78,7 @@ class SyncSystem(System):
         return self.waited or finding
 
     def launch(self, call: Call) -> Any:
-        """Call once with the debug mode on."""
+        """Call the function once with the debug mode on."""
         answer, self.waited = synchronised(call, allocates=not self.binding.keeps_state)
         return answer
 
@@ -89,7 +89,7 @@ def _tensors(system: System, answer: Any) -> set[str]:
 
 
 def _launch_key(call: Call) -> Hashable:
-    """Return what a captured call is bound to: dtypes, shapes, strides and host numbers."""
+    """Return the values that a captured call depends on: dtypes, shapes, strides and host numbers."""
     buffers = (*call.inputs, *call.outputs)
     shapes = tuple((b.name, b.dtype, b.shape, b.strides) for b in buffers)
     return shapes, tuple(sorted((name, str(value)) for name, value in call.numbers.items()))

@@ -1,10 +1,10 @@
-"""The blocks of an engine's cache, each free or held by some requests."""
+"""The blocks of an engine's cache, each free or held by one or more requests."""
 
 from collections.abc import Iterable
 
 
 class Pool:
-    """``num_blocks`` blocks from id ``first`` on, given out in no order; a freed one is given out next."""
+    """``num_blocks`` blocks from id ``first`` on, in scattered order; a freed block is taken next."""
 
     def __init__(self, first: int, num_blocks: int) -> None:
         step = next(s for s in (7, 5, 3, 11, 13, 1) if num_blocks % s or s == 1)
@@ -19,12 +19,12 @@ class Pool:
         return block_id
 
     def share(self, block_ids: Iterable[int]) -> None:
-        """Count one holder more of each block."""
+        """Add one holder to each block."""
         for block_id in block_ids:
             self._holders[block_id] += 1
 
     def release(self, block_ids: Iterable[int]) -> None:
-        """Count one holder less of each block, and free those that nobody holds."""
+        """Remove one holder from each block, and free blocks without holders."""
         for block_id in block_ids:
             self._holders[block_id] -= 1
             if self._holders[block_id] == 0:

@@ -1,4 +1,4 @@
-"""What an engine is set to while it runs: blocks, ranks, options and sizes."""
+"""The fixed settings of a running engine: blocks, ranks, options and sizes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """What an engine is made for: requests at a time, blocks of one, and tokens of a step."""
+    """The capacity of an engine: concurrent requests, blocks of a request, and tokens of a step."""
 
     num_rows: int = 4
     blocks_each: int = 4
@@ -22,7 +22,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What does not change while an engine runs; ``buckets``: tokens are padded as for captured graphs."""
+    """The fixed settings of a running engine; ``buckets``: pad tokens as for captured graphs."""
 
     block_size: int
     world: int
@@ -50,12 +50,12 @@ def draw_setting(
     *,
     buckets: bool | None = None,
 ) -> Setting:
-    """Return the setting of an engine whose steps lie in a domain."""
+    """Return the setting of an engine whose steps lie inside a domain."""
     small = [size for size in domain.sizes if size <= 16] or domain.sizes
     block_size = choices.pick(small)
     worlds = domain.among("world", (1, 1, 2, 3))
     world = choices.pick(worlds) if "world" in features else domain.settled("world")
-    # One padded request is always there, so a dummy request may take the padding tokens.
+    # Every step has one padded request, so a dummy request may take the padding tokens.
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
     if options.selection.topk > 64 and "topk" not in domain.values:
@@ -78,7 +78,7 @@ def draw_setting(
 
 
 def _within(domain: Domain, sizes: Sizes, *, in_buckets: bool) -> Sizes:
-    """Return the sizes, cut to the tokens of a step and to the block ids that a domain promises."""
+    """Return the sizes, limited to the step tokens and block ids that a domain promises."""
     budget = min(sizes.budget, domain.max_tokens)
     if in_buckets:
         budget = max(bucket for bucket in BUCKETS if bucket <= budget)

@@ -1,4 +1,4 @@
-"""The case that a step of an engine is: its requests, in buffers that keep their shapes from step to step."""
+"""The case of an engine's step: its requests, in buffers that keep their shapes from step to step."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from cumae.properties.state.setting import BUCKETS, Setting
 
 
 class StepCases:
-    """Turns rows of requests into cases. ``num_blocks``: one more than the largest block id of the engine."""
+    """Turn rows of requests into cases. ``num_blocks``: one more than the largest block id of the engine."""
 
     def __init__(self, setting: Setting, domain: Domain, features: Collection[str], num_blocks: int) -> None:
         self._setting = setting
@@ -18,7 +18,7 @@ class StepCases:
         self._num_blocks = num_blocks
 
     def case_of(self, rows: Sequence[Request | None], *, hidden: bool) -> Case:
-        """Return the case of a step. A row that is None is vacated; ``hidden``: the host knows no lengths."""
+        """Return the case of a step. None marks a vacated row; ``hidden``: the host has no lengths."""
         by_row = "row_index" in self._features
         indices: list[int] = []
         requests: list[Request] = []
@@ -37,7 +37,7 @@ class StepCases:
         return Case(batch, layout, setting.options)
 
     def _layout(self, batch: Batch, row_index: tuple[int, ...] | None, hidden: bool) -> Layout:
-        """Return the layout in which every buffer has the shape it had in the steps before."""
+        """Return the layout that keeps the buffer shapes of the steps before."""
         setting, sizes, features = self._setting, self._setting.sizes, self._features
         padded = next(b for b in BUCKETS if b >= batch.num_tokens) if setting.buckets else batch.num_tokens
         count = len(batch.requests)

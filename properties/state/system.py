@@ -1,4 +1,4 @@
-"""A function under test between the steps of an engine: its buffers stay, every step is compared whole."""
+"""A function under test over the steps of an engine, in persistent buffers that are compared whole."""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,14 +24,14 @@ from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.returned import returned_by
 
 ROOM_BYTES = 2**16
-STALE = "not written in this step: it holds what was there before"
+STALE = "not written in this step: it still holds its earlier value"
 
 
 class System:
     """One function, or one instance of a class, called at every step over buffers that never move.
 
-    What a step must not touch keeps what the steps before left, or what a buffer held at first.
-    ``check``: the name under which a finding is told.
+    An element that a step must not touch keeps the value of the steps before, or its initial one. ``check``:
+    the name under which findings are reported.
     """
 
     check = "forgets_history"
@@ -48,14 +48,14 @@ class System:
         self._kept: dict[str, tuple[Words, Mask]] = {}
 
     def fits(self, case: Case) -> bool:
-        """Whether a step is one of the engine that an instance was made for: its numbers are the same."""
+        """Whether a step has the same engine numbers as the step that an instance was made for."""
         bench = Bench(self.binding, case, self.device)
         numbers = {name: bench.held(name) for name in self.binding.constructor if name != "device"}
         self._made_with = self._made_with or numbers
         return numbers == self._made_with
 
     def step(self, case: Case) -> Finding | None:
-        """Run one step and return what it got wrong. Raises ``KernelRaised`` where the function raises."""
+        """Run one step and return its finding, if any. Raises ``KernelRaised`` if the function raises."""
         bench = Bench(self.binding, case, self.device, self.previous)
         refused = False
         with watching() if interpreting() else nullcontext() as watch:
@@ -68,7 +68,7 @@ class System:
             try:
                 answer = self.launch(call)
             except KernelRaised as error:
-                # Without host lengths a cache may refuse to answer; it must not guess.
+                # Without host lengths a cache may raise ValueError, but it must not guess.
                 refused = not case.layout.host_lens and isinstance(error.__cause__, ValueError)
                 if not refused:
                     raise
@@ -85,16 +85,16 @@ class System:
             return call.run()
 
     def judge(self, seen: Observation, bench: Bench, answer: Any) -> Finding | None:
-        """Return the first difference between what memory holds and what it must hold after a step."""
+        """Return the first difference between the memory and its expected content after a step."""
         expected = bench.expected()
-        rule = "a kernel writes its outputs only, and reads and writes inside its tensors only"
+        rule = "a kernel writes only its outputs, and reads and writes only inside its tensors"
         if seen.watch is not None and seen.watch.outside:
             return Finding(self.check, str(seen.watch.outside[0]), rule, count=len(seen.watch.outside))
         if seen.damage:
             return Finding(self.check, seen.damage[0], rule, count=len(seen.damage))
         moved = self._moved(answer)
         if moved:
-            return Finding(self.check, moved, "a buffer that outlives a step stays at its address")
+            return Finding(self.check, moved, "a persistent buffer keeps its address")
         whole = replace(seen, opaque=frozenset(seen.outputs))
         found = wrong_values(self.check, self.binding, whole, expected, bench.case)
         if found is not None and self._is_stale(found, seen):
@@ -102,16 +102,16 @@ class System:
         return found or self._wrongly_written(seen, expected)
 
     def _is_stale(self, found: Finding, seen: Observation) -> bool:
-        """Whether the first wrong element is one of a buffer given, which this step did not write."""
+        """Whether the first wrong element lies in a given buffer and was not written in this step."""
         if found.output not in self.binding.outputs or not found.wrong:
             return False
         index = found.index * self.binding.forms[found.output].per_item
         return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
 
     def _moved(self, answer: Any) -> str:
-        """Return which buffer of an instance is at another address than in the step before.
+        """Return a description of the first instance buffer whose address changed since the step before.
 
-        Only calls that may be captured in a graph promise where they leave their answers.
+        Only calls that may be captured in a graph promise stable addresses for their answers.
         """
         if not self.binding.keeps_state or not self.binding.domain.captured:
             return ""
@@ -122,7 +122,7 @@ class System:
         return ""
 
     def _wrongly_written(self, seen: Observation, expected: dict[str, Expected]) -> Finding | None:
-        """Return the first element that must keep what it held and does not, and remember what is held."""
+        """Return the first element that changed but must not, and remember the current content."""
         for name, words in seen.outputs.items():
             want = expected[name]
             before, known = seen.before[name], np.ones(len(want.state), dtype=bool)
@@ -136,7 +136,7 @@ class System:
             differs = differs.any(axis=-1) if differs.ndim > 1 else differs
             wrong = differs & (want.state == KEEP) & known
             if wrong.any():
-                what = "must keep what it held and does not"
+                what = "changed but must keep its value"
                 return difference(self.check, self.binding, name, wrong, before, words, what)
             self._kept[name] = (words, (want.state == VALUE) | ((want.state != FREE) & known))
         return None

@@ -1,4 +1,4 @@
-"""Traces of an engine, walked from a seed: what happens between the steps, and how often."""
+"""Seeded traces of an engine: the events between its steps, and how often they happen."""
 
 from collections.abc import Callable, Iterator
 
@@ -21,29 +21,29 @@ EVENTS: tuple[Event, ...] = (
     lambda engine, row, choices: engine.condense(),
     lambda engine, row, choices: engine.fork(row),
 )
-"""Events to a drawn row, each as likely as the others: one that stands twice happens twice as often."""
+"""Events of a drawn row. All entries are equally likely, so an event listed twice happens twice as often."""
 QUIET = 6
-"""How many events have no effect, beside ``EVENTS``."""
+"""Number of events without effect, beside ``EVENTS``."""
 
 
 def walk(
     binding: Binding, number: int, sizes: Sizes = SMALL, *, buckets: bool | None = None
 ) -> Iterator[Case]:
-    """Yield the steps of an engine without end, the same ones for the same number."""
+    """Yield the steps of an engine without end; the same number yields the same steps."""
     choices = SeededChoices(number)
     setting = draw_setting(choices, binding.domain, binding.features, sizes, buckets=buckets)
     engine = Engine(setting, binding.domain, binding.features)
     wishes: list[int] = []
     while True:
-        if not choices.chance(3):  # else an idle step, with nobody changed
+        if not choices.chance(3):  # else no request arrives or changes
             _happen(engine, choices)
-        if not choices.chance(40):  # else a steady step: everybody goes on as in the one before
+        if not choices.chance(40):  # else a steady step: every request continues as before
             wishes = [choices.pick(WISHES) for _ in range(sizes.num_rows)] if not choices.chance(5) else []
         yield engine.step(wishes, rejects=choices.integer(0, 3), hidden=choices.chance(5))
 
 
 def _happen(engine: Engine, choices: Choices) -> None:
-    """Let requests arrive, then one event happen, or none."""
+    """Let requests arrive, then run one event or none."""
     rows = engine.setting.sizes.num_rows
     while len(engine.live()) < rows and choices.chance(40):
         engine.admit(choices.integer(1, engine.setting.most_tokens), choices.integer(0, rows))

@@ -1,4 +1,4 @@
-"""A step of FastDeploy, from its tensors back to a case."""
+"""Convert a step of FastDeploy from its tensors to a case."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ def capture(
     real_bsz: Any = None,
     num_tokens_padded: Any = None,
 ) -> Case:
-    """Return the case of a step of FastDeploy. Raises ``ValueError`` where the tensors cannot be one.
+    """Return the case of a step of FastDeploy. Raises ``ValueError`` if the tensors are not a valid step.
 
-    A request with encoder tokens is a prefill, one without is a decode if it has context. Rows from
+    A request with encoder tokens is a prefill; one without is a decode if it has context. Rows from
     ``real_bsz`` on are padding.
     """
     encoder = read_lens("seq_lens_encoder", seq_lens_encoder)

@@ -38,26 +38,26 @@ def _host(value: Callable[[Case], int]) -> Input:
 
 
 def _encoder_lens(inputs: Inputs) -> list[int]:
-    """Return prefill tokens of this step: 0 for a decode and for padding."""
+    """Return the prefill tokens of this step: 0 for decodes and padding."""
     requests = inputs.case.batch.requests
     lens = [request.query_len if request.phase == "prefill" else 0 for request in requests]
     return lens + [0] * inputs.case.layout.num_padding_requests
 
 
 def _positions(inputs: Inputs) -> list[Any]:
-    """Return the positions as a former kernel left them: padding holds what was there."""
+    """Return the positions that an earlier kernel wrote: padding holds stale values."""
     live: list[Any] = inputs["position_ids"][: inputs.case.batch.num_tokens]
     return live + [GARBAGE] * inputs.case.layout.num_padding_tokens
 
 
 def _block_tables(inputs: Inputs) -> Ints:
-    """Rows in request order, dense; -1 behind each request's blocks and on rows without a request."""
+    """Return dense rows in request order; -1 after each request's blocks and in rows without a request."""
     table = [[NO_BLOCK if entry is GARBAGE else entry for entry in row] for row in inputs["block_table"]]
     return ints(table, "int32", inputs.case.layout.garbage, width=len(table[0]) if table else 0)
 
 
 def _live(values: list[Any], inputs: Inputs) -> list[Any]:
-    """Return the values of tokens; every element behind them keeps what it held."""
+    """Return the values of tokens; every element after them keeps its content."""
     num_live = inputs.case.batch.num_tokens
     return values[:num_live] + [UNTOUCHED] * (len(values) - num_live)
 
@@ -75,7 +75,7 @@ def _qk_rope_head_dim(case: Case) -> int:
 
 
 def _latent_cache(inputs: Inputs) -> Rows:
-    """Blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the cached rows of the step are live."""
+    """Return blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the step's cached rows are live."""
     case = inputs.case
     size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.rows.row_format
     live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
@@ -96,7 +96,7 @@ def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
 
 
 def _key_sources(answer: Any, _: Inputs) -> list[Any]:
-    """Return the source of each row, as an index into the cache with its dimension of one."""
+    """Return the source of each row, as an index into the cache, including its dimension of size one."""
     return [("cache", s[1], 0, s[2]) if s[0] == "cache" else s for s in answer.keys]
 
 

@@ -1,4 +1,4 @@
-"""A step as FlashInfer sees it, from its tensors back to a case."""
+"""Convert a step from FlashInfer's tensors to a case."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ def capture(
     page_size: Any,
     nnz: Any = None,
 ) -> Case:
-    """Return the case that FlashInfer's tensors describe. Raises ``ValueError`` where they cannot be one.
+    """Return the case that FlashInfer's tensors describe. Raises ``ValueError`` if they are not a valid step.
 
-    ``nnz``: rows of the flattened step, padding included. FlashInfer knows no phase: requests are
-    prefills. Padded requests cannot be told from empty ones, which they become.
+    ``nnz``: rows of the flattened step, padding included. FlashInfer has no phases: requests become prefills.
+    Padded requests look like empty ones, and become empty requests.
     """
     starts = read_starts("qo_indptr", qo_indptr)
     pages = read_starts("paged_kv_indptr", paged_kv_indptr)

@@ -1,4 +1,4 @@
-"""The dialect of FlashInfer: offsets of appended tokens, and the pages of each request one after the other.
+"""The dialect of FlashInfer: offsets of appended tokens, and the pages of each request in sequence.
 
 ``README.md`` beside this file lists the names and where FlashInfer says so.
 """
@@ -24,7 +24,7 @@ def _paged_kv_indptr(inputs: Inputs) -> list[int]:
 
 
 def _paged_kv_indices(inputs: Inputs) -> list[Any]:
-    """Return the pages of each request in turn; behind them what an earlier, larger step left."""
+    """Return the pages of each request in turn, then leftovers of an earlier, larger step."""
     case = inputs.case
     pages: list[Any] = []
     for request in case.batch.requests:

@@ -1,4 +1,4 @@
-"""A step of SGLang, from its tensors back to a case."""
+"""Convert a step of SGLang from its tensors to a case."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ def capture(
     is_prefill: Any = None,
     num_tokens_padded: Any = None,
 ) -> Case:
-    """Return the case of a step of SGLang. Raises ``ValueError`` where the tensors cannot be one.
+    """Return the case of a step of SGLang. Raises ``ValueError`` if the tensors are not a valid step.
 
-    ``forward_mode`` is ``extend`` (with ``extend_seq_lens``, and ``extend_prefix_lens`` or
-    ``seq_lens``), ``decode`` (with ``seq_lens``) or ``verify`` (with ``seq_lens`` and
-    ``draft_token_num``). Requests of an extend are prefills unless ``is_prefill`` says otherwise.
-    Requests at the end whose pool row is 0 are padding. Pool rows are checked but not kept.
+    ``forward_mode`` is ``extend`` (with ``extend_seq_lens``, and ``extend_prefix_lens`` or ``seq_lens``),
+    ``decode`` (with ``seq_lens``) or ``verify`` (with ``seq_lens`` and ``draft_token_num``). Requests of an
+    extend are prefills unless ``is_prefill`` says otherwise. Requests at the end with pool row 0 are padding.
+    Pool rows are checked but not kept.
     """
     rows = read_lens("req_pool_indices", req_pool_indices)
     live = len(rows)
@@ -62,7 +62,7 @@ def capture(
 def _read_lens(
     mode: Any, count: int, live: int, seq_lens: Any, prefix_lens: Any, extend_lens: Any, drafts: Any
 ) -> list[tuple[int, int]]:
-    """Return context and query length of each live request."""
+    """Return the context and query length of each live request."""
     require_choice("forward_mode", mode, ("extend", "decode", "verify"))
     if mode == "extend":
         return _read_extend(count, live, seq_lens, prefix_lens, extend_lens)
@@ -81,7 +81,7 @@ def _read_lens(
 def _read_extend(
     count: int, live: int, seq_lens: Any, prefix_lens: Any, extend_lens: Any
 ) -> list[tuple[int, int]]:
-    """Return context and query length of each live request of an extend; both sources must agree."""
+    """Return the context and query length of each live request of an extend; both sources must agree."""
     require(extend_lens is not None, "extend_seq_lens", None, "be given for extend")
     query_lens = read_lens("extend_seq_lens", extend_lens, count)
     neither = prefix_lens is None and seq_lens is None
@@ -111,7 +111,7 @@ def _read_phases(mode: str, live: int, is_prefill: Any) -> list[Phase]:
 
 
 def _read_pages(req_to_token: Any, row: int, seq_len: int, size: int) -> tuple[int, ...]:
-    """Return the pages of one pool row, in which each token's slot must stand where its page says."""
+    """Return the pages of one pool row; each token's slot must match its page."""
     num_rows = len(req_to_token)
     require(row < num_rows, "req_pool_indices", row, f"be < {num_rows}, the rows of req_to_token")
     slots = read_ints(f"req_to_token[{row}]", req_to_token[row][:seq_len])
@@ -121,9 +121,9 @@ def _read_pages(req_to_token: Any, row: int, seq_len: int, size: int) -> tuple[i
         name = f"req_to_token[{row}][{position}]"
         if position % size:
             wanted = pages[-1] * size + position % size
-            require(slot == wanted, name, slot, f"be {wanted}: the page goes on")
+            require(slot == wanted, name, slot, f"be {wanted}: the page continues")
             continue
         require(slot >= size, name, slot, f"be >= {size}: page {DUMP_PAGE} is the dump's")
-        require(slot % size == 0, name, slot, f"be a multiple of page_size = {size}: a page begins")
+        require(slot % size == 0, name, slot, f"be a multiple of page_size = {size}: a page starts here")
         pages.append(slot // size)
     return tuple(pages)

@@ -17,7 +17,7 @@ from cumae.properties.dialects.sglang.step import (
 
 
 def _topk_indices(inputs: Inputs) -> Ints:
-    """No row selects what its request does not have; an extend reads no row of padding."""
+    """Return selected positions inside each row's request; an extend does not read padding rows."""
     case = inputs.case
     topk, live = case.options.selection.topk, inputs["selected_positions"][: case.batch.num_tokens]
     own = inputs["position_ids"]
@@ -34,18 +34,18 @@ def _selected_slots(answer: Any, inputs: Inputs) -> list[Any]:
 
 
 def _chunk_capacity(case: Case) -> int:
-    """Return the tokens that a chunk may have: blocks for each request, and what is left over."""
+    """Return the most tokens of a chunk: some blocks for each request, and the remainder."""
     each = case.options.workspace.chunk_blocks * case.batch.block_size
     return max(case.num_requests_padded, 1) * each + case.options.workspace.workspace_slack
 
 
 def _prefix_chunk_len(case: Case) -> int:
-    """Return the tokens of a chunk: the same share for every request, one without prefix included."""
+    """Return each request's equal share of a chunk's tokens; requests without a prefix get one too."""
     return _chunk_capacity(case) // max(case.num_requests_padded, 1)
 
 
 def _chunks(case: Case) -> ChunkedContext:
-    """Return chunks of the length that SGLang takes: the oracle's of a workspace with just that room."""
+    """Return chunks of SGLang's length: the oracle's for a workspace of exactly that size."""
     lens = extend_prefix_lens(case)
     room = _prefix_chunk_len(case) * sum(length > 0 for length in lens)
     return chunked_context(lens, [True] * len(lens), room, block_size=1, max_context_len=max(lens, default=0))
@@ -67,7 +67,7 @@ def _per_chunk(name: str, follows: str) -> Output:
 
 
 def _per_request(name: str, follows: str, more: int = 0) -> Output:
-    """Return an output with a row for each chunk: an entry for each request, and ``more``."""
+    """Return an output with a row for each chunk: an entry for each request, and ``more`` entries."""
 
     def shape(case: Case) -> tuple[int, ...]:
         return (_num_chunks(case), case.num_requests_padded + more)

@@ -1,4 +1,4 @@
-"""The dialect of SGLang: a slot for each token in a pool of requests, forward modes, slot 0 for dumping.
+"""The dialect of SGLang: a slot for each token in a pool of requests, forward modes, dump slot 0.
 
 ``README.md`` beside this file lists the names and where SGLang says so.
 """
@@ -27,7 +27,7 @@ from cumae.properties.dialects.sglang.step import (
 
 
 def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
-    """Return the values of live tokens, and the padding up to the rows of the step."""
+    """Return the values of live tokens, then padding up to the rows of the step."""
     live = values[: case.batch.num_tokens]
     return [*live, *[padding] * (num_rows(case) - len(live))]
 
@@ -37,14 +37,14 @@ def _padded(case: Case, of: Callable[[Request], int], padding: int) -> list[int]
 
 
 def _seq_lens(case: Case) -> list[int]:
-    """Return lengths after the step; a verify step gives those before its drafts."""
+    """Return the lengths after the step; in a verify step, the lengths before its drafts."""
     if forward_mode(case.batch) == "verify":
         return _padded(case, lambda request: request.context_len, PADDED_SEQ_LEN)
     return _padded(case, lambda request: request.seq_len, PADDED_SEQ_LEN)
 
 
 def _kv_indptr(case: Case) -> list[int]:
-    """Return the running sum of tokens read from the cache: an extend hands over its new ones apart."""
+    """Return the running sum of tokens read from the cache; an extend passes its new tokens separately."""
     extends = forward_mode(case.batch) == "extend"
     return [0, *accumulate(extend_prefix_lens(case) if extends else _seq_lens(case))]
 
@@ -59,7 +59,7 @@ def _token_to_batch_idx(inputs: Inputs) -> list[Any]:
 
 
 def _free_behind(values: Sequence[Any], num_live: int) -> list[Any]:
-    """Return the values with ANY where SGLang leaves the padding to whoever runs the step."""
+    """Return the values, with ANY in the padding, which SGLang leaves unspecified."""
     return [*values[:num_live], *[ANY] * (len(values) - num_live)]
 
 
@@ -75,13 +75,13 @@ def _req_pool_indices(case: Case) -> list[int]:
 
 
 def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
-    """Return slots with the dump slot for -1; anything for one that no pool of 32-bit slots has."""
+    """Return slots with the dump slot for -1, and ANY for a slot that does not fit in 32 bits."""
     slots = [ANY if slot > INT32_MAX else max(slot, 0) for slot in answer.slot_mapping]
     return _rows(slots, inputs.case, 0)
 
 
 def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
-    """The indexer of an extend batch sees each request as a prefill, and its tensors have no padding."""
+    """Return windows of an extend batch's indexer: each request is a prefill, and no row is padding."""
 
     def expect(_: Any, inputs: Inputs) -> list[Any]:
         case = inputs.case
@@ -157,7 +157,7 @@ _OUTPUTS = {
             lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0),
         ),
     ),
-    # Not of axis "slot": 0 stands for none here, and reports would call it a slot of block 0.
+    # Not of axis "slot": 0 means none here, but reports would call it a slot of block 0.
     "slot_mapping": (_per_row("out_cache_loc", "slot_mapping", _expect_slots, axis="token"),),
     "causal_windows": (
         _per_row("ks", "ks", _expect_window("ks")),

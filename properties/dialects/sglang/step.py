@@ -1,4 +1,4 @@
-"""A step as SGLang holds it: its mode, the rows of its tensors, and the tables of its pool."""
+"""A step in SGLang's format: its mode, the rows of its tensors, and the tables of its pool."""
 
 from typing import Literal
 
@@ -15,8 +15,8 @@ ForwardMode = Literal["extend", "decode", "verify"]
 def forward_mode(batch: Batch) -> ForwardMode:
     """Return the mode in which SGLang runs a batch.
 
-    A batch of decodes is ``decode`` where each computes one token, ``verify`` where each computes
-    the same number, at least 2. Everything else is ``extend``; decodes beside prefills included.
+    A batch of decodes is ``decode`` if each computes one token, ``verify`` if each computes the same number,
+    at least 2. Everything else is ``extend``, including decodes mixed with prefills.
     """
     counts = {request.query_len for request in batch.requests}
     all_decode = all(request.phase == "decode" for request in batch.requests)
@@ -26,14 +26,14 @@ def forward_mode(batch: Batch) -> ForwardMode:
 
 
 def draft_token_num(case: Case) -> int:
-    """Return the tokens each request verifies, 0 in the other modes."""
+    """Return the tokens that each request verifies, 0 in the other modes."""
     return case.batch.requests[0].query_len if forward_mode(case.batch) == "verify" else 0
 
 
 def num_rows(case: Case) -> int:
-    """Return the rows of tensors that have one for each token.
+    """Return the number of rows of per-token tensors.
 
-    Where each request has as many tokens as the others, requests are padded, and padded ones have as many.
+    If all requests have the same number of tokens, padding adds whole requests of that number.
     """
     if forward_mode(case.batch) == "extend":
         return case.num_tokens_padded
@@ -41,12 +41,12 @@ def num_rows(case: Case) -> int:
 
 
 def extend_prefix_lens(case: Case) -> list[int]:
-    """Return what each request has cached, 0 for padded ones."""
+    """Return the cached tokens of each request, 0 for padded ones."""
     return [request.context_len for request in case.batch.requests] + [0] * case.layout.num_padding_requests
 
 
 def cache_seqlens(case: Case) -> list[int]:
-    """Return lengths after the step in every mode; padded requests get drafts, too."""
+    """Return the lengths after the step in every mode; padded requests get drafts, too."""
     lens = [request.seq_len for request in case.batch.requests]
     return lens + [PADDED_SEQ_LEN + draft_token_num(case)] * case.layout.num_padding_requests
 
@@ -54,7 +54,7 @@ def cache_seqlens(case: Case) -> list[int]:
 def pool_rows(case: Case) -> list[int]:
     """Return the pool row of each request: row 0 is the dump's, and the map is never the identity.
 
-    SGLang gives row 0 to no request; where a drawn case has one without a row, it stands there all the same.
+    SGLang gives row 0 to no request; a drawn request without a row has it here.
     """
     rows, count = case.layout.row_index, len(case.batch.requests)
     if rows is None:
@@ -63,7 +63,7 @@ def pool_rows(case: Case) -> list[int]:
 
 
 def _slots(case: Case, request: Request) -> IntArray:
-    """Return the slot of each token of a request; 0 for one that no pool of 32-bit slots has."""
+    """Return the slot of each token of a request; 0 for a slot that does not fit in 32 bits."""
     size = case.batch.block_size
     positions = np.arange(request.seq_len, dtype=np.int64)
     blocks = np.array(request.block_ids, dtype=np.int64)[positions // size]
@@ -72,7 +72,7 @@ def _slots(case: Case, request: Request) -> IntArray:
 
 
 def req_to_token(inputs: Inputs) -> Ints:
-    """Rows of the pool: zeros in row 0, a slot for each token, garbage behind and in rows of nobody."""
+    """Return the pool's rows: zeros in row 0, a slot for each token, garbage after and in unused rows."""
     case = inputs.case
     layout, requests, rows = case.layout, case.batch.requests, pool_rows(case)
     width = max(cache_seqlens(case), default=0) + layout.num_spare_columns
@@ -85,7 +85,7 @@ def req_to_token(inputs: Inputs) -> Ints:
 
 
 def page_table(inputs: Inputs) -> Ints:
-    """Rows by request: its pages, garbage behind them; padded requests read the dump page."""
+    """Return a row of pages for each request, then garbage; padded requests read the dump page."""
     case = inputs.case
     requests, rows = case.batch.requests, pool_rows(case)
     counts = [case.batch.num_live_blocks(request) for request in requests]
@@ -99,7 +99,7 @@ def page_table(inputs: Inputs) -> Ints:
 
 
 def page_table_1(inputs: Inputs) -> Ints:
-    """Rows by request in ``extend``, else by token: a slot for each position, garbage behind them."""
+    """Return rows by request in ``extend``, else by token: a slot for each position, then garbage."""
     case = inputs.case
     requests = case.batch.requests
     each = 1 if forward_mode(case.batch) == "extend" else requests[0].query_len
@@ -112,7 +112,7 @@ def page_table_1(inputs: Inputs) -> Ints:
 
 
 def _unused(shape: tuple[int, int], case: Case) -> IntArray:
-    """Return an array of garbage; what looks valid is a slot of somebody."""
+    """Return an array of garbage; plausible values are slots of requests."""
     largest = max((max(request.block_ids, default=0) for request in case.batch.requests), default=0)
     fill = {"minus_one": -1, "zero": 0, "huge": INT32_MAX}
     if case.layout.garbage in fill:

@@ -13,7 +13,7 @@ _ROPE_WIDTH = 64
 
 
 def _part(inputs: Inputs, *, rope: bool) -> Rows:
-    """Return the columns of the new rows that are rotated, or those before them."""
+    """Return the rotary columns of the new rows, or the columns before them."""
     whole, options = held_latents(inputs), inputs.case.options
     last = _ROPE_WIDTH if options.rows.row_format == "fp8" else options.rows.qk_rope_head_dim
     width, item = whole.shape[1], ITEM_BYTES[whole.dtype]
@@ -36,7 +36,7 @@ CACHE_INPUTS = {
     "kv_c": Input(lambda inputs: _part(inputs, rope=False), _ROWS),
     "k_pe": Input(lambda inputs: _part(inputs, rope=True), _ROWS),
     "kv_c_and_k_pe": Input(held_latents, _ROWS),
-    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),  # no more than rows
+    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),  # as long as the rows
     "kv_cache_dtype": Input(
         lambda inputs: "fp8_ds_mla" if inputs.case.options.rows.row_format == "fp8" else "auto",
         ("row_format",),

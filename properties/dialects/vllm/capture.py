@@ -1,4 +1,4 @@
-"""A step of vLLM, from its tensors back to a case."""
+"""Convert a step of vLLM from its tensors to a case."""
 
 from itertools import pairwise
 from typing import Any
@@ -33,11 +33,11 @@ def capture(
     dcp_rank: Any = 0,
     cp_kv_cache_interleave_size: Any = 1,
 ) -> Case:
-    """Return the case of a step of vLLM. Raises ``ValueError`` where the tensors cannot be one.
+    """Return the case of a step of vLLM. Raises ``ValueError`` if the tensors are not a valid step.
 
-    ``num_computed_tokens`` or ``seq_lens`` gives the context, one of ``is_prefill``,
-    ``num_prefills`` (the last ones) and ``decode_threshold`` (longest query of a decode) the phase.
-    Behind ``num_reqs`` and the last start lies padding. The null block 0 and -1 are no block.
+    The context comes from ``num_computed_tokens`` or ``seq_lens``, the phase from one of ``is_prefill``,
+    ``num_prefills`` (the last ones) and ``decode_threshold`` (longest query of a decode). Entries after
+    ``num_reqs`` and after the last start are padding. The null block 0 and -1 mean no block.
     """
     starts = read_starts("query_start_loc", query_start_loc)
     count = len(starts) - 1
@@ -79,10 +79,10 @@ def capture(
 
 
 def _read_contexts(query_lens: list[int], num_computed_tokens: Any, seq_lens: Any) -> list[int]:
-    """Return the context of each request, from either tensor; both must say the same."""
+    """Return the context of each request from either tensor; if both are given, they must agree."""
     count = len(query_lens)
     neither = num_computed_tokens is None and seq_lens is None
-    require(not neither, "num_computed_tokens", None, "be given, or seq_lens: how long is the context?")
+    require(not neither, "num_computed_tokens", None, "be given, or seq_lens: one of them gives the context")
     contexts = []
     if num_computed_tokens is not None:
         contexts = read_lens("num_computed_tokens", num_computed_tokens, count)
@@ -99,7 +99,7 @@ def _read_contexts(query_lens: list[int], num_computed_tokens: Any, seq_lens: An
 def _read_decodes(
     contexts: list[int], query_lens: list[int], is_prefill: Any, num_prefills: Any, threshold: Any
 ) -> list[bool]:
-    """Return which live requests decode; without context nothing does (vllm#47123)."""
+    """Return which live requests decode; a request without context never does (vllm#47123)."""
     given = {"is_prefill": is_prefill, "num_prefills": num_prefills, "decode_threshold": threshold}
     names = [name for name, value in given.items() if value is not None]
     require(len(names) == 1, "phase", names, f"be given by one of {', '.join(given)}")
@@ -116,7 +116,7 @@ def _read_decodes(
 
 
 def _manager_block(b: int, j: int, kernel_ids: tuple[int, ...], parts: int) -> int:
-    """Return the manager block whose kernel blocks stand in a row of the table."""
+    """Return the manager block whose kernel blocks are consecutive entries of a row."""
     ids = kernel_ids[j * parts : (j + 1) * parts]
     if parts == 1 or ids[0] < 0:
         return ids[0]

@@ -14,7 +14,7 @@ def _host(value: Callable[[Case], int], *carries: str) -> Input:
 
 
 def _token_indices(inputs: Inputs) -> Ints:
-    """Rows of padding select nothing: the indexer clears them before it writes."""
+    """Return the selected positions; padding rows select nothing, as the indexer clears them first."""
     case = inputs.case
     num_tokens, topk = case.batch.num_tokens, case.options.selection.topk
     rows = inputs["selected_positions"][:num_tokens] + [[-1] * topk] * case.layout.num_padding_tokens
@@ -50,7 +50,7 @@ def _longest(case: Case) -> int:
 
 
 def _chunks(case: Case) -> ChunkedContext:
-    """Return the chunks of prefill requests, which vLLM has by themselves; no chunk is behind the longest."""
+    """Return the chunks of prefill requests alone; none starts at or after the longest context."""
     lens = _context_lens(case)
     is_prefill = [True] * len(lens)
     workspace = _scoped(case).workspace_tokens
@@ -73,7 +73,7 @@ def _per_chunk(name: str, follows: str) -> Output:
 
 
 def _per_request(name: str, follows: str, more: int = 0) -> Output:
-    """Return an output with a row for each chunk: an entry for each request, and ``more``."""
+    """Return an output with a row for each chunk: an entry for each request, and ``more`` entries."""
 
     def shape(case: Case) -> tuple[int, ...]:
         return (_num_chunks(case), len(_context_lens(case)) + more)

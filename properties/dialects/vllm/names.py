@@ -32,7 +32,7 @@ def _positions(inputs: Inputs) -> Ints:
 
 
 def _block_table(inputs: Inputs) -> Ints:
-    """Rows of live requests, then padded ones that hold the null block; columns are next to each other."""
+    """Return rows of live requests, then padded rows that hold the null block; columns are adjacent."""
     layout, num_live = inputs.case.layout, len(inputs.case.batch.requests)
     table = [list(row) for row in inputs["block_table"]]
     width = len(table[0]) if table else 0
@@ -47,7 +47,7 @@ def _req_id_per_token(inputs: Inputs) -> list[int]:
 
 
 def _prefills(case: Case) -> list[Request]:
-    """Return the requests of the prefill chunk, in their order."""
+    """Return the requests of the prefill chunk, in order."""
     return [request for request in case.batch.requests if request.phase == "prefill"]
 
 
@@ -67,12 +67,12 @@ def _num_local_rows(request: Request, case: Case) -> int:
 
 
 def _starts(count: Callable[[Request, Case], int]) -> Callable[[Inputs], list[int]]:
-    """Return the running sum over the prefill chunk of what ``count`` says of a request."""
+    """Return the running sum of ``count`` over the requests of the prefill chunk."""
     return lambda inputs: [0, *accumulate(count(r, inputs.case) for r in _prefills(inputs.case))]
 
 
 def _windows(bound: str) -> Callable[[Any, Inputs], list[int]]:
-    """Return the bounds of prefill tokens, over the rows that this rank holds of the chunk's keys."""
+    """Return the bounds of prefill tokens, over this rank's rows of the chunk's keys."""
 
     def expect(_: Any, inputs: Inputs) -> list[int]:
         case = inputs.case

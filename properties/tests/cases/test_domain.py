@@ -139,17 +139,17 @@ def test_checks_are_promised_but_for_some() -> None:
 @pytest.mark.parametrize(
     ("promises", "error"),
     [
-        ({"topk": 8}, "topk = 8, must be a tuple of at least one"),
+        ({"topk": 8}, "topk = 8, must be a non-empty tuple"),
         ({"topk": (0,)}, "topk = 0, must be >= 1"),
         ({"top": (8,)}, "top = .*, must be a promise: block_sizes, "),
         ({"world": (0,)}, "world = 0, must be >= 1"),
         ({"index_dtype": ("int16",)}, "index_dtype = 'int16', must be one of 'int32', 'int64'"),
         ({"interleave": (48,)}, r"interleave = \(\(48,\),\), must divide one of block_sizes"),
-        ({"max_tokens": 3, "min_tokens": 4}, "min_tokens = 4, must be <= 3: a step has no more"),
+        ({"max_tokens": 3, "min_tokens": 4}, "min_tokens = 4, must be <= 3, the most tokens of a step"),
         ({"max_block_id": 2, "reserved_blocks": 3}, "max_block_id = 2, must be >= 3: "),
         ({"verify_steps": True, "phases": ("prefill",)}, "phases = .*, must hold 'decode' for verify steps"),
         ({"verify_steps": True, "max_query_len": 1}, "max_query_len = 1, must be >= 2 for verify steps"),
-        ({"all_but": "agrees"}, "all_but = 'agrees', must be a tuple of names of checks"),
+        ({"all_but": "agrees"}, "all_but = 'agrees', must be a tuple of check names"),
     ],
 )
 def test_a_promise_that_cannot_be_kept_is_refused(promises: dict[str, object], error: str) -> None:

@@ -93,7 +93,7 @@ def test_an_unknown_feature_is_refused() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
     [
-        ("block_sizes", (), "be a tuple of at least one"),
+        ("block_sizes", (), "be a non-empty tuple"),
         ("block_sizes", (0,), "be >= 1"),
         ("min_requests", -1, "be >= 0"),
         ("max_requests", -1, "be >= 0"),

@@ -110,7 +110,7 @@ def test_what_a_gpu_has_no_room_for_is_left_out_with_a_warning(monkeypatch: pyte
     case = Case(Batch((Request(0, 3, (1,), "prefill"),), 4))
     trial = Trial(binding_of(gpu_impl.write_cache, "cache_write"), case, DEVICE)
     with pytest.warns(
-        UserWarning, match=r"has no room for: CUDA out of memory\. Tried to allocate \d+ bytes$"
+        UserWarning, match=r"does not fit on the GPU: CUDA out of memory\. Tried to allocate \d+ bytes$"
     ):
         assert CHECKS["survives_large_ids"](trial) is None
     assert trial.saw_nothing

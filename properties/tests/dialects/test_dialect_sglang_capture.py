@@ -74,7 +74,7 @@ POOL = [[0, 0, 0], [8, 9, 4]]
             {"req_pool_indices": [0, 1], "seq_lens": [1, 3]},
             r"req_pool_indices\[0\] = 0, must be >= 1: a live request follows",
         ),
-        ({"req_to_token": [[0] * 3, [8, 8, 4]]}, r"req_to_token\[1\]\[1\] = 8, must be 9: the page goes on"),
+        ({"req_to_token": [[0] * 3, [8, 8, 4]]}, r"req_to_token\[1\]\[1\] = 8, must be 9: the page co"),
         ({"req_to_token": [[0] * 3, [7, 8, 4]]}, r"req_to_token\[1\]\[0\] = 7, must be a multiple of page_s"),
         ({"req_to_token": [[0] * 3, [0, 1, 4]]}, r"req_to_token\[1\]\[0\] = 0, must be >= 2: page 0 is"),
         ({"forward_mode": "verify"}, r"draft_token_num = None, must be given for verify"),

@@ -163,14 +163,14 @@ def test_an_operation_of_ones_own_works_in_every_dialect(dialect: str, fault: in
 
 
 def test_a_shipped_operation_that_a_dialect_has_not_is_named() -> None:
-    rule = "operation = 'prefix_interleave', must be one that dialect vllm has, or one of your own: "
+    rule = "operation = 'prefix_interleave', must be an operation of dialect vllm, or your own: "
     with pytest.raises(ValueError, match=f"^{rule}"):
         binding_of(lambda keys: None, "prefix_interleave", "vllm")
 
 
 def test_the_name_of_a_shipped_operation_is_taken() -> None:
     mine = replace(LENS, name="slot_mapping")
-    rule = "must have another name, or the outputs slot_mapping of the operation called so"
+    rule = "must have another name, or the outputs slot_mapping of the shipped operation"
     with pytest.raises(ValueError, match=f"^operation = 'slot_mapping', {rule}$"):
         binding_of(lambda lens: None, mine, "vllm")
 

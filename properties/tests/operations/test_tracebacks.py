@@ -43,7 +43,7 @@ def found_in(function: Any, *checks: str) -> Finding:
         ("WhenMade", "OSError: no room", "__init__"),
         ("leaves", "SystemExit", "leaves"),
         ("panics", "Panic: index out of bounds", "panics"),
-        ("unspeakable", "Unspeakable: no text, as its __str__ raised LookupError", "unspeakable"),
+        ("unspeakable", "Unspeakable: no text: its __str__ raised LookupError", "unspeakable"),
     ],
 )
 def test_an_error_of_the_host_is_placed_at_the_innermost_line_of_the_user(
