@@ -96,7 +96,7 @@ class Buffer:
             return f"at {'row' if self.is_rows else 'element'} {byte // each}, of which it has {prod(shape)}"
         if byte < 0:
             return f"at byte {-byte} before its start"
-        return f"at byte {byte - size + 1} behind its end" if byte >= size else f"at byte {byte}"
+        return f"at byte {byte - size + 1} after its end" if byte >= size else f"at byte {byte}"
 
     def _elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a view of the elements' bytes in ``content``, which is laid out like the buffer."""

@@ -67,7 +67,7 @@ def hooks() -> None:
     seen |= {"race"} if watch.races else set()
     silent = {"load", "store", "atomic", "exchange", "planted", "overflow", "garbage", "race"} - seen
     if silent:
-        raise RuntimeError(f"the hooks miss what was planted for them: {', '.join(sorted(silent))}")
+        raise RuntimeError(f"the hooks miss planted faults: {', '.join(sorted(silent))}")
     elsewhere, wide = torch.arange(2, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)
     with watching(overflow=True) as watch:
         _faultless[(1,)](values, torch.tensor([elsewhere.data_ptr()]), wide, 65536)

@@ -58,7 +58,7 @@ def sanitizer_of(name: str, device: Device) -> Sanitizer:
     require_choice("--sanitize", name, SANITIZERS)
     if name == "debug":
         return Sanitizer(name, (), {_VARIABLE: name, "TRITON_DEBUG": "1"})
-    require(device == "cuda", "--sanitize", name, "be debug on the CPU: memcheck watches a GPU")
+    require(device == "cuda", "--sanitize", name, "be debug on the CPU: memcheck needs a GPU")
     tool = shutil.which("compute-sanitizer")
     rule = "be debug where compute-sanitizer is not on the PATH: it comes with the CUDA toolkit"
     require(tool is not None, "--sanitize", name, rule)
