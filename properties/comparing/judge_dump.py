@@ -36,7 +36,7 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
             verdicts.append(_judged(file, case, OPERATIONS[name], DIALECTS[dialect], given))
     if not verdicts:
         judged = ", ".join(sorted(_judged_names(dialect)))
-        what = f"include an output of {operation or 'an operation'} that a dump determines ({judged})"
+        what = f"hold an output of {operation or 'an operation'} that a dump determines ({judged})"
         raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}; otherwise give a target")
     return verdicts
 
