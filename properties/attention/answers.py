@@ -1,4 +1,4 @@
-"""What an operation says of a case, asked of the oracle unless somebody else answers for it."""
+"""Answers of operations on a case, from their oracles or from other functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,16 +11,16 @@ from cumae.properties.operations import OPERATIONS
 Lists = Mapping[str, Any]
 Answer = Callable[[Inputs], Lists]
 NO_PART = {
-    "grouped_topk": "rows go to experts after attention has put them out: no key or mask follows from it",
+    "grouped_topk": "rows go to experts after attention: no key or mask follows from it",
 }
-"""Operations that no attention of the step depends on, and why."""
+"""Operations that attention of the step does not depend on, and why."""
 _NEUTRAL = Options()
 ROW_DIM = 8
 """Elements of a latent row in the path: ``LATENT_DIM + ROPE_DIM`` of the oracle."""
 
 
 def answer_of(oracle: Callable[..., Any]) -> Answer:
-    """Return how a function with the parameters and the named results of an oracle answers.
+    """Return the answer of a function with the parameters and the named results of an oracle.
 
     ``shape`` and ``strides`` are those of the cache, as ``latent_layout`` takes them.
     """
@@ -42,7 +42,7 @@ def _latent_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> LatentLa
 
 
 def oracle_takes_a_shape(oracle: Callable[..., Any]) -> bool:
-    """Whether a function is asked about the layout of the cache."""
+    """Return whether a function takes the shape and strides of the cache."""
     return "strides" in oracle.__code__.co_varnames[: oracle.__code__.co_argcount]
 
 
@@ -53,9 +53,9 @@ def cache_shape(case: Case) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def right_answers() -> dict[str, Answer]:
-    """Return how each operation is answered when nobody else does: by its oracle.
+    """Return the default answer of each operation: its oracle.
 
-    ``any_schedule``, of which the oracle says only the room, is answered by the sparse schedule.
+    ``any_schedule`` has the sparse schedule, because its oracle gives only the room.
     """
     own = {name: op.oracle for name, op in OPERATIONS.items() if name not in NO_PART}
     answers = {name: answer_of(oracle) for name, oracle in own.items() if oracle is not any_schedule}
@@ -68,9 +68,9 @@ def right_answers() -> dict[str, Answer]:
 def asked(
     name: str, case: Case, previous: Case | None, rank: int, known: Mapping[str, Any] | None = None
 ) -> Inputs:
-    """Return the inputs of an operation on a rank, neutral in what its features do not name.
+    """Return the inputs of an operation on a rank, with neutral options outside its features.
 
-    ``known``: inputs that another operation has answered.
+    ``known``: inputs answered by another operation.
     """
     features = OPERATIONS[name].features if name in OPERATIONS else frozenset()
     hidden = {"kernel_block_size", "token_padding", "dummy_request"} - features

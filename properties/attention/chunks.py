@@ -1,4 +1,4 @@
-"""The way of chunked context: a workspace of cached keys at a time, the new ones by themselves."""
+"""The route of chunked context: one workspace of cached keys at a time, then the new keys."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ Rows = Iterator[tuple[int, Sequence[Part]]]
 
 
 def by_chunks(step: Step) -> Rows:
-    """Yield for each token of a request in scope its part of every chunk, and the new keys up to its own."""
+    """Yield for each token of a request in scope its part of every chunk and the new keys up to its own."""
     case = step.case
     longest, starts = (
         step.says("chunked_context", "chunk_maxima"),
@@ -32,9 +32,9 @@ def by_chunks(step: Step) -> Rows:
 
 
 def _gathered(step: Step, j: int) -> dict[int, Key]:
-    """Return the workspace that holds a chunk of every request, gathered by whole blocks.
+    """Return the workspace with chunk ``j`` of every request, gathered by whole blocks.
 
-    Raises ``OutOfReach`` where a row lies outside of it or is gathered twice.
+    Raises ``OutOfReach`` if a row lies outside the workspace or is gathered twice.
     """
     case = step.case
     lens, starts = step.says("chunked_context", "chunk_lens"), step.says("chunked_context", "chunk_starts")

@@ -1,4 +1,4 @@
-"""Attention as the judge of metadata: computed through them it equals dense attention, or they are wrong."""
+"""Attention as the validator of metadata: computed through right ones, it equals dense attention."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -21,13 +21,13 @@ from cumae.properties.attention.routes import ROUTES, WRITES, Route, prefill_row
 from cumae.properties.attention.step import Step
 
 HIGHEST_SCORE = sqrt(ROW_DIM) * QUERY_SCALE
-"""No score is larger: a query is at most √ROW_DIM * QUERY_SCALE long, a key √ROW_DIM, over √ROW_DIM."""
+"""Bound of a score: lengths of query (√ROW_DIM * QUERY_SCALE) and key (√ROW_DIM), over √ROW_DIM."""
 
 
 class Fault(NamedTuple):
-    """Where attention through the metadata is not dense attention. ``operations``: by which it was reached.
+    """A place where attention through the metadata differs from dense attention.
 
-    ``error`` is nan where no number came out.
+    ``operations``: those of the route. ``error`` is nan if there is no number.
     """
 
     route: str
@@ -53,7 +53,7 @@ class Fault(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What came of a case: ``faults``, how many ``rows`` were compared, the largest error over its bound."""
+    """The result of a case: ``faults``, the number of compared ``rows``, the largest error over its bound."""
 
     faults: list[Fault]
     rows: int
@@ -63,11 +63,11 @@ class Judged(NamedTuple):
 def judge(
     case: Case, answers: Mapping[str, Answer] | None = None, previous: Case | None = None
 ) -> list[Fault]:
-    """Return where attention computed through what operations say of a case differs from dense attention.
+    """Return the faults of attention computed through the operations' answers, against dense attention.
 
-    ``answers``: who answers for an operation in place of its oracle, ``answer_of(function)`` or
-    ``kernel_answer(target, operation)``; ``previous``: the step before, for what is kept from step to step.
-    Raises ``ValueError`` for an operation that attention does not depend on.
+    ``answers``: replacements for the oracles of operations, ``answer_of(function)`` or
+    ``kernel_answer(function, operation, device)``; ``previous``: the step before, for operations that
+    keep state. Raises ``ValueError`` for an operation that attention does not depend on.
 
     >>> from cumae.oracle import Batch, PositionIds, Request
     >>> from cumae.properties.attention import answer_of
@@ -90,9 +90,9 @@ def judged(
     streams: Sequence[Sequence[int]] | None = None,
     memories: Sequence[Memory] | None = None,
 ) -> Judged:
-    """Return what comes of a case on every route that it can take, the first fault of each among it.
+    """Return the result of a case over every route that fits it, with the first fault of each route.
 
-    ``through``: only on routes through one of these operations. ``streams``, ``memories``: as of ``Step``.
+    ``through``: only routes through one of these operations. ``streams``, ``memories``: those of ``Step``.
     """
     asked = [*WRITES] if through is None else through
     right = right_answers()
@@ -122,7 +122,7 @@ def judged(
 
 
 def error_bound(num_keys: int, num_parts: int) -> float:
-    """Return how far two float64 computations of one row may be apart, for values of at most 1.
+    """Return the largest allowed difference of two float64 computations of one row of values up to 1.
 
     ``num_keys`` keys in ``num_parts`` parts; ``attention.md`` derives it.
     """
@@ -139,14 +139,14 @@ def _tokens_of(step: Step, route: Route) -> list[int]:
 
 
 class Dense:
-    """The other side: dense attention of a row over the keys that a route sees, computed once."""
+    """The reference side: dense attention of a row over the keys that a route sees, computed once."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
         self._known: dict[tuple[str, int], tuple[Sequence[int], Vector]] = {}
 
     def row(self, sees: str, row: int) -> tuple[Sequence[int], Vector]:
-        """Return the positions seen and what attention puts out over them."""
+        """Return the positions seen and the output of attention over them."""
         if (sees, row) not in self._known:
             self._known[sees, row] = self._computed(sees, row)
         return self._known[sees, row]
@@ -192,7 +192,7 @@ _selected = lru_cache(maxsize=4096)(attention_row)
 def _difference(
     step: Step, b: int, seen: Sequence[int], parts: Sequence[Part] | None, compressed: bool
 ) -> str:
-    """Return which keys were read that should not, and which not."""
+    """Return in words which keys were read wrongly and which were missed."""
     if parts is None:
         return "no kernel computes this row"
     if compressed:
@@ -203,12 +203,12 @@ def _difference(
     beyond = [_whose(step, *key) for key in (read - wanted).elements()]
     wrong = [f"lacks the keys of positions {_few(lacks)}"] if lacks else []
     wrong += [f"reads {_few(beyond)}"] if beyond else []
-    return " and ".join(wrong) or "its keys are right, its query or how they are merged is not"
+    return " and ".join(wrong) or "the keys are right, but the query or the merge is wrong"
 
 
 def _whose(step: Step, token: int, position: int) -> str:
     if token < 0:
-        return "what nobody wrote"
+        return "unwritten memory"
     owners = [(b, stream.index(token)) for b, stream in enumerate(step.streams) if token in stream]
     b, place = owners[0]
     turned = "" if place == position else f", rotated as if at {position}"

@@ -1,4 +1,4 @@
-"""What a kernel says of a case, as an oracle would say it."""
+"""Answers of kernels on a case, in the form of an oracle's answers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,10 +18,10 @@ from cumae.properties.running.observation import KernelRaised
 
 
 def kernel_answer(function: Callable[..., Any], operation: str, device: Device) -> Answer:
-    """Return how a kernel answers for an operation, launched on poisoned buffers under its argument names.
+    """Return the answer of a kernel for an operation, launched on poisoned buffers by argument name.
 
-    A class runs the step before first, if there was one; where the host does not know the lengths it may
-    refuse to answer, and a fresh build does. Raises ``KernelRaised`` with any other error inside.
+    A class first runs the step before, if there was one. If the host does not know the lengths, it may
+    refuse with ``ValueError``; then the oracle answers. Raises ``KernelRaised`` for any other error.
     """
     binding = bind(function, OPERATIONS[operation], DIALECTS["cumae"])
 
@@ -49,7 +49,7 @@ def kernel_answer(function: Callable[..., Any], operation: str, device: Device) 
 
 
 def _run(call: Call, allocated: FencedAllocations, case: Case) -> tuple[bool, Any]:
-    """Return whether the kernel answered, and its answer."""
+    """Call the kernel; return whether it answered, and its answer."""
     try:
         with allocated:
             return True, call.run()
@@ -60,7 +60,7 @@ def _run(call: Call, allocated: FencedAllocations, case: Case) -> tuple[bool, An
 
 
 def _plain_rows(case: Case) -> Case:
-    """Return the case with rows that are copied, so wide that no two hold the same bytes."""
+    """Return the case with bf16 rows, which are copied and wide enough to be distinct."""
     plain: dict[str, Any] = {
         "row_format": "bf16",
         "kv_lora_rank": 512,
@@ -71,9 +71,9 @@ def _plain_rows(case: Case) -> Case:
 
 
 def _listed(bench: Bench, output: Output, words: Words, before: Words) -> list[Any]:
-    """Return the entries of an output, rows of bytes as the sources that they were copied from.
+    """Return the entries of an output, with rows of bytes as the sources that they were copied from.
 
-    A row that was changed in place and is no new row is row -1, nobody's.
+    A row that was changed in place and matches no source has source ``("new", -1)``.
     """
     if output.pieces is None:
         return [int(word) for word in words]
@@ -91,7 +91,7 @@ def _listed(bench: Bench, output: Output, words: Words, before: Words) -> list[A
 
 
 def _as_lists(outputs: dict[str, list[Any]]) -> Lists:
-    """Return packed windows as the two outputs that they are."""
+    """Return the outputs with packed windows split into ``ks`` and ``ke``."""
     if "windows" in outputs:
         return {"ks": outputs["windows"][::2], "ke": outputs["windows"][1::2]}
     return outputs

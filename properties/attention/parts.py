@@ -1,4 +1,4 @@
-"""Keys in the parts that attention takes them in, and what it puts out over them."""
+"""Keys in parts, and attention over them."""
 
 from collections.abc import Sequence
 from math import exp, log, nan, sqrt
@@ -10,7 +10,7 @@ from cumae.properties.attention.answers import ROW_DIM
 
 
 class Key(NamedTuple):
-    """A latent row, and whose it is: a token at a position, or nobody's."""
+    """A latent row with its token and position, -1 for none."""
 
     values: Vector
     token: int = -1
@@ -18,11 +18,11 @@ class Key(NamedTuple):
 
 
 class OutOfReach(Exception):
-    """The metadata point where nothing is."""
+    """The metadata point outside the data."""
 
 
 class Part(NamedTuple):
-    """Keys that a query attends to by themselves; ``query_row``: whose query, if it is another row's."""
+    """Keys that a query attends to separately; ``query_row``: the row of the query, if it is another."""
 
     keys: Sequence[Key]
     query_row: int | None = None
@@ -30,13 +30,13 @@ class Part(NamedTuple):
 
 NOBODY = Key((nan,) * ROW_DIM)
 Memory = dict[int, Key]
-"""Slots of a rank's cache that hold a row; every other one holds garbage."""
+"""The filled slots of a rank's cache; all others hold garbage."""
 
 
 def attended(parts: Sequence[tuple[Vector, Sequence[Key]]]) -> Vector:
-    """Return attention over parts, each a query and its keys: each by itself, then merged by log-sum-exp.
+    """Return attention over parts, each a query and its keys, merged by log-sum-exp.
 
-    A part without keys has log-sum-exp -inf: it is left out.
+    A part without keys has log-sum-exp -inf and is left out.
     """
     partials = [_partial(query, keys) for query, keys in parts if keys]
     if not partials:
@@ -49,7 +49,7 @@ def attended(parts: Sequence[tuple[Vector, Sequence[Key]]]) -> Vector:
 
 
 def _partial(query: Vector, keys: Sequence[Key]) -> tuple[Vector, float]:
-    """Return the output of attention over some keys, and the log-sum-exp of their scores."""
+    """Return the output of attention over the keys of one part, and the log-sum-exp of their scores."""
     scale = 1.0 / sqrt(len(query))
     scores = [sum(map(mul, query, key.values)) * scale for key in keys]
     highest = max(scores)

@@ -1,4 +1,4 @@
-"""A step of the mix that engines have, its kernels, and a fault in each operation."""
+"""A step with a mix of requests as in engines, the shipped kernels, and a fault in each operation."""
 
 from collections.abc import Mapping
 from random import Random
@@ -16,7 +16,7 @@ from cumae.properties.running.device import Device
 
 
 def production_case(num_requests: int, longest: int, topk: int, block_size: int = 64) -> Case:
-    """Return decodes, speculative ones, first and later chunks and idle requests, half behind one prefix."""
+    """Return a mix of decodes, speculative decodes, prefill chunks and idle requests; half share a prefix."""
     random = Random(1)
     kinds: list[tuple[Phase, int]] = [
         ("decode", 1),
@@ -44,7 +44,7 @@ def production_case(num_requests: int, longest: int, topk: int, block_size: int 
 
 
 def kernels(device: Device) -> dict[str, Answer]:
-    """Return how the first kernel shipped here of each operation answers."""
+    """Return the answer of the first shipped kernel of each operation."""
     return {
         name: kernel_answer(load_function(operation.kernels[0]), name, device)
         for name, operation in OPERATIONS.items()
@@ -53,9 +53,9 @@ def kernels(device: Device) -> dict[str, Answer]:
 
 
 def faults_noticed(case: Case, answers: Mapping[str, Answer]) -> dict[str, list[str]]:
-    """Return for each operation that answers the routes on which one wrong entry shows.
+    """Return for each operation in ``answers`` the routes that notice one wrong entry.
 
-    The entry is the first that is in no blind spot, raised by one.
+    The entry is one outside all blind spots, raised by one.
     """
     step, found = Step(case, {**right_answers(), **answers}), {}
     for name, answer in answers.items():
@@ -70,7 +70,7 @@ def _always(said: Lists) -> Answer:
 
 
 def with_a_fault(operation: str, inputs: Inputs, answer: Answer) -> Lists:
-    """Return an answer with its middle entry that matters raised by one, in the first output that has one."""
+    """Return an answer with one entry that matters, from the middle of an output on, raised by one."""
     right = answer(inputs)
     for name, values in right.items():
         middle = len(values) // 2

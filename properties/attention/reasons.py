@@ -1,4 +1,4 @@
-"""Why attention cannot see what is wrong with an answer, or that it can."""
+"""The blind spots that explain why attention does not see a wrong answer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from cumae.properties.attention.unread import BlindSpot
 
 
 def reasons(operation: str, inputs: Inputs, right: Lists, wrong: Lists) -> set[BlindSpot | None]:
-    """Return why attention cannot see the entries in which an answer differs, None among it where it can."""
+    """Return the blind spots of the entries in which an answer differs, with None for visible entries."""
     found: set[BlindSpot | None] = set()
     if not all(_fits(operation, values, wrong.get(name)) for name, values in right.items()):
         return {None}
@@ -22,7 +22,7 @@ def reasons(operation: str, inputs: Inputs, right: Lists, wrong: Lists) -> set[B
 
 
 def _fits(operation: str, values: Sequence[Any], others: Any) -> bool:
-    """Whether an output has as many entries as it must, all of a kind that it may have."""
+    """Return whether an output has the right number of entries, all of an allowed kind."""
     marked = operation in ("cache_write", "persistent_buffers", "prefix_interleave")
     kinds = (int, Mark, tuple) if marked else (int,)
     if not isinstance(others, (list, tuple)) or len(others) != len(values):

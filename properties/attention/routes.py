@@ -1,4 +1,4 @@
-"""The ways in which attention kernels go from metadata to keys: for each row the keys, in parts."""
+"""The routes of attention kernels from metadata to keys: for each row, its keys in parts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -18,14 +18,14 @@ from cumae.properties.attention.step import Step, at
 
 Rows = Iterator[tuple[int, Sequence[Part]]]
 WRITES = ("slot_mapping", "cache_write", "position_ids", "latent_layout")
-"""What every route stands on: where new rows are written, how they are rotated, how they are read."""
+"""Operations of every route: they place new rows, rotate them and view the cache."""
 
 
 class Route(NamedTuple):
-    """A way to the keys. ``rows``: in parts, for each row; ``operations``: what it needs beside ``WRITES``.
+    """A route to the keys. ``rows``: yields each row's parts; ``operations``: used beside ``WRITES``.
 
-    ``sees``: whose keys a token sees on it, ``all`` up to its own, those in the ``window``, the ``selected``
-    ones or ``compressed`` groups; ``fits``: cases that it can be taken in; ``of``: the tokens it is for.
+    ``sees``: the keys that a token sees: ``all`` up to its own, those in the ``window``, the ``selected``
+    ones or ``compressed`` groups; ``fits``: whether it exists for a case; ``of``: the tokens it is for.
     """
 
     name: str
@@ -46,7 +46,7 @@ def by_token(step: Step, owners: Sequence[int]) -> Rows:
 
 
 def by_request(step: Step) -> Rows:
-    """Yield for the rows of each request its pages: the last row sees all, each row before it one less."""
+    """Yield for each row of a request its pages: the last row sees all keys, each row before it one less."""
     starts, longest = (
         step.says("sequence_layout", "cu_seqlens_q"),
         step.says("sequence_layout", "max_seqlen_q"),
@@ -62,7 +62,7 @@ def by_request(step: Step) -> Rows:
 
 
 def by_key_offsets(step: Step) -> Rows:
-    """Yield for the rows of each request its span of the interleaved keys, cut as in ``by_request``."""
+    """Yield for each row of a request its span of the interleaved keys, cut as in ``by_request``."""
     keys = interleaved(step)
     longest = step.says("sequence_layout", "max_seqlen_q")
     query_starts, key_starts = (step.says("sequence_layout", f"cu_seqlens_{x}") for x in "qk")
@@ -78,7 +78,7 @@ def by_key_offsets(step: Step) -> Rows:
 
 
 def by_windows(step: Step) -> Rows:
-    """Yield for each prefill token the keys in its window, on every rank."""
+    """Yield for each prefill token the keys in its window on every rank."""
     buffers = [key_buffer(step, rank) for rank in step.ranks]
     for row in prefill_rows(step):
         parts = []
@@ -94,7 +94,7 @@ def by_windows(step: Step) -> Rows:
 
 
 def by_next_token(step: Step) -> Rows:
-    """Yield for one token more of each request all its pages, read back, and its own key."""
+    """Yield for the next token of each request all its pages, read back, and its own key."""
     for b, request in enumerate(step.batch.requests):
         pages = [step.cached(b, p) for p in range(request.seq_len)]
         yield step.case.num_tokens_padded + b, [Part([*pages, step.next_token(b)])]
@@ -106,7 +106,7 @@ def prefill_rows(step: Step) -> list[int]:
 
 
 def interleaved(step: Step) -> list[Key]:
-    """Return the contiguous keys, each from where ``prefix_interleave`` says that it comes."""
+    """Return the contiguous keys, each read from its source in ``prefix_interleave``."""
     keys = []
     for source in step.says("prefix_interleave", "keys"):
         match source:
@@ -120,7 +120,7 @@ def interleaved(step: Step) -> list[Key]:
 
 
 def key_buffer(step: Step, rank: int) -> list[Key]:
-    """Return the keys that windows are over: interleaved, compressed, or those that a rank holds."""
+    """Return the key buffer of the windows: interleaved, compressed, or one rank's keys."""
     options, world = step.case.options, step.batch.world
     ratio = options.keys.compress_ratio
     if world == 1 and ratio == 1:

@@ -1,4 +1,4 @@
-"""The ways of sparse attention: selected slots, whole or cut into the work items of a schedule."""
+"""The routes of sparse attention: selected slots, whole or cut into the work items of a schedule."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ Rows = Iterator[tuple[int, Sequence[Part]]]
 
 
 def by_selected_slots(step: Step) -> Rows:
-    """Yield for each token all slots that ``topk_to_slots`` gives it, on every rank; -1 is none."""
+    """Yield for each token its slots of ``topk_to_slots`` on every rank; -1 is skipped."""
     topk = step.case.options.selection.topk
     for row in range(len(step.tokens)):
         places = range(row * topk, (row + 1) * topk)
@@ -17,7 +17,7 @@ def by_selected_slots(step: Step) -> Rows:
 
 
 def by_compact_slots(step: Step) -> Rows:
-    """Yield for each token as many of the slots of ``compact_topk_slots`` as it counts, on every rank."""
+    """Yield for each token its first ``num_valid`` slots of ``compact_topk_slots`` on every rank."""
     topk = step.case.options.selection.topk
     for row in range(len(step.tokens)):
         parts = []
@@ -39,7 +39,7 @@ def by_ragged_slots(step: Step) -> Rows:
 
 
 def by_schedule(step: Step, schedule: str, slots: str) -> Rows:
-    """Yield for each row the work items that it has, one behind the other, as far as a worker did them."""
+    """Yield for each row its consecutive work items; an item that no worker did is a garbage key."""
     tokens, starts, stops = (step.says(schedule, f"work_{x}") for x in ("token", "start", "stop"))
     begins, num_splits = step.says(schedule, "work_indptr"), step.says(schedule, "num_splits")
     done: dict[int, list[Part]] = {}
@@ -61,7 +61,7 @@ def by_schedule(step: Step, schedule: str, slots: str) -> Rows:
 
 
 def by_any_schedule(step: Step) -> Rows:
-    """Yield for each row its work items wherever they stand, clipped to the keys that it has."""
+    """Yield for each row its work items in any order, clipped to the row's keys."""
     tokens, starts, stops = (step.says("any_schedule", f"work_{x}") for x in ("token", "start", "stop"))
     parts: dict[int, list[Part]] = {row: [] for row in range(len(step.tokens))}
     for row, start, stop in zip(tokens, starts, stops, strict=True):
@@ -77,7 +77,7 @@ def by_any_schedule(step: Step) -> Rows:
 
 
 def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[list[Key]]:
-    """Yield the keys ``[start, stop)`` of a row's slots, those of each rank."""
+    """Yield the keys ``[start, stop)`` of a row's slots for each rank."""
     if slots == "persistent_buffers":
         yield _ragged(step, row, start, stop)
         return
@@ -90,7 +90,7 @@ def _keys(step: Step, slots: str, row: int, start: int, stop: int) -> Iterator[l
 
 
 def _places(step: Step, row: int) -> Sequence[int]:
-    """Return where the positions stand that a row selects, in order; those that are none stand last."""
+    """Return the places of a row's selected positions in order; places without a valid one come last."""
     topk, inputs = step.case.options.selection.topk, step.inputs("topk_to_slots", step.ranks[0])
     if row >= len(inputs["selected_positions"]):
         return range(row * topk, (row + 1) * topk)
@@ -106,9 +106,9 @@ def _selected(step: Step, rank: int, row: int, places: Sequence[int]) -> list[Ke
 
 
 def _read(step: Step, rank: int, row: int, slots: Sequence[int]) -> list[Key]:
-    """Return what slots hold that were selected by a row: in the workspace if it has one, or else in a cache.
+    """Return the keys in a row's selected slots: of the workspace if the row has one, else of the cache.
 
-    Each rank has the whole workspace. Its parts are then the same, and merging them changes nothing.
+    Each rank has the whole workspace: its parts are equal, and merging equal parts changes nothing.
     """
     workspaces = step.inputs("topk_to_slots", rank)["workspace_ids"]
     if workspaces is not None and workspaces[row] >= 0:

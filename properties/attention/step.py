@@ -1,4 +1,4 @@
-"""One step as an engine runs it on the metadata: its tokens, its caches, its new rows and queries."""
+"""One step as an engine runs it on the metadata: tokens, caches, new rows and queries."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -15,7 +15,7 @@ from cumae.properties.operations.outputs import shape_of
 
 
 def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
-    """Raise ``OutOfReach`` unless each output has the entries of its buffer: numbers, or sources of rows."""
+    """Raise ``OutOfReach`` unless each output fills its buffer with numbers or sources of rows."""
     for output in OPERATIONS[operation].outputs if operation in OPERATIONS else ():
         values = said.get(output.name, [])
         shape = shape_of(output, case)
@@ -31,14 +31,14 @@ def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
 
 
 def at(values: Sequence[Any], index: int, name: str) -> Any:
-    """Return an entry. Raises ``OutOfReach`` where there is none, also below 0."""
+    """Return an entry. Raises ``OutOfReach`` for an index outside ``[0, len(values))``."""
     if not 0 <= index < len(values):
         raise OutOfReach(f"reads {name}[{index}] of {len(values)}")
     return values[index]
 
 
 def streams_of(batch: Batch) -> list[list[int]]:
-    """Return the tokens of each request and one to come; shared blocks hold the same ones."""
+    """Return the tokens of each request and its next one; shared blocks hold equal tokens."""
     known: dict[tuple[int, int, int], int] = {}
     size = batch.tokens_per_block
     streams = []
@@ -49,11 +49,11 @@ def streams_of(batch: Batch) -> list[list[int]]:
 
 
 class Step:
-    """A case, what the operations say of it, and caches that hold its cached tokens and then its new ones.
+    """A case, the operations' answers, and caches with its cached tokens and then its new ones.
 
-    ``streams``: the tokens of each request and the one after the step; ``memories``: the caches of the ranks
-    as the steps before left them. Raises ``OutOfReach`` where new rows are written outside the cache, or two
-    into one slot.
+    ``streams``: the tokens of each request and the one after the step; ``memories``: the ranks' caches
+    from earlier steps. Raises ``OutOfReach`` if new rows are written outside the cache, or two into one
+    slot.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Step:
             self._write(rank)
 
     def says(self, operation: str, output: str, rank: int = 0) -> list[Any]:
-        """Return an output of an operation on a rank. Raises ``OutOfReach`` where it fits no buffer."""
+        """Return an output of an operation on a rank. Raises ``OutOfReach`` if it does not fit its buffer."""
         key = operation, rank
         if key not in self._said:
             inputs = self.inputs(operation, rank)
@@ -93,7 +93,7 @@ class Step:
         return found
 
     def inputs(self, operation: str, rank: int = 0) -> Inputs:
-        """Return what an operation is asked about."""
+        """Return the inputs of an operation on a rank."""
         key = operation, rank
         if key not in self._inputs:
             known: dict[str, Any] = {}
@@ -104,20 +104,20 @@ class Step:
         return self._inputs[key]
 
     def place(self, row: int) -> tuple[int, int]:
-        """Return request and position of a live row, or of a token of the next step, T rows further."""
+        """Return request and position of a live row; rows after all padded ones are next tokens."""
         if row < len(self.tokens):
             return self.tokens[row]
         b = row - self.case.num_tokens_padded
         return b, self.batch.requests[b].seq_len
 
     def query(self, row: int) -> Vector:
-        """Return the query of a live row, rotated by the position that the metadata give it."""
+        """Return the query of a live row, rotated by its position in the metadata."""
         b, position = self.place(row)
         token = self.streams[b][position]
         return query_of(token, self._position_of(row) if row < len(self.tokens) else position)
 
     def output(self, row: int, parts: Sequence[Part]) -> Vector:
-        """Return what attention puts out for a row over the parts that the metadata give it."""
+        """Return the output of attention for a row over its parts."""
         others = [row if part.query_row is None else part.query_row for part in parts]
         for other in others:
             if other != row and not 0 <= other < len(self.tokens):
@@ -132,7 +132,7 @@ class Step:
         return Key(latent_row(token, position), token, position)
 
     def cached(self, b: int, position: int) -> Key:
-        """Return the key of a position of a request, looked up in its blocks as the engine knows them."""
+        """Return the key at a position of a request, looked up through the case's own block ids."""
         options, world = self.case.options, self.batch.world
         rank = position // options.parallel.interleave % world
         index = local_len(position, world, rank, options.parallel.interleave) if world > 1 else position
@@ -141,7 +141,7 @@ class Step:
         return self.read(block * self.batch.block_size + index % self.batch.block_size, rank)
 
     def read(self, slot: int, rank: int = 0) -> Key:
-        """Return what a slot of a cache holds, seen through the view that ``latent_layout`` makes of it."""
+        """Return the key in a slot of a cache, read through the view of ``latent_layout``."""
         if (slot, rank) not in self._read:
             self._read[slot, rank] = self._through_the_view(slot, self.memories[rank])
         return self._read[slot, rank]
@@ -162,14 +162,14 @@ class Step:
 
     @cached_property
     def workspace(self) -> list[Key]:
-        """Return the keys of prefills that compute something, one request behind the other."""
+        """Return the keys of prefills that compute something, request after request."""
         requests = enumerate(self.batch.requests)
         gathered = [(b, r.seq_len) for b, r in requests if r.phase == "prefill" and r.query_len > 0]
         return [self.cached(b, position) for b, seq_len in gathered for position in range(seq_len)]
 
     @cached_property
     def num_slots(self) -> int:
-        """Slots that a rank's cache has."""
+        """The number of slots of a rank's cache."""
         shape, _ = cache_shape(self.case)
         return shape[0] * shape[2]
 
@@ -185,7 +185,7 @@ class Step:
         return Key(latent_row(token, position), token, position)
 
     def _fill(self) -> None:
-        """Put the cached tokens where they are, by the blocks of their requests alone."""
+        """Write the cached tokens to the blocks of their requests."""
         size, world, interleave = (
             self.batch.block_size,
             self.batch.world,
@@ -201,7 +201,7 @@ class Step:
                 self.memories[rank][request.block_ids[column] * size + offset] = key
 
     def _write(self, rank: int) -> None:
-        """Write new rows as the cache says that they are written, rows of padding too."""
+        """Write new rows, padding rows too, to the slots that ``cache_write`` answers."""
         self._refuse_slots(self.says("slot_mapping", "slot_mapping", rank))
         for slot, source in enumerate(self.says("cache_write", "cache", rank)):
             if source is not UNTOUCHED:
@@ -209,7 +209,7 @@ class Step:
                 self.memories[rank][slot] = self.new_rows[row] if 0 <= row < len(self.new_rows) else NOBODY
 
     def _refuse_slots(self, slots: list[Any]) -> None:
-        """Raise ``OutOfReach`` for a slot that the cache does not have, and for two rows in one slot."""
+        """Raise ``OutOfReach`` for a slot outside the cache, and for two rows in one slot."""
         written: dict[int, int] = {}
         for row in range(len(self.new_rows)):
             slot = at(slots, row, "slot_mapping")

@@ -1,4 +1,4 @@
-"""Which entries of an answer no attention depends on, each a test of one entry that differs."""
+"""Tests of whether attention depends on one entry in which an answer differs."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -8,14 +8,14 @@ from cumae.oracle import GARBAGE, Inputs, local_len
 from cumae.properties.attention.answers import Lists, cache_shape
 
 Test = Callable[[Inputs, Lists, Lists, int], bool]
-"""By the inputs, the right answer, the wrong one, and the index of an entry in which they differ."""
+"""Takes the inputs, the right answer, the wrong one, and the index of an entry in which they differ."""
 
 
 class BlindSpot(NamedTuple):
-    """Entries of outputs that attention does not depend on. ``where`` and ``reason`` are for people.
+    """Entries of outputs that attention does not depend on. ``where`` and ``reason`` are for readers.
 
-    ``holds``: whether it does not matter that the entry at an index differs; it is asked with the inputs, the
-    right answer and the wrong one.
+    ``holds``: returns whether the difference at an index is invisible, from the inputs, the right answer
+    and the wrong one.
     """
 
     operations: tuple[str, ...]
@@ -26,23 +26,23 @@ class BlindSpot(NamedTuple):
 
 
 def padding_row(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether it is of a row of padding."""
+    """Return whether the entry belongs to a padding row."""
     return index >= int(inputs["num_tokens"])
 
 
 def no_prefill_row(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether it is of a decode or of padding."""
+    """Return whether the entry belongs to a decode or to padding."""
     rows = [r.phase for r in inputs.case.batch.requests for _ in range(r.query_len)]
     return index >= len(rows) or rows[index] == "decode"
 
 
 def empty_window(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether the window is empty in both answers."""
+    """Return whether the window is empty in both answers."""
     return bool(right["ks"][index] == right["ke"][index] and wrong["ks"][index] == wrong["ke"][index])
 
 
 def not_less(name: str) -> Test:
-    """Return the test whether it is larger than the right one."""
+    """Return the test of whether the entry is not smaller than the right one."""
     return lambda inputs, right, wrong, index: bool(wrong[name][index] >= right[name][index])
 
 
@@ -54,7 +54,7 @@ def _computing(inputs: Inputs) -> set[int]:
 
 
 def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether no attended keys begin at this offset, and none end there or unwritten ones follow them."""
+    """Return whether no attended keys begin at this offset, and none end there or unwritten ones follow."""
     case, now, then = inputs.case, right["cu_seqlens_k"], wrong["cu_seqlens_k"][index]
     world, ratio = inputs["world"], inputs["compress_ratio"]
     readers = _computing(inputs)
@@ -70,7 +70,7 @@ def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool
 
 
 def same_rows(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether each token's row is the same one of the same request, and no row is beyond the padding."""
+    """Return whether each token keeps its row of its request, and no row is beyond the padding."""
     return _owners(inputs, right) == _owners(inputs, wrong) is not None
 
 
@@ -85,7 +85,7 @@ def _owners(inputs: Inputs, lists: Lists) -> list[tuple[int, int]] | None:
 
 
 def all_items_done(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether each item is in some worker's span, and none beyond the room."""
+    """Return whether each item is in some worker's span, and no span exceeds the room."""
     room = len(right["work_token"])
     spans = [range(*span) for span in pairwise(wrong["work_indptr"])]
     done = {item for span in spans for item in span}
@@ -93,7 +93,7 @@ def all_items_done(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bo
 
 
 def stops_late(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether a work item of several ranks goes on over selected slots that are -1 on each of them."""
+    """Return whether, on several ranks, a longer work item adds only slots that are -1 on each rank."""
     first = right["work_token"][index] * inputs["topk"]
     selected = [position for row in inputs["topk_indices"] for position in row]
     beyond = range(first + right["work_stop"][index], first + wrong["work_stop"][index])
@@ -102,7 +102,7 @@ def stops_late(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
 
 
 def nobodys_slot(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether a row that is written nowhere goes to a slot of the cache that holds no token, and alone."""
+    """Return whether a row that must not be written goes alone to a slot of the cache without a token."""
     slot, written = wrong["slot_mapping"][index], wrong["slot_mapping"][: inputs["num_tokens_padded"]]
     held = {*_held_slots(inputs, inputs["rank"])}
     (blocks, _, size, _), _ = cache_shape(inputs.case)
@@ -119,14 +119,14 @@ def _held_slots(inputs: Inputs, rank: int) -> Iterator[int]:
 
 
 def only_index_0(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether no token is held where the index of that dimension is another one."""
+    """Return whether every cached token has index 0 in this dimension."""
     slots = [slot for rank in range(inputs["world"]) for slot in _held_slots(inputs, rank)]
     size = inputs["block_size"]
     return not any((slot // size, slot % size, 0, 1)[index] for slot in slots)
 
 
 def unread_key(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether the key row is of a request that computes nothing, or of none, and its new source exists."""
+    """Return whether the key row belongs to no request that computes something, and its new source exists."""
     spans = [*pairwise(inputs["cu_seqlens_k"])]
     (blocks, _, size, _), _ = cache_shape(inputs.case)
     match wrong["keys"][index]:
@@ -140,27 +140,27 @@ def unread_key(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
 
 
 def longer_than_any(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether no chunk that is attended to is longer."""
+    """Return whether no chunk that is attended to is longer."""
     first = index * inputs["num_requests_padded"]
     longest = max((right["chunk_lens"][first + b] for b in _computing(inputs)), default=0)
     return bool(longest == 0 or wrong["chunk_maxima"][index] >= longest)
 
 
 def room_for_all(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether the rows of the chunk and the workspace bound it."""
+    """Return whether the total lies between the rows of the chunk and the size of the workspace."""
     now, then = right["chunk_totals"][index], wrong["chunk_totals"][index]
     return bool(now <= then <= inputs["workspace_tokens"] or then <= now == 0)
 
 
 def unread_chunk(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether it is a shorter chunk of a request that computes nothing, or below 0."""
+    """Return whether the chunk is shorter and its request computes nothing, or its length is below 0."""
     idle = index % inputs["num_requests_padded"] not in _computing(inputs)
     now, then = right["chunk_lens"][index], wrong["chunk_lens"][index]
     return bool(then <= now and (idle or now == 0))
 
 
 def rows_of_their_own(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether each request attends to the rows that it gathered, which are its own."""
+    """Return whether each request attends to exactly the rows that it gathered, and no two share a row."""
     num_requests = inputs["num_requests_padded"]
     j = index // (num_requests + 1)
     offsets = wrong["chunk_cu_seqlens"][j * (num_requests + 1) :]
@@ -173,7 +173,7 @@ def rows_of_their_own(inputs: Inputs, right: Lists, wrong: Lists, index: int) ->
 
 
 def only_slot_again(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Whether a row that reads one slot, on one rank, reads it where it should read none."""
+    """Return whether, on one rank, a row's only slot appears again in place of a skipped one."""
     first = index // inputs["topk"] * inputs["topk"]
     valid = {slot for slot in right["selected_slots"][first : first + inputs["topk"]] if slot >= 0}
     again = right["selected_slots"][index] < 0 and valid == {wrong["selected_slots"][index]}

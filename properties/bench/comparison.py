@@ -1,4 +1,4 @@
-"""Two functions that should do the same: bit-equal on generated cases, and the ratio of their speeds."""
+"""Comparison of two versions of a function: equal bits on generated cases, and the ratio of their speeds."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ from cumae.properties.search.findings import device_lost, lost
 
 ROUNDS = {"cpu": 15, "cuda": 100}
 CHECK = "compare"
-RULE = "both functions leave the same bits in every output"
+RULE = "both functions write the same bits to every output"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Ratio:
 
 
 def difference_between(base: Binding, candidate: Binding, case: Case, device: Device) -> Finding | None:
-    """Return the first element in which the two differ on a case, whole buffers compared."""
+    """Return the first element in which the two differ on a case; compares whole buffers."""
     try:
         before = Bench(base, case, device).observe()
     except KernelRaised as error:
@@ -69,7 +69,7 @@ def _raised(binding: Binding, error: KernelRaised, device: Device) -> Finding:
 def first_difference(
     base: Binding, candidate: Binding, cases: Iterable[Case], device: Device
 ) -> tuple[Finding | None, Case | None, int]:
-    """Return the first difference, reduced, its case, and how many cases were compared."""
+    """Return the reduced first difference, its case, and the number of compared cases."""
     compared = 0
     for case in cases:
         if base.why_not(case) is not None or candidate.why_not(case) is not None:
@@ -84,7 +84,7 @@ def first_difference(
 def _reduced(
     base: Binding, candidate: Binding, case: Case, found: Finding, device: Device
 ) -> tuple[Finding, Case]:
-    """Return the difference on the smallest case that shows one; a lost CUDA context shows no other."""
+    """Return the difference on the smallest case that shows one; a lost CUDA context ends the reduction."""
 
     def still_differs(smaller: Case) -> bool:
         nonlocal found
@@ -101,7 +101,7 @@ def _reduced(
 
 
 def speed_ratio(base: Binding, candidate: Binding, device: Device) -> Ratio:
-    """Return the ratio of times on one case of 64 requests and 4,096 tokens, calls alternating."""
+    """Return the ratio of times on one case of 64 requests and 4,096 tokens, with alternating calls."""
     features = base.features & candidate.features
     case = large_case(0, base.domain, features, num_requests=64, num_tokens=4096)
     calls = [_call(binding, case, device) for binding in (base, candidate)]
@@ -115,7 +115,7 @@ def speed_ratio(base: Binding, candidate: Binding, device: Device) -> Ratio:
 
 
 def _round(calls: list[Callable[[], None]], turn: int) -> tuple[float, float]:
-    """Time each once, in turns the one and the other first."""
+    """Return the seconds of one call of each; the order alternates with ``turn``."""
     found = [0.0, 0.0]
     for i in (0, 1) if turn % 2 == 0 else (1, 0):
         started = time.perf_counter()
@@ -125,7 +125,7 @@ def _round(calls: list[Callable[[], None]], turn: int) -> tuple[float, float]:
 
 
 def _call(binding: Binding, case: Case, device: Device) -> Callable[[], None]:
-    """Return a call of the function on buffers that are there already, finished when it returns."""
+    """Return a synchronous call of the function on allocated buffers."""
     arguments = Bench(binding, case, device).call(poison=0).arguments
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""Device time of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
+"""Device times of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
 import time
 from collections.abc import Callable
@@ -28,7 +28,7 @@ SELECTED = {
     "topk_to_slots": Options.of(topk=16),
     "compact_topk_slots": Options.of(topk=16),
 }
-"""The options that operations over selected keys are timed with."""
+"""Options for timing operations over selected keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Timing:
 
 
 def timings(device: Device) -> list[Timing]:
-    """Return the figures of every shipped kernel. Raises ``ValueError`` without a GPU."""
-    require(device == "cuda", "device", device, "be cuda: times from the interpreter say nothing")
+    """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
+    require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
     found = []
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
@@ -75,7 +75,7 @@ def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
 
 
 def _cache_timings() -> list[Timing]:
-    """Time a decode step of 256 requests that the cache answers, and one that it has to build."""
+    """Time a decode step of 256 requests with a cache hit, and one that rebuilds the schedule."""
     count = 256
     case = Case(
         Batch(
@@ -170,13 +170,13 @@ def _interleave_timings() -> list[Timing]:
 
 def _graph_time(run: Callable[[], Any]) -> tuple[float, float]:
     """Return median and spread in microseconds of one call, from graphs of many."""
-    torch.cuda.synchronize()  # the calls run on a stream of their own
+    torch.cuda.synchronize()  # the timed calls run on another stream
     low, median, high = do_bench_cudagraph(run, quantiles=(0.1, 0.5, 0.9))
     return median * 1000, (high - low) * 1000
 
 
 def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return median and spread in microseconds of one call on a device that lies behind the host."""
+    """Return median and spread in microseconds of one call on a busy device with queued launches."""
     times = []
     for _ in range(20):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
@@ -191,7 +191,7 @@ def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
 
 
 def _host_time(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return median and spread in microseconds that one call keeps the host."""
+    """Return median and spread in microseconds of host time of one call."""
     times = []
     for _ in range(60):
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""A guess at why an output is wrong: the known fault that gives exactly the values that were seen."""
+"""The likely cause of wrong values: the known fault that gives exactly the observed values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +12,8 @@ _OR = ", or "
 class Guess(NamedTuple):
     """A fault in words, and the whole output of a kernel that has it.
 
-    ``distinct``: how many different wrong values must fit before it is more than a coincidence.
-    ``explains_zeros``: whether it is more than one where all wrong values are 0.
+    ``distinct``: the number of different wrong values that must fit to rule out a coincidence.
+    ``explains_zeros``: whether it also counts if all wrong values are 0.
     """
 
     cause: str
@@ -23,7 +23,7 @@ class Guess(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The arguments of ``likely_cause``: what is known of an output with wrong values."""
+    """The arguments of ``likely_cause``: facts about an output with wrong values."""
 
     expected: Sequence[Any]
     actual: Sequence[Any]
@@ -41,10 +41,10 @@ def likely_cause(
     guesses: Sequence[Guess] = (),
     stale: Sequence[int] = (),
 ) -> str:
-    """Return the fault that explains every wrong element, two joined by "or", or "" where none can be told.
+    """Return the fault that explains every wrong element, two joined by "or", or "" if there is none.
 
     ``expected``, ``actual``: the whole output as integers; ``wrong``: indices that differ.
-    ``stale``: values that nobody wrote. Without ``extent`` only what the values alone prove is said.
+    ``stale``: values of unwritten memory. Without ``extent``, only causes that the values prove count.
 
     >>> likely_cause([5, 2**31 + 4], [5, 4 - 2**31], [1])
     '32-bit wrap-around: the value passes 2^31 and was computed or stored in 32 bits'
@@ -58,7 +58,7 @@ def likely_cause(
         if all(holds(*pair) for pair in pairs):
             return cause
     if all(found in stale for _, found in pairs):
-        return "stale: what was in memory before the call, never written"
+        return "stale: the memory still holds its content from before the call"
     if extent is None:
         return ""
     if wrong[0] >= extent.num_live:
@@ -70,7 +70,7 @@ def likely_cause(
     fitting = [guess for guess in guesses if _fits(guess, expected, actual, wrong)]
     exact = [guess for guess in fitting if _num_wrong(guess, expected) == len(wrong)]
     causes = list(dict.fromkeys(guess.cause for guess in exact or fitting))
-    if not exact or len(wrong) >= extent.num_live:  # which elements are right tells more than a difference
+    if not exact or len(wrong) >= extent.num_live:  # right elements beside wrong ones prove more than steps
         causes = list(dict.fromkeys([*causes, *_arithmetic(pairs)]))
     causes = causes or _shifted(expected, actual, wrong, extent.num_live)
     return _OR.join(causes) if len(causes) <= MOST_CAUSES else ""
@@ -79,7 +79,7 @@ def likely_cause(
 def _cause_of_zeros(
     expected: Sequence[Any], wrong: Sequence[int], num_live: int, guesses: Sequence[Guess]
 ) -> str:
-    """Return the one fault that gives exactly these zeros beside right values; zeros alone fit too many."""
+    """Return the only fault that gives these zeros beside right values; zeros alone fit too many faults."""
     if not any(expected[i] for i in set(range(num_live)).difference(wrong)):
         return ""
     causes = {
@@ -92,7 +92,7 @@ def _cause_of_zeros(
 
 
 def is_possible(cause: str, seen: Evidence) -> bool:
-    """Whether a cause found on another case, or each of two causes, gives the wrong values of this one.
+    """Return whether a cause found on another case, or each of two, gives the wrong values of this one.
 
     >>> is_possible("off by one: 1 too small", Evidence([1], [0], [0]))
     True
@@ -129,12 +129,12 @@ _PROOFS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
         "32-bit wrap-around: the value passes 2^31 and was computed or stored in 32 bits",
         lambda want, found: want >= 2**31 and found != want and found in (_wrapped(want), want % 2**32),
     ),
-    ("-1 wrapped: none was read as unsigned", lambda want, found: want == -1 and found == 2**32 - 1),
+    ("-1 wrapped: -1 was read as unsigned", lambda want, found: want == -1 and found == 2**32 - 1),
 )
 
 
 def _fits(guess: Guess, expected: Sequence[Any], actual: Sequence[Any], wrong: Sequence[int]) -> bool:
-    """Whether a guess gives every wrong value, and not many more wrong ones than were seen."""
+    """Return whether a guess gives every wrong value, and not many more wrong ones than observed."""
     if any(guess.values[i] != actual[i] for i in wrong):
         return False
     few = _num_wrong(guess, expected) <= 2 * len(wrong)
@@ -142,7 +142,7 @@ def _fits(guess: Guess, expected: Sequence[Any], actual: Sequence[Any], wrong: S
 
 
 def _num_wrong(guess: Guess, expected: Sequence[Any]) -> int:
-    """Return how many elements a kernel with the guessed fault gets wrong."""
+    """Return the number of elements that a kernel with the guessed fault gets wrong."""
     return sum(a != b for a, b in zip(guess.values, expected, strict=True))
 
 
@@ -153,17 +153,17 @@ def _arithmetic(pairs: Sequence[tuple[int, int]]) -> list[str]:
     if steps in ({1}, {-1}):
         causes.append(f"off by one: 1 too {'large' if steps == {1} else 'small'}")
     if all(want != 0 and found == 2 * want for want, found in pairs):
-        causes.append("counts twice: each is double")
+        causes.append("counts twice: each value is doubled")
     return causes
 
 
 def _shifted(
     expected: Sequence[Any], actual: Sequence[Any], wrong: Sequence[int], num_live: int
 ) -> list[str]:
-    """Return the neighbouring element that all values belong to, where several values say so."""
+    """Return the direction in which all wrong values are shifted by one element, if several values agree."""
     if len({actual[i] for i in wrong}) < 2:
         return []
     for step, side in ((-1, "before"), (1, "after")):
         if all(0 <= i + step < num_live and expected[i + step] == actual[i] for i in wrong):
-            return [f"another row's: each holds what belongs to the row {side} it"]
+            return [f"another row's: each element holds the value of the row {side} it"]
     return []

@@ -1,4 +1,4 @@
-"""Comparing whole buffers, element by element, exactly."""
+"""Exact comparison of whole buffers, element by element."""
 
 from dataclasses import replace
 
@@ -21,9 +21,9 @@ def wrong_values(
     expected: dict[str, Expected],
     case: Case | None = None,
 ) -> Finding | None:
-    """Return the first element that was written and differs from the oracle's value, or a wrong dtype.
+    """Return the first written element that differs from the oracle's value, or a wrong dtype or shape.
 
-    With the ``case`` that was run, causes that need more than the values can be told.
+    The ``case`` that was run allows causes that need more than the values.
     """
     for name, words in seen.outputs.items():
         want = expected[name]
@@ -50,7 +50,7 @@ def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, wan
 
 
 def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
-    """Return the table row of each request where that is not its index and the operation reads the table."""
+    """Return the table row of each request; empty if it is the index, or the operation reads no table."""
     rows = binding.dialect.table_rows(case)
     looked_up = "row_index" in binding.operation.features and rows != list(range(len(rows)))
     return tuple(rows) if looked_up else ()
@@ -64,7 +64,7 @@ def wrong_extent(
     expected: dict[str, Expected],
     case: Case | None = None,
 ) -> Finding | None:
-    """Return the first element that was not written but should be, or was and should not."""
+    """Return the first element that was not written but must be, or was written but must not be."""
     for name in first.outputs:
         if name not in second.outputs:
             return about_output(check, binding, name, "was not returned by a second call")
@@ -83,7 +83,7 @@ def wrong_extent(
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             found = with_strays(found, first)
             found = found if case is None else replace(found, rows=_rows(binding, case))
-            return replace(found, actual="what was there before the call")
+            return replace(found, actual="the value from before the call")
         excess = elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
@@ -103,7 +103,7 @@ def changed(
         if found.shape != words.shape:
             return about_output(check, binding, name, f"changed its shape {because}")
         if len(words) != len(live[name]):
-            continue  # not its shape: `agrees` tells
+            continue  # a wrong shape: `agrees` reports it
         differs = elements(words != found) & live[name]
         if differs.any():
             return difference(check, binding, name, differs, words, found, f"changed {because}")

@@ -1,4 +1,4 @@
-"""A finding about an output: the first element that differs, in words, and how many do."""
+"""Findings about an output: the first element that differs, in words, and the count."""
 
 from dataclasses import replace
 from typing import Any
@@ -45,7 +45,7 @@ def difference(
 
 
 def _text(word: Any, is_fp32: bool, first: int) -> str:
-    """Return a value as text; of a row eight bytes, among them the first that differs."""
+    """Return a value as text; for a row, the eight bytes around the first that differs."""
     if is_fp32:
         return f"{np.int32(word).view(np.float32):.9g}"
     if np.ndim(word) == 0:
@@ -57,12 +57,12 @@ def _text(word: Any, is_fp32: bool, first: int) -> str:
 
 
 def about_output(check: str, binding: Binding, name: str, what: str) -> Finding:
-    """Return a finding about an output as a whole. ``what``: what is wrong with it, in words."""
+    """Return a finding about an output as a whole. ``what``: the defect in words."""
     return Finding(check, f"`{name}` {what}", binding.forms[name].rule, output=name)
 
 
 def with_strays(found: Finding, seen: Observation) -> Finding:
-    """Return a finding of wrong values that says which accesses of the call were masked off."""
+    """Return a finding of wrong values with the call's masked-off accesses added to its message."""
     if seen.watch is None or not seen.watch.outside:
         return found
     count = seen.watch.num_outside

@@ -1,4 +1,4 @@
-"""The evidence for a cause: wrong values beside the answers of kernels with known faults."""
+"""The evidence for a cause: wrong values, and the answers of kernels with known faults."""
 
 import inspect
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:
             return None
         try:
             answer = oracle(**{n: replaced.get(n, inputs[n]) for n in names})
-        except (LookupError, TypeError, ValueError):  # TypeError: it would have to read garbage
+        except (LookupError, TypeError, ValueError):  # TypeError: it read a don't-care entry
             return None
         return output.values(answer, inputs)
 
@@ -62,14 +62,14 @@ def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:
 
 
 def _row_numbers(expected: Words, actual: Words) -> tuple[Words, Words]:
-    """Return rows as the number of the expected row they equal, -2 for one that is none of them."""
+    """Return each row as the number of the expected row that it equals, -2 if there is none."""
     number = {row.tobytes(): i for i, row in reversed(list(enumerate(expected)))}
     wanted = np.array([number[row.tobytes()] for row in expected], dtype=np.int64)
     return wanted, np.array([number.get(row.tobytes(), -2) for row in actual], dtype=np.int64)
 
 
 def cause_of_extent(binding: Binding, name: str, where: Mask, case: Case | None, held: str) -> str:
-    """Return the likely cause of elements that were not written, or should not have been."""
+    """Return the likely cause of elements that were wrongly written or not written."""
     extent = None if case is None else extent_of(binding.forms[name], case, len(where))
     if extent is None:
         return ""
@@ -77,14 +77,14 @@ def cause_of_extent(binding: Binding, name: str, where: Mask, case: Case | None,
 
 
 def read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
-    """Return that an output was taken for an input: one that has the name of an input and is not written."""
+    """Return a hint if an output was taken for an input: it has an input's name and was not written."""
     for name, want in expected.items():
         if name not in binding.outputs or name not in seen.before or binding.forms[name].is_in_place:
             continue
         must = want.is_specified
         if name in binding.dialect.inputs and must.any() and elements(unwritten(seen, name))[must].all():
             return (
-                f"`{name}` is an output of {binding.operation.name} here, and holds nothing before the call; "
-                f"to read it, name it otherwise: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+                f"`{name}` is an output of {binding.operation.name} here and has no value before the call; "
+                f"to read it, give it another name: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
             )
     return ""

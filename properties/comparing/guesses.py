@@ -1,4 +1,4 @@
-"""Answers of kernels with known faults: the oracle with one of its inputs replaced."""
+"""The answers of kernels with known faults, from the oracle with one input replaced."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from cumae.properties.comparing.cause import Guess
 MOST_TOKENS = 10_000
 _ASSUMED_SIZES = (1, 16, 32, 64, 128)
 Ask = Callable[[dict[str, Any]], Sequence[Any] | None]
-"""Returns an output as the oracle gives it with some of its inputs replaced; None if the oracle cannot."""
+"""Returns the oracle's output with some of its inputs replaced; None if the oracle refuses them."""
 
 
 def guesses_for(
@@ -22,14 +22,14 @@ def guesses_for(
 ) -> list[Guess]:
     """Return the answers of kernels with known faults: the oracle with one input replaced.
 
-    ``per_token``: elements for each token, 0 where the output does not count tokens. ``table``: the input
-    that says which row of the table each request has, and the rows.
+    ``per_token``: elements for each token, 0 if the output does not count tokens. ``table``: the name of
+    the input with the table row of each request, and the rows.
     """
     if case.num_tokens_padded > MOST_TOKENS:
         return []
     asked = (*_replacements(case, inputs, *table), *_of_selection(case, inputs), *_of_chunks(inputs))
     changed = [(cause, ask(replaced)) for cause, replaced in asked]
-    # Chunks of another length are more than the buffer holds: a kernel writes the first of them.
+    # With other chunk lengths there may be more chunks than the buffer holds: a kernel writes the first ones.
     guesses = [Guess(cause, values[: len(expected)]) for cause, values in changed if values is not None]
     prefills = zip(inputs["query_lens"], inputs["is_prefill"], strict=True)
     values = ask({"is_prefill": [n > 1 and bool(prefill) for n, prefill in prefills]})
@@ -44,7 +44,7 @@ def guesses_for(
 def _replacements(
     case: Case, inputs: Any, row_name: str, held_rows: Sequence[int]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return known faults, each as the inputs that a kernel with it computes from."""
+    """Return known faults, each with the replaced inputs that a kernel with it computes from."""
     contexts = inputs["context_lens"]
     found: list[tuple[str, dict[str, Any]]] = []
     found.append(("the context is left out", {"context_lens": [0] * len(contexts)}))
@@ -61,7 +61,7 @@ def _replacements(
         found += [(f"neighbour: the {what} {whose}", {name: taken + tail}) for whose, taken in moved]
     row_of = dict(zip(held_rows, rows[:live], strict=True))
     by_index = [row_of.get(b, -1) for b in range(live)] + list(rows[live:])
-    cause = f"the row of the batch instead of the request's table row ({row_name})"
+    cause = f"the batch index is used instead of the request's table row ({row_name})"
     found.append((cause, {"row_index": by_index}))
     size, kernel_size = case.batch.block_size, case.kernel_block_size
     if size != kernel_size:
@@ -82,7 +82,7 @@ def _replacements(
 def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
     """Return faults in looking up selected positions: a wrong row, wrong positions, a wrong place.
 
-    An input that is the same beside one that is replaced says whose fault it is: no other oracle has both.
+    An unchanged input beside a replaced one restricts the fault to the oracle that takes both.
     """
     owners, last = inputs["token_to_request"], len(case.batch.requests) - 1
     found: list[tuple[str, dict[str, Any]]] = []
@@ -92,12 +92,12 @@ def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
         ("of request 0 for all", [min(b, 0) for b in owners]),
     ):
         found.append((f"neighbour: the table row {whose}", {"token_to_request": taken}))
-    # Some engines never select a position that a request does not have: they hold -1 there.
+    # Some engines hold -1 for positions that a request does not have, and never select them.
     own, selected = inputs["position_ids"], inputs["selected_positions"]
     as_held = [[0 if p in (-1, GARBAGE) else p for p in row] for row in selected]
     in_sight = [[p if p <= own[t] else 0 for p in row] for t, row in enumerate(as_held)]
     for held in (as_held, in_sight):
-        found.append(("-1, none, is looked up as position 0", {"selected_positions": held}))
+        found.append(("-1 (no position) is looked up as position 0", {"selected_positions": held}))
     for other in (size for size in _ASSUMED_SIZES if size != case.batch.block_size):
         cause = f"block size {other} is used instead of {case.batch.block_size}"
         found.append((cause, {"block_size": other, "selected_positions": selected}))
@@ -110,10 +110,10 @@ def _of_selection(case: Case, inputs: Any) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _of_chunks(inputs: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return faults in cutting contexts into chunks: a wrong share of the workspace, parts of blocks."""
+    """Return faults in cutting contexts into chunks: a wrong share of the workspace, partial blocks."""
     room, num_requests = inputs["workspace_tokens"], len(inputs["context_lens"])
     shared = room // max(num_requests, 1) * inputs["num_with_context"]
-    cause = "the workspace is shared among all requests, not those with context alone"
+    cause = "the workspace is divided among all requests, not only those with context"
     return [
         (cause, {"workspace_tokens": shared}),
         ("a chunk ends inside a block", {"block_size": 1, "workspace_tokens": room}),
@@ -149,7 +149,7 @@ def _per_token(case: Case, expected: Sequence[Any], per_token: int) -> list[Gues
 
 
 def rounding_guesses(expected: Sequence[int], quotients: Sequence[tuple[int, int]]) -> list[Guess]:
-    """Return the output with each element's quotient rounded otherwise than down.
+    """Return the outputs with each element's quotient rounded toward zero, and up, instead of down.
 
     >>> [guess.values for guess in rounding_guesses([-2, 1], [(-3, 2), (3, 2)])]
     [[-1, 1], [-1, 2]]

@@ -1,4 +1,4 @@
-"""Verdicts on the tensors dumped from an engine."""
+"""Verdicts on tensors dumped from an engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ from cumae.properties.running.observation import Observation
 
 
 def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:
-    """Return a verdict on each operation of which a dump holds outputs, or on the one that is named.
+    """Return a verdict on each operation with outputs in a dump, or on the named one.
 
-    Integers are compared exactly, elements without a specified value not at all. Raises
-    ``ValueError`` where the tensors are no step, and where none of them is an output.
+    Integers are compared exactly; elements without a specified value are skipped. Raises
+    ``ValueError`` if the tensors are no step, or none of them is an output.
     """
     dump = read_dump(file)
     case, known = case_of(dump, dialect), _outputs(dialect)
@@ -36,20 +36,20 @@ def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[V
             verdicts.append(_judged(file, case, OPERATIONS[name], DIALECTS[dialect], given))
     if not verdicts:
         judged = ", ".join(sorted(_judged_names(dialect)))
-        what = f"hold an output of {operation or 'an operation'} that a dump says all of ({judged})"
-        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}, or a target be given")
+        what = f"hold an output of {operation or 'an operation'} that a dump determines ({judged})"
+        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}; otherwise give a target")
     return verdicts
 
 
 def not_judged(file: Path, dialect: str) -> list[str]:
-    """Return the outputs in a dump that follow from more than a dump says."""
+    """Return the outputs in a dump that its other tensors do not determine."""
     dump = read_dump(file)
     names = {output.name for outputs in _outputs(dialect).values() for output in outputs}
     return sorted((names & dump.keys()) - _judged_names(dialect))
 
 
 def _outputs(dialect: str) -> dict[str, list[Output]]:
-    """Return the outputs that a dialect has, by operation in the table's order."""
+    """Return the outputs of a dialect by operation, in the table's order."""
     found = DIALECTS[dialect]
     return {
         name: list(outputs_of(operation, found).values())
@@ -87,6 +87,6 @@ def _judged(file: Path, case: Case, operation: Operation, dialect: Dialect, dump
 
 def _binding(operation: Operation, dialect: Dialect, outputs: tuple[str, ...]) -> Binding:
     def dumped() -> None:
-        """Stands for the engine that wrote the dump."""
+        """Stand for the engine that wrote the dump."""
 
     return replace(bind(dumped, operation, dialect), outputs=outputs, returned=())

@@ -1,4 +1,4 @@
-"""Findings of an operation's judge, for outputs with many right answers."""
+"""Findings of an operation's validator, for outputs with many right answers."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,9 +17,9 @@ from cumae.properties.running.observation import Observation
 def wrong_answer(
     check: str, binding: Binding, seen: Observation, expected: dict[str, Expected], case: Case
 ) -> Finding | None:
-    """Return the first fault that the judge finds, placed at its token where it names a row.
+    """Return the first fault that the validator finds, placed at its token if it names a row.
 
-    What was never written is not judged: that is another check's.
+    Return None if an element was never written: `writes_everything` reports that.
     """
     judge = binding.operation.judge
     if judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
@@ -47,9 +47,9 @@ def wrong_besides(
     case: Case,
     because: str,
 ) -> Finding | None:
-    """Return the fault that the judge finds in another observation of a case and not in the first.
+    """Return the fault that the validator finds in another observation of a case and not in the first.
 
-    It is asked where elements may stand in any order, and so cannot be compared one by one.
+    This is for outputs in any order, whose elements cannot be compared one by one.
     """
     if not any(bool((want.state == UNORDERED).any()) for want in expected.values()):
         return None
@@ -62,7 +62,7 @@ def wrong_besides(
 
 
 def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
-    """Whether an element that must be written still holds what it held before the call."""
+    """Return whether an element that must be written still has its value from before the call."""
     if name in seen.opaque or name not in seen.outputs:
         return False
     return bool(((seen.outputs[name] == seen.before[name]) & want.is_specified).any())

@@ -1,4 +1,4 @@
-"""Masks over the elements of an output: those that a call wrote, and those that are wrong."""
+"""Masks over the elements of an output: unwritten ones and wrong ones."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ Mask = npt.NDArray[np.bool_]
 
 
 def elements(words: Any) -> Mask:
-    """Return a mask of elements from one of words: of a row, whether any of its bytes is marked."""
+    """Return a mask of elements from a mask of words; a row is marked if any of its bytes is."""
     return words.any(axis=-1) if words.ndim > 1 else np.asarray(words)
 
 
 def unwritten(seen: Observation, name: str) -> Mask:
-    """Return which words of an output (bytes, for rows) still hold what they held before the call."""
+    """Return which words of an output (bytes, for rows) still have their value from before the call."""
     return np.asarray(seen.outputs[name] == seen.before[name])
 
 
 def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
-    """Return which elements of an output were written and differ from what they must hold."""
+    """Return which elements of an output were written and differ from the expected value."""
     words = seen.outputs[name]
     written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
     return np.asarray(elements(written & (words != want.words)) & (want.state == VALUE))

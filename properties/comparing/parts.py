@@ -1,4 +1,4 @@
-"""The parts of an output that belong to each request of a step, by the axis of the output."""
+"""The elements of an output that belong to each request of a step, by the output's axis."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,10 +15,10 @@ from cumae.properties.running.memory import Words
 class Part:
     """Elements of an output of one case, or numbers made of them.
 
-    ``what``: their name in a sentence; ``words``: their values by the function; ``wanted``: by the oracle;
-    ``held``: where the oracle gives one.
-    ``counts``: elements of each live request, which stand in order; None where elements belong to no
-    request. ``per``: elements of each boundary between requests, 0 where the part is not these.
+    ``what``: their name in a sentence; ``words``: the function's values; ``wanted``: the oracle's;
+    ``held``: where the oracle gives one. ``counts``: elements of each live request, in order; None if
+    elements belong to no request. ``per``: elements of each boundary between requests, 0 if the part
+    has no boundaries.
     """
 
     what: str
@@ -32,7 +32,7 @@ class Part:
 def parts_of(whole: Part, axis: Axis, per: int, case: Case) -> Iterator[Part]:
     """Yield the parts of an output whose index counts the items of an axis, ``per`` elements each.
 
-    None where no relation is known of the axis, or where the output has not the length that the axis tells.
+    Yields nothing if the axis has no relation, or the output has not the length of its axis.
     """
     if axis.items is None:
         yield from [whole] if axis.is_related else []
@@ -49,7 +49,7 @@ def parts_of(whole: Part, axis: Axis, per: int, case: Case) -> Iterator[Part]:
 
 
 def _num_rows(whole: Part, axis: Axis, case: Case) -> int:
-    """Return the rows in which the elements stand, one for each chunk; 0 for another length."""
+    """Return the number of rows, one for each chunk; 0 if the length does not fit the axis."""
     if axis.extent is None or not (axis.in_chunks or axis.between == "requests"):
         return 1
     length, width = len(whole.words), axis.extent(case).num_padded
@@ -65,13 +65,13 @@ def _of_requests(part: Part, items: Callable[[Request, Case], int], case: Case, 
 
 
 def _by_column(whole: Part, rows: int) -> Part:
-    """Return the entries of each column of rows, one column after the other."""
+    """Return the entries column after column."""
     words, wanted, held = (a.reshape(rows, -1).T.ravel() for a in (whole.words, whole.wanted, whole.held))
     return Part(whole.what, words, wanted, held)
 
 
 def _steps(part: Part, rows: int) -> Part:
-    """Return by how much the entries of rows grow from each to the next, column after column."""
+    """Return the differences of neighbouring entries in each row, column after column."""
     words, wanted, held = (a.reshape(rows, -1) for a in (part.words, part.wanted, part.held))
     grown, must = (np.diff(a.astype(np.int64), axis=1).T.ravel() for a in (words, wanted))
     return Part(f"the steps of {part.what}", grown, must, (held[:, 1:] & held[:, :-1]).T.ravel())

@@ -1,7 +1,7 @@
-"""Metamorphic relations: elements of a function's answers on related cases that must go together.
+"""Metamorphic relations: elements of a function's answers on related cases that must correspond.
 
-A relation reads the axis of an output. It is a fact of an operation only where the oracle's own answers keep
-it, so that a function is held to nothing that its operation does not say.
+A relation reads the axis of an output. It is checked only on elements where the oracle's own answers keep
+it, so a function is never held to more than its operation specifies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +21,9 @@ Move = Callable[[Words], Words]
 
 
 class Pairs(NamedTuple):
-    """Elements of a part, and those of the same part on the related case ``k`` that go together with them.
+    """Elements of a part, and the corresponding ones of the same part on the related case ``k``.
 
-    ``owners``: the request of each, -1 for nobody's. ``moves``: what may become of the values where they do
-    not stay.
+    ``owners``: the request of each, -1 for none. ``moves``: how values may change if they do not stay.
     """
 
     k: int
@@ -36,9 +35,9 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One metamorphic relation: ``relate`` makes the other cases, ``pairs`` the elements that go together.
+    """One metamorphic relation: ``relate`` makes the other cases, ``pairs`` the corresponding elements.
 
-    ``told``: how a break of it is told, of ``what`` and request ``b``.
+    ``told``: the message of a violation, with ``what`` and ``whose`` (the request) to fill in.
     """
 
     rule: str
@@ -50,12 +49,12 @@ class Fact:
 def broken_at(pairs: Pairs, here: Part, there: Part) -> int | None:
     """Return the request of the first pair that the oracle's answers keep and the function's do not.
 
-    -1 for a pair that is nobody's, None where all is kept.
+    -1 for a pair of no request, None if all pairs are kept.
     """
     inside = (pairs.here < len(here.words)) & (pairs.there < len(there.words))
     first, second, owners = (a[inside] for a in (pairs.here, pairs.there, pairs.owners))
     both = here.held[first] & there.held[second]
-    # A value that moves is told by most of its part: a single one can stay, and seem to move, by chance.
+    # The move is the one that most of the part follows: a single value can fit a wrong one by chance.
     moves = (_stays, *(pairs.moves if here.words.ndim == 1 else ()))
     facts = [both & _same(move(here.wanted[first]), there.wanted[second]) for move in moves]
     is_fact, move = max(zip(facts, moves, strict=True), key=lambda one: int(one[0].sum()))
@@ -81,7 +80,7 @@ def _middle(case: Case) -> int:
 
 
 def _in_place(here: Part, there: Part, first: tuple[int, int] = (0, 0), k: int = 0) -> Pairs:
-    """Return the pairs of elements as they stand, from the given ones on."""
+    """Return the pairs of elements at equal places, counted from the given first ones."""
     count = max(0, min(len(here.words) - first[0], len(there.words) - first[1]))
     each = np.arange(count)
     return Pairs(k, each + first[0], each + first[1], np.full(count, -1))
@@ -90,7 +89,7 @@ def _in_place(here: Part, there: Part, first: tuple[int, int] = (0, 0), k: int =
 def _of_requests(
     k: int, here: Sequence[int], there: Sequence[int], to: Sequence[tuple[int, int]], *moves: Move
 ) -> Pairs:
-    """Return the pairs of the elements of requests; ``to`` pairs a request with itself in the other case."""
+    """Return the pairs of the elements of requests; ``to``: requests and their index in the other case."""
     starts, others = (np.concatenate([[0], np.cumsum(counts)]).astype(np.int64) for counts in (here, there))
     alike = [(b, other) for b, other in to if here[b] == there[other]]
     lens = np.array([here[b] for b, _ in alike], dtype=np.int64)
@@ -207,7 +206,7 @@ def _in_several_chunks(case: Case, base: Part, others: Sequence[Part]) -> Iterat
         there = _indices(other.counts, b)
         here = _indices(base.counts, b)[done : done + len(there)]
         if other.counts[b] == base.counts[b]:
-            return  # what does not count tokens or keys of the step is not cut with it
+            return  # an output that counts neither tokens nor keys is not cut into chunks
         yield Pairs(k, here, there[: len(here)], np.full(len(here), b))
         done += len(there)
 
@@ -233,26 +232,26 @@ FACTS = {
         _beside_an_empty_one,
     ),
     "order": Fact(
-        "permuting requests permutes what is theirs: positions, slots, experts, lengths of windows",
+        "permuting requests permutes their positions, slots, experts and lengths of windows",
         "{what}{whose} changed when the requests were reversed",
         _reversed,
         _with_their_requests,
     ),
     "halves": Fact(
-        "batch A followed by B is A's answer, then B's shifted",
-        "{what} of two batches in one step is not that of the first, then of the second",
+        "the answer for batch A followed by batch B is A's answer, then B's answer shifted",
+        "{what} of two batches in one step is not the first batch's followed by the second's",
         _halves,
         _one_after_the_other,
     ),
     "chunks": Fact(
-        "one chunk of n tokens says the same as several",
-        "{what}{whose} in two chunks is not that of one",
+        "one chunk of n tokens gives the same values as several chunks",
+        "{what}{whose} changed when its tokens were cut into two chunks",
         _chunks,
         _in_several_chunks,
     ),
     "renaming": Fact(
-        "renaming physical blocks renames slots, and nothing else",
-        "{what}{whose} is not what it was, or a block further, when every block id was one higher",
+        "renaming physical blocks renames slots and changes nothing else",
+        "{what}{whose} neither stayed nor moved by one block when every block id was raised by one",
         _renamed,
         _with_their_blocks,
     ),

@@ -1,4 +1,4 @@
-"""Another call on the case of a trial, compared with the first."""
+"""Comparison of another call on the case of a trial with the first."""
 
 from cumae.properties.comparing.compare import changed
 from cumae.properties.comparing.judged import wrong_besides
@@ -10,7 +10,7 @@ from cumae.properties.running.trial import Trial
 def changed_since(
     check: str, trial: Trial, base: Observation, other: Observation, because: str
 ) -> Finding | None:
-    """Return the first element in which another call differs, or a fault that the judge finds in it alone."""
+    """Return the first element in which another call differs, or a fault that only its answer has."""
     live = {name: trial.live(name) for name in base.outputs}
     found = changed(check, trial.binding, base, other, live, because)
     case = trial.quiet.case

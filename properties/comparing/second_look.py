@@ -1,4 +1,4 @@
-"""A second look for the cause: where one small case fits several faults, a few more requests decide."""
+"""A second look for the cause: if a small case fits several faults, a few more requests decide."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,8 +19,8 @@ _LONGER = ((0, 0), (3, 2), (0, 0), (0, 2), (3, 0))
 def with_cause(trial: Trial, found: Finding) -> Finding:
     """Return a finding on wrong values with its likely cause.
 
-    Where its own case leaves that open, as a single 0 does, the function is called on several requests
-    like those of the case, and what these tell must give the values of the case, too.
+    If its own case leaves the cause open, as a single 0 does, the function is called on several requests
+    like those of the case. A cause found there must give the values of the case too.
     """
     case, binding = trial.quiet.case, trial.binding
     seen, wanted = trial.first, trial.expected
@@ -48,7 +48,7 @@ def with_cause(trial: Trial, found: Finding) -> Finding:
 
 
 def _others(case: Case) -> Iterator[Case]:
-    """Yield the case several times over in one batch: with other lengths between, then as it is."""
+    """Yield batches that repeat the case: first with other lengths in between, then unchanged."""
     rows = case.layout.row_index
     for longer in (_LONGER, _AS_IT_IS):
         requests, taken = [], 1 + max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
@@ -69,7 +69,7 @@ def _others(case: Case) -> Iterator[Case]:
 
 
 def _grown(request: Request, context: int, query: int) -> Request:
-    """Return the request with more tokens, still without their blocks; an idle request stays as it is."""
+    """Return the request with more tokens and placeholder blocks; an idle request keeps its lengths."""
     if not request.query_len:
         context = query = 0
     lens = (request.context_len + context, request.query_len + query)

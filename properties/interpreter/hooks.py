@@ -1,4 +1,4 @@
-"""Hooks in Triton's interpreter: every access and assertion of a call, and programs in another order."""
+"""Hooks in Triton's interpreter: record accesses and assertions, and permute the program order."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,15 +18,15 @@ _ACCESSES = {
     "create_atomic_rmw": ("atomic", 1, 2, 3),
     "create_atomic_cas": ("exchange", 0, 2, None),
 }
-"""Of each method that accesses memory: its kind, and which arguments are pointers, values and mask."""
+"""Methods that access memory: the kind, and the positions of pointers, values and mask."""
 _ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
 """Methods of newer releases that go through the masked load and store."""
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
-"""Of the three the interpreter has one method: each name is hooked."""
+"""The interpreter has one method under all three names: each name is hooked."""
 _SPLATS = ("create_splat", "create_unsplat")
 _OTHERS = (*_CASTS, *_SPLATS, "create_assert", "set_grid_idx", "set_grid_dim")
 _REWRITTEN: dict[Any, Any] = {}
-"""Kernels as they run here: those that ran before have Python's operators."""
+"""Rewritten kernels, kept apart: kernels that ran before the hooks have Python's operators."""
 
 
 @contextmanager
@@ -36,13 +36,12 @@ def watching(
     """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
-    and not a crash; an assertion that fails is recorded as well. Arguments have the widths that the
-    compiler gives them, scalar conditions stay boolean in masks, operators in words work by element as they
-    do compiled, and an autotuned kernel takes the first of its configurations: the interpreter has no clock
-    to choose by. ``races``: whether accesses are kept and
-    searched for races. ``overflow``: whether arithmetic of less than 64 bits asserts that it does not
-    wrap, at a third to two thirds of the time more. Raises ``ValueError`` where this Triton's interpreter
-    lacks a method.
+    and not a crash. Failed assertions are recorded too. As in compiled code, arguments have annotated
+    widths, scalar conditions stay boolean in masks, and ``and``, ``or`` and ``not`` work by element. An
+    autotuned kernel takes its first configuration: the interpreter has no clock to choose by.
+    ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
+    64 bits does not wrap; takes a third to two thirds more time. Raises ``ValueError`` if this Triton's
+    interpreter lacks a hooked method.
     """
     from triton.runtime import autotuner, interpreter
 
@@ -89,7 +88,7 @@ def _first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[floa
 
 
 def require_hooks() -> None:
-    """Raise ``ValueError`` naming what this release of Triton lacks of what is hooked into."""
+    """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
     needed = [("InterpreterBuilder", name) for name in (*_ACCESSES, *_OTHERS)]
@@ -107,7 +106,7 @@ def _part(interpreter: Any, name: str) -> Any:
 
 
 class _PatchOnce:
-    """The interpreter patches ``triton.language`` at each launch and device-function call: once will do."""
+    """Patch ``triton.language`` once a module: the interpreter does it at each launch and device call."""
 
     def __init__(self, original: Any) -> None:
         self._original = original
@@ -121,10 +120,10 @@ class _PatchOnce:
         return self
 
     def restore(self) -> None:
-        """Called by the interpreter at the end of a launch: the patches stay for the next one."""
+        """Do nothing: the interpreter calls this after a launch, and the patches stay for the next."""
 
     def restore_all(self) -> None:
-        """Take the patches back, last first."""
+        """Undo the patches, last first."""
         while self._scopes:
             self._scopes.pop().restore()
 
@@ -182,7 +181,7 @@ def _with(handle: Any, data: Any) -> Any:
 
 
 def _cast(original: Callable[..., Any], watch: Watch) -> Any:
-    """Mark the pointers that are made from integers, and take the mark from what becomes one."""
+    """Mark pointers made from integers, and remove the mark from integers made from pointers."""
 
     def cast(self: Any, value: Any, wanted: Any) -> Any:
         answer = original(self, value, wanted)
@@ -197,7 +196,7 @@ def _cast(original: Callable[..., Any], watch: Watch) -> Any:
 
 
 def _splat(original: Callable[..., Any]) -> Any:
-    """Keep a condition boolean: its handle has the type of what it compared, and would take that width."""
+    """Keep a condition boolean: its handle has the dtype of the compared values and would take its width."""
 
     def splat(self: Any, *args: Any) -> Any:
         answer = original(self, *args)

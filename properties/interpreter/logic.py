@@ -1,15 +1,15 @@
-"""`and`, `or` and `not` of blocks, by element as the compiler has them: the interpreter has Python's."""
+"""Elementwise `and`, `or` and `not` of blocks, as in compiled code; the interpreter has Python's."""
 
 import ast
 from collections.abc import Callable
 from typing import Any
 
 NAME = "_logic_by_element"
-"""The function that rewritten code calls; the interpreter gives the names of its module to every kernel."""
+"""The function that rewritten code calls; every kernel sees the names of the interpreter's module."""
 
 
 class Rewriter:
-    """The interpreter's rewriter of kernels, which rewrites these operators before all else."""
+    """The interpreter's rewriter of kernels, with these operators rewritten first."""
 
     def __init__(self, original: ast.NodeTransformer) -> None:
         self._original = original
@@ -36,9 +36,9 @@ class _Words(ast.NodeTransformer):
 
 
 def by_element(word: str, first: Any, second: Callable[[], Any] | None = None) -> Any:
-    """Return what the compiler makes of ``first and second()``, of ``or`` and of ``not first``.
+    """Return ``first and second()``, ``first or second()`` or ``not first`` as compiled code gives it.
 
-    A block decides each of its elements; what is one value decides whether the second is looked at.
+    Blocks combine by element; a scalar ``first`` decides whether ``second`` is evaluated.
     """
     if second is None:
         return first == 0 if _is_tensor(first) else not first

@@ -1,4 +1,4 @@
-"""Pointers that a kernel makes from integers: each carries the tensor that its word points into."""
+"""Pointers that a kernel makes from integers, each marked with the tensor that its word points into."""
 
 import gc
 import weakref
@@ -12,27 +12,27 @@ import torch
 from cumae.properties.interpreter.region import Region
 
 _SHIFT = 48
-"""Bits that a user's address has: the others of a word are free for the mark."""
+"""Bits of a user-space address: the higher bits of a word are free for the mark."""
 _PLAIN = np.uint64(2**_SHIFT - 1)
 _SMALLEST = 2**16
-"""No process has memory below: smaller words, lengths and slots mostly, are no addresses."""
+"""Lowest address in use: smaller words, mostly lengths and slots, are no addresses."""
 NOWHERE = 2**15
-"""The mark of a pointer made from a word that was not loaded, or that points into no living tensor."""
+"""Mark of a pointer made from a word that was not loaded or points into no living tensor."""
 _Ref = weakref.ref[torch.Tensor]
 _FOUND: list[_Ref] = []
-"""Tensors that earlier launches reached by such pointers: looked at before all that live."""
+"""Tensors that earlier launches reached by such pointers: searched before all other living tensors."""
 
 
 @dataclass(slots=True)
 class Pointers:
     """The pointers that one launch makes from integers: the high 16 bits of each name its tensor.
 
-    Addresses leave these bits free, and arithmetic, selection and broadcasts keep them, so that each lane
-    reaches the tensor that its own word points into, and no neighbour. The word must come from memory:
-    it was loaded, or reckoned so that it points into a tensor that a loaded word points into, too. An
-    overrun that is reckoned in integers, into another tensor that a loaded word names, is not seen.
-    ``known``: the tensors of the call. Other tensors are all that live, with all of their storage; a
-    storage in which tensors of the call lie between guard words is none.
+    Addresses leave these bits free, and arithmetic, selection and broadcasts keep them. So each lane
+    reaches the tensor that its own word points into, and no neighbour. The word must be loaded from
+    memory, or computed and point into a tensor that a loaded word points into too. An overrun computed
+    in integers is missed if it ends in another tensor that a loaded word names. ``known``: the tensors
+    of the call. Every other living tensor may be reached too, with all of its storage, unless tensors
+    of the call lie in that storage between guard words.
     """
 
     known: Callable[[], Iterable[Region]] = tuple
@@ -42,7 +42,7 @@ class Pointers:
     _old: list[_Ref] | None = None
 
     def loaded(self, words: Any) -> None:
-        """Keep the words of a load that may be addresses."""
+        """Record the words of a load that may be addresses."""
         if words.dtype.kind in "iu" and words.itemsize == 8:
             words = np.asarray(words).view(np.uint64)
             words = words[(words >= _SMALLEST) & (words <= _PLAIN)]
@@ -50,7 +50,7 @@ class Pointers:
                 self._loaded.append(words)
 
     def made(self, words: Any) -> Any:
-        """Return the pointers made from words: marked with the tensor that each points into."""
+        """Return the pointers made from words, each marked with the tensor that it points into."""
         self.any_made = True
         marked = np.array(words, dtype=np.uint64)
         for word in np.unique(marked).tolist():
@@ -64,7 +64,7 @@ class Pointers:
         return addresses & _PLAIN if self.any_made else addresses
 
     def reach(self, pointers: Any, of_arguments: Any) -> Any:
-        """Return which pointers lie where they may: an unmarked one where ``of_arguments``."""
+        """Return which pointers are in bounds: marked ones in their tensor, unmarked if ``of_arguments``."""
         marks = np.asarray(pointers) >> np.uint64(_SHIFT)
         addresses = self.unmade(pointers)
         reached = of_arguments & ((marks == 0) | (marks >= NOWHERE))
@@ -102,7 +102,7 @@ class Pointers:
         return tensor
 
     def _living(self) -> Iterator[list[_Ref]]:
-        """Yield the tensors that live, young ones first; of the old none comes or goes during a launch."""
+        """Yield the living tensors, young ones first; the old ones do not change during a launch."""
         yield _FOUND
         yield _tensors(0)
         yield _tensors(1)
@@ -117,7 +117,7 @@ def _tensors(generation: int) -> list[_Ref]:
 
 
 def _at(word: int, refs: list[_Ref]) -> tuple[Region, _Ref] | None:
-    """Return the storage of the first tensor in whose storage an address lies."""
+    """Return the storage that an address lies in, and the first tensor that has it."""
     for ref in refs:
         tensor = ref()
         if tensor is None or tensor.device.type != "cpu" or tensor.layout is not torch.strided:

@@ -1,4 +1,4 @@
-"""Two programs of a launch at one element with nothing between them that orders them."""
+"""Races: two programs of a launch access one element, and nothing orders the accesses."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One access of one program: what it addressed, which elements it changed, what these held after.
+    """One access of one program: its addresses, the elements it changed, and their values after it.
 
-    ``torn``: elements that hold another value than this access stored there, since a further lane of the
-    same block stored, too. ``synchronises``: whether it is an atomic that is not relaxed.
+    ``torn``: elements that hold another value than this access stored there, because another lane of the
+    same block stored there too. ``synchronises``: whether it is an atomic that is not relaxed.
     """
 
     kind: str
@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """An element that two programs, or two lanes of one, access so that what it holds depends on luck."""
+    """An element that two programs, or two lanes of one, access so that its value depends on timing."""
 
     tensor: str
     index: int
@@ -41,7 +41,7 @@ class Race:
 
 @dataclass(frozen=True, slots=True)
 class _Touch:
-    """One element of an event; ``time``: when, in events."""
+    """One element of an event; ``time``: the index of the event."""
 
     event: Event
     time: int
@@ -56,8 +56,8 @@ class _Touch:
 def races_of(events: Sequence[Event], place: Callable[[int], tuple[str, int]]) -> list[Race]:
     """Return the races among the events of a launch, at most 64, one for each element.
 
-    Two programs that store one value are none, in whatever order they run; nor is an access that changed
-    nothing, nor two atomics, nor what atomics on one address, not relaxed, put in order.
+    Not races: two programs that store one value, an access that changed nothing, two atomics, and
+    accesses ordered by atomics on one address that are not relaxed.
     """
     found = [
         Race(*place(int(event.addresses[i])), f"is stored with two values by one block at {event.line}")
@@ -75,7 +75,7 @@ def races_of(events: Sequence[Event], place: Callable[[int], tuple[str, int]]) -
 
 
 def _contested(events: Sequence[Event]) -> Iterator[tuple[int, list[_Touch]]]:
-    """Yield each address that one program changes and another accesses, with its accesses in time."""
+    """Yield each address that one program changes and another accesses, with its accesses in order."""
     if len({event.program for event in events}) < 2:
         return
     address = np.concatenate([event.addresses for event in events])
@@ -98,7 +98,7 @@ def _contested(events: Sequence[Event]) -> Iterator[tuple[int, list[_Touch]]]:
 
 
 def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
-    """Yield accesses of one element by two programs whose order shows: each with the last before it."""
+    """Yield pairs of accesses by two programs whose order matters: each with the last before it."""
     for j, second in enumerate(touches):
         others = [touch for touch in reversed(touches[:j]) if touch.event.program != second.event.program]
         for is_load in (False, True):
@@ -108,7 +108,7 @@ def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
 
 
 def _shows(first: _Touch, second: _Touch) -> bool:
-    """Whether one of two accesses would find, or leave, something else if the other came first."""
+    """Return whether swapping two accesses changes the value that one finds or leaves."""
     kinds = {first.event.kind, second.event.kind}
     if kinds == {"load"} or not kinds & {"load", "store"}:
         return False
@@ -118,7 +118,7 @@ def _shows(first: _Touch, second: _Touch) -> bool:
 
 
 def _ordered(events: Sequence[Event], first: _Touch, second: _Touch) -> bool:
-    """Whether the first program releases, after its access, an address that the second acquires before."""
+    """Return whether the first program releases, after its access, what the second acquires next."""
     between = events[first.time : second.time + 1]
     for i, released in enumerate(between):
         if released.program != first.event.program or not released.synchronises:

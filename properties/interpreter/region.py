@@ -19,12 +19,12 @@ class Region:
         return self.start <= address < self.stop
 
     def index(self, address: int) -> int:
-        """Return which element, or row, stands at an address."""
+        """Return the index of the element, or row, at an address."""
         return (address - self.start) // (self.item * self.step)
 
 
 def spans_of(name: str, value: Any) -> Iterator[Region]:
-    """Yield the memory of an argument that is a tensor, a descriptor of one, or a tuple of arguments."""
+    """Yield the memory of an argument: of a tensor, of a tensor descriptor, or of each part of a tuple."""
     if isinstance(value, tuple):
         for part in value:
             yield from spans_of(name, part)

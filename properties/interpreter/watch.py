@@ -1,4 +1,4 @@
-"""What the interpreter's hooks saw of one call: addresses outside, garbage read, assertions, races."""
+"""The record of one interpreted call: stray accesses, garbage reads, failed assertions, races."""
 
 import ctypes
 import os
@@ -17,7 +17,7 @@ from cumae.properties.interpreter.races import Event, Race, races_of
 from cumae.properties.interpreter.region import Region
 
 FAR = 2**40
-"""Elements: what is farther from every tensor was reckoned from none of them, an empty one for instance."""
+"""In elements: an access farther than this from a tensor was not computed from it, but from an empty one."""
 _HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "hooks.py"))
 
 
@@ -25,7 +25,7 @@ _HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "hoo
 class Access:
     """One access outside every tensor of the launch: the nearest tensor and the element beyond it.
 
-    ``address``: where, of a pointer that was not reckoned from that tensor; else 0.
+    ``address``: of a pointer that was not computed from that tensor; else 0.
     """
 
     kind: str
@@ -49,7 +49,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """An element of an output, or of a tensor allocated without a value, read before it was written."""
+    """An element of an output, or of an uninitialised tensor, read before it was written."""
 
     tensor: str
     index: int
@@ -61,12 +61,12 @@ class Garbage:
 
 @dataclass(slots=True)
 class Watch:
-    """What was seen of the launches of one call; ``counts``: how often each hook was called.
+    """The record of the launches of one call; ``counts``: how often each hook was called.
 
-    ``asserted``: device assertions that failed, with their line, and overflows where those are looked for.
-    ``given``: the tensors of the call; a launch may reach all of one of which it gets a view.
-    ``outside``: the first eight of ``num_outside`` accesses outside. ``pointers``: what the launch made of
-    integers.
+    ``asserted``: failed device assertions with their line, and overflows if they are looked for.
+    ``given``: the tensors of the call; a launch that gets a view of one may reach all of it.
+    ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
+    made from integers.
     """
 
     outside: list[Access] = field(default_factory=list)
@@ -90,15 +90,15 @@ class Watch:
 
     @property
     def num_accesses(self) -> int:
-        """How many loads, stores and atomics were looked at."""
+        """The number of loads, stores and atomics checked."""
         return sum(self.counts[kind] for kind in ("load", "store", "atomic", "exchange"))
 
     def follow(self, poison: int, poisoned: Callable[[], Iterable[Region]]) -> None:
-        """Take a read of ``poison`` in these regions for a read of what nobody wrote."""
+        """Count a read of ``poison`` in these regions as a read of an unwritten element."""
         self._poison, self._poisoned = poison, poisoned
 
     def launch(self, spans: list[Region]) -> None:
-        """A launch with these tensors begins."""
+        """Begin a launch with these tensors."""
         self.close()
         self._spans = spans
         whole = [r for r in self.given() if any(s.start in r and s.stop <= r.stop for s in spans)]
@@ -106,7 +106,7 @@ class Watch:
         self.pointers = Pointers(self.given)
 
     def close(self) -> None:
-        """The last launch has ended: tell its races."""
+        """End the last launch and record its races."""
         self.races += races_of(self._events, self.place)
         self._ended += self._events
         self._events.clear()
@@ -125,7 +125,7 @@ class Watch:
         return self.pointers.reach(pointers, inside) if self.pointers.any_made else inside
 
     def stray(self, kind: str, pointers: Any) -> None:
-        """Record an access outside: by the tensor that was reckoned from, or else whose memory is nearest."""
+        """Record a stray access under the tensor it was computed from, else under the nearest one."""
         self.num_outside += 1
         if not self._spans or len(self.outside) >= 8:
             return
@@ -139,7 +139,7 @@ class Watch:
         self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere))
 
     def read(self, addresses: Any, live: Any, found: Any) -> None:
-        """Look for poison in what a load or an atomic found."""
+        """Look for poison in the values of a load or an atomic."""
         if self._poison is None:
             return
         words = np.ascontiguousarray(found)
@@ -156,7 +156,7 @@ class Watch:
                     self.garbage[key] = Garbage(*key, source_line())
 
     def loaded(self, addresses: Any, found: Any) -> None:
-        """Keep a load for the search for races."""
+        """Record a load for the search for races."""
         nothing = np.zeros(addresses.shape, dtype=bool)
         kind = "atomic" if self.semantic else "load"
         words = _words(found)
@@ -167,7 +167,7 @@ class Watch:
     def written(
         self, kind: str, addresses: Any, before: Any, item: int, stored: Any, synchronises: bool
     ) -> None:
-        """Keep a store or an atomic for the search for races: its elements before, and what they hold now."""
+        """Record a store or an atomic for the search for races: its elements before and after."""
         after = self.peek(addresses, item)
         torn = np.zeros(addresses.shape, dtype=bool) if stored is None else after != _words(stored)
         if self.semantic:
@@ -195,13 +195,13 @@ class Watch:
         return words
 
     def place(self, address: int) -> tuple[str, int]:
-        """Return the tensor at an address, as the call names it or else as the kernel does, and the index."""
+        """Return the name of the tensor at an address, by the call or else by the kernel, and the index."""
         regions = (*self._poisoned(), *self._reached, *self.pointers.tensors)
         region = next((r for r in regions if address in r), Region("memory", 0, 2**64, 1))
         return region.name, region.index(address)
 
     def writer_of(self, name: str, index: int) -> str:
-        """Return which program wrote an element last, and where; empty where none was seen to."""
+        """Return in words which program wrote an element last, and where; empty if no write was seen."""
         for region in self._poisoned():
             address = region.start + index * region.item * region.step
             for event in reversed(self._ended) if region.name == name else ():
@@ -216,7 +216,7 @@ def _words(values: Any) -> Any:
 
 
 def source_line() -> str:
-    """Return file and line of the kernel's statement: the innermost frame outside Triton and the hooks."""
+    """Return file and line of the innermost frame outside Triton and the hooks: the kernel's statement."""
     import triton
 
     theirs = os.path.dirname(triton.__file__)

@@ -1,4 +1,4 @@
-"""The widths that the compiler gives to a kernel's arguments, for the interpreter, which reads none."""
+"""Annotated widths of a kernel's arguments for the interpreter, which ignores annotations."""
 
 import inspect
 from collections.abc import Callable
@@ -11,11 +11,11 @@ _SCALARS |= {f"{sign}{bits}" for sign in "iu" for bits in (8, 16, 32, 64)}
 
 
 def with_widths(rewritten: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a launch, annotated numbers as wide as the kernel says.
+    """Return the arguments of a launch with annotated numbers in their annotated widths.
 
-    The compiler reads the annotations of the kernel that is launched and not those of the functions that
-    it calls; so does this. A default of an annotated parameter becomes an argument. Raises
-    ``OverflowError`` for a number that its width does not hold, as a launch does.
+    As in the compiler, only the annotations of the launched kernel count, not those of functions that
+    it calls. A default of an annotated parameter becomes an argument. Raises ``OverflowError`` for a
+    number that does not fit its width, as a launch does.
     """
     kernel = _original(rewritten)
     parameters = inspect.signature(kernel).parameters
@@ -33,7 +33,7 @@ def with_widths(rewritten: Any, args: list[Any], kwargs: dict[str, Any]) -> tupl
 
 
 def _original(rewritten: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the kernel as it was written: the interpreter's rewriting turns annotations into text."""
+    """Return the kernel before rewriting: the interpreter's rewriter turns annotations into text."""
     from triton.runtime.interpreter import InterpretedFunction
 
     pairs = InterpretedFunction.rewritten_fn.items()

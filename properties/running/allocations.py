@@ -1,4 +1,4 @@
-"""Tensors that a function under test allocates itself: poisoned and fenced like those it is given."""
+"""Poison and guard words around tensors that the function under test allocates itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ class _Allocation:
 
 
 def warm_up() -> None:
-    """Let torch import what it needs for a first allocation under a mode: seconds that are no function's."""
+    """Allocate once under the mode: the imports of torch take seconds that no kernel is charged for."""
     with FencedAllocations(0):
         torch.zeros(1)
 
 
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is entered, ``torch.empty`` and its kin return tensors over poison between guard words.
+    """A torch mode in which ``torch.empty`` and its kin return poisoned tensors between guard words.
 
-    Allocations inside other operators (a ``cumsum`` of torch) are not seen, and tensors on other
-    devices than CPU and CUDA are left alone.
+    It does not see allocations inside other operators (``torch.cumsum``), and leaves tensors alone
+    that are not on the CPU or on CUDA.
     """
 
     def __init__(self, poison: int) -> None:
@@ -66,22 +66,22 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return fenced
 
     def made(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies in memory that was poisoned here."""
+        """Return whether a tensor lies in memory that was poisoned here."""
         address = tensor.data_ptr()
         return any(a.address <= address < a.address + a.size_bytes for a in self._made)
 
     def regions(self, *, filled: bool = True) -> Iterator[Region]:
-        """Yield the memory of the tensors allocated here, of those without a value if not ``filled``."""
+        """Yield the memory of each tensor allocated here; without ``filled``, of uninitialised ones only."""
         for i, a in enumerate(self._made):
             if filled or not a.is_filled:
                 yield Region(f"allocated tensor {i}", a.address, a.address + a.size_bytes, a.item_bytes)
 
     def poisoned(self) -> Iterator[Region]:
-        """Yield the memory of the tensors allocated here without a value."""
+        """Yield the memory of each uninitialised tensor allocated here."""
         return self.regions(filled=False)
 
     def damage(self) -> Iterator[str]:
-        """Yield what was written outside the tensors allocated here."""
+        """Yield a message for each tensor whose guard words were overwritten."""
         for i, allocation in enumerate(self._made):
             content = allocation.storage.cpu()
             fences = torch.cat([content[:GUARD_BYTES], content[-GUARD_BYTES:]])

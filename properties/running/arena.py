@@ -1,4 +1,4 @@
-"""The memory that all small buffers of a call lie in: to the device and back in one copy each."""
+"""One allocation for all small buffers of a call: one copy to the device, one copy back."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ _ALIGNMENT = 256
 
 
 class Arena:
-    """One allocation with a place for each buffer by name; may be filled again with smaller ones.
+    """One allocation with a place for each named buffer; smaller buffers may reuse the places.
 
-    ``room``: bytes that each place has at least.
+    ``room``: least size of each place in bytes.
     """
 
     def __init__(self, buffers: Sequence[Buffer], device: Device, room: int = 0) -> None:
@@ -29,13 +29,13 @@ class Arena:
         self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
 
     def holds(self, buffers: Sequence[Buffer]) -> bool:
-        """Whether every buffer has a place of sufficient size here."""
+        """Return whether every buffer has a place that is large enough."""
         return all(
             b.before is not None and len(b.before) <= self._places.get(b.name, (0, 0))[1] for b in buffers
         )
 
     def fill(self, buffers: Sequence[Buffer], *, stale: Sequence[str] = ()) -> None:
-        """Write what the buffers hold and give them their tensors; the ``stale`` keep what memory holds."""
+        """Write the buffers' content and set their tensors; ``stale`` buffers keep what memory holds."""
         old = self._bytes.cpu().numpy() if stale else None
         host = np.zeros(len(self._bytes), dtype=np.uint8)
         for buffer in buffers:
@@ -53,7 +53,7 @@ class Arena:
         self._bytes.copy_(torch.from_numpy(host))
 
     def collect(self, buffers: Sequence[Buffer]) -> None:
-        """Give every small buffer its bytes as they are now."""
+        """Read the current bytes of every small buffer into ``after``."""
         content = self._bytes.cpu().numpy()
         for buffer in buffers:
             if buffer.before is not None:

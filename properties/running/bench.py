@@ -1,4 +1,4 @@
-"""One call of a kernel on one case: inputs up, outputs poisoned, launched, everything read back."""
+"""One call of a kernel on one case: copy inputs, poison outputs, launch, read everything back."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -40,9 +40,9 @@ COMPLEMENT = 0x5A
 
 
 class Bench:
-    """A binding and a case on a device; observes calls and asks the oracle only after the first one.
+    """A binding and a case on a device: observes calls, and asks the oracle only after the first one.
 
-    ``previous``: the step before, for functions that keep something. ``begins`` is called before each call.
+    ``previous``: the step before, for functions that keep state. ``begins`` is called before each call.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Bench:
             self._begins()
 
     def made(self) -> Callable[..., Any]:
-        """Return the function, or a new instance of the class. Raises ``KernelRaised`` where it raises."""
+        """Return the function, or a new instance of the class. Raises ``KernelRaised`` if it raises."""
         function = self.binding.function
         if not self.binding.keeps_state:
             return function
@@ -84,13 +84,13 @@ class Bench:
         return instance
 
     def held(self, name: str) -> Held:
-        """Return an input as the dialect holds it."""
+        """Return an input in the form of the dialect."""
         if name not in self._held:
             self._held[name] = self.binding.dialect.inputs[name].hold(self._inputs)
         return self._held[name]
 
     def expected(self) -> dict[str, Expected]:
-        """Return what the oracle says of each output."""
+        """Return the oracle's values of each output."""
         forms = self.binding.forms
         outputs = [forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
         with timed("oracle"):
@@ -124,7 +124,7 @@ class Bench:
         return self.seen(call, answer, allocated, watch, poison)
 
     def _poisoned(self, call: Call) -> Iterator[Region]:
-        """Yield the memory of the outputs that are not inputs too; those too large to keep are left out."""
+        """Yield the memory of each output that is no input too and is small enough to keep."""
         for buffer in call.outputs:
             if buffer.before is not None and not self.binding.forms[buffer.name].is_in_place:
                 assert buffer.tensor is not None
@@ -136,7 +136,7 @@ class Bench:
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
     ) -> Observation:
-        """Read back what a call did."""
+        """Read back the outputs and the damage of a call, and return the observation."""
         call.collect()
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
@@ -180,13 +180,13 @@ class Bench:
         function: Callable[..., Any] | None = None,
         room: int = 0,
     ) -> Call:
-        """Return a call, not yet made. ``function``: the instance to call, of a class; else a new one."""
+        """Return a prepared call. ``function``: the instance to call; without it, a new one is made."""
         if function is None:
             self._begin()
         return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
 
     def buffers(self, poison: int) -> Buffers:
-        """Return host numbers by name, and the buffers of inputs and outputs."""
+        """Return the host numbers by name and the buffers of inputs and outputs."""
         numbers: dict[str, Any] = {}
         inputs = []
         for name in self.binding.inputs:

@@ -1,4 +1,4 @@
-"""The arguments of a call in memory, and the call."""
+"""A call and the memory of its arguments."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from cumae.properties.running.stopwatch import timed
 
 
 class Buffers(NamedTuple):
-    """What a function is called with, not yet placed. ``in_place``: outputs that are inputs too."""
+    """The arguments of a call before they are placed. ``in_place``: outputs that are inputs too."""
 
     numbers: dict[str, Any]
     inputs: list[Buffer]
@@ -25,11 +25,10 @@ class Buffers(NamedTuple):
 
 
 class Call:
-    """The arguments of one call in memory of their own, or in that of an earlier call.
+    """One call whose arguments lie in memory of their own, or in that of an earlier call.
 
-    Over an ``earlier`` call of the same function, buffers that fit stand at the same addresses and
-    outputs start with what that call left in them. ``room``: bytes that each buffer may grow to at its
-    address.
+    After an ``earlier`` call of the same function, buffers that fit keep their addresses, and outputs
+    start with the values that it left. ``room``: bytes that each buffer may grow to at its address.
     """
 
     def __init__(
@@ -61,13 +60,13 @@ class Call:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the function is called with."""
+        """The arguments by name."""
         return self.numbers | {buffer.name: buffer.tensor for buffer in (*self.inputs, *self.outputs)}
 
     def run(self) -> Any:
         """Call the function and wait for it. Raises ``KernelRaised`` with its error inside.
 
-        On a GPU the stream it was called on is waited for: what it started elsewhere must have joined that.
+        On a GPU it waits for the current stream only: the function must join its other streams to that.
         """
         try:
             with oracles_shut(), timed("kernel"):
@@ -76,22 +75,22 @@ class Call:
                 torch.cuda.current_stream().synchronize()
         except (KeyboardInterrupt, Interruption):
             raise
-        except BaseException as error:  # no run ends, or is skipped, by what leaves without an answer
+        except BaseException as error:  # `SystemExit` or pytest's skip must not end the run
             raise KernelRaised.of(error, self.function) from error
         return answer
 
     def given(self) -> Iterator[Region]:
-        """Yield the memory of each tensor that the function was given, gaps of its strides included."""
+        """Yield the memory of each tensor argument, including the gaps of its strides."""
         for buffer in (*self.inputs, *self.outputs):
             if buffer.tensor is not None:
                 yield from spans_of(buffer.name, buffer.tensor)
 
     def collect(self) -> None:
-        """Read back what memory holds now."""
+        """Read the buffers back."""
         for arena, part in zip(self.arenas, self._parts, strict=True):
             arena.collect(part)
         if self._device == "cuda":
-            torch.cuda.synchronize()  # what runs on other streams still must not reach the next call
+            torch.cuda.synchronize()  # work on other streams must not reach the next call
 
 
 def _is_host(buffer: Buffer) -> bool:

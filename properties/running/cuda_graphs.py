@@ -1,4 +1,4 @@
-"""GPU: calls captured in a CUDA graph."""
+"""Capture of calls in a CUDA graph."""
 
 import gc
 import warnings
@@ -9,9 +9,9 @@ import torch
 
 
 def captured_graph(run: Callable[[], Any]) -> tuple[torch.cuda.CUDAGraph, Any]:
-    """Return the graph of what ``run`` launches, and what it returned. Raises what it raises in a capture.
+    """Return the graph of the launches of ``run``, and its answer. Raises the errors of ``run``.
 
-    Garbage is left alone meanwhile: an older graph that is destroyed during a capture makes it invalid.
+    The garbage collector is off meanwhile: destroying an older graph would invalidate the capture.
     """
     graph = torch.cuda.CUDAGraph()
     collects = gc.isenabled()

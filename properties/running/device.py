@@ -1,4 +1,4 @@
-"""Which device kernels run on: a GPU when there is one, else the CPU through Triton's interpreter."""
+"""The device that kernels run on: a GPU if there is one, else the CPU through Triton's interpreter."""
 
 import os
 import sys
@@ -15,18 +15,18 @@ _HIDDEN = ("", "-1")
 
 
 def has_gpu() -> bool:
-    """Whether a GPU can be used, from device files and visible lists; torch is not imported."""
+    """Return whether a GPU can be used, by device files and environment; does not import torch."""
     nvidia = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") not in _HIDDEN
     amd = Path("/dev/kfd").exists() and os.environ.get("HIP_VISIBLE_DEVICES") not in _HIDDEN
     return nvidia or amd
 
 
 def prepare(wanted: str) -> Device:
-    """Return the device of this process and make Triton fit it; call before triton is imported.
+    """Return the device of this process and set Triton's mode; call before triton is imported.
 
-    ``auto`` takes a GPU when there is one. On the CPU ``TRITON_INTERPRET=1`` is set. Raises
-    ``ValueError`` for another name, for ``cuda`` without a GPU, and when triton was imported in
-    the other mode.
+    ``auto`` takes a GPU if there is one. On the CPU it sets ``TRITON_INTERPRET=1``. Raises
+    ``ValueError`` for another name, for ``cuda`` without a GPU, and if triton was imported in the
+    other mode.
     """
     require_choice("device", wanted, DEVICES)
     if wanted == "auto":
@@ -48,7 +48,7 @@ def prepare(wanted: str) -> Device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch use one thread: more of them cost many times what they save on tensors this small."""
+    """Let torch use one thread: on tensors this small, more threads cost far more than they save."""
     import torch
 
     before = torch.get_num_threads()
@@ -60,17 +60,17 @@ def one_thread() -> Iterator[None]:
 
 
 def current() -> Device:
-    """Return where a kernel launched now would run."""
+    """Return the device on which a kernel launched now would run."""
     return "cuda" if has_gpu() and not interpreting() else "cpu"
 
 
 def interpreting() -> bool:
-    """Whether Triton interprets kernels in this process: it is to, and was not imported to compile them."""
+    """Return whether Triton interprets kernels here: it is told to, and was not imported to compile."""
     return os.environ.get("TRITON_INTERPRET") == "1" and imported_as() != "JITFunction"
 
 
 def imported_as() -> str:
-    """Return the kind of Triton's own functions, which its import decides; empty where it is not imported."""
+    """Return the class of Triton's own functions, fixed at its import; empty before the import."""
     library = sys.modules.get("triton.language.standard")
     kinds = (type(value).__name__ for value in vars(library).values()) if library is not None else ()
     return next((kind for kind in kinds if kind in ("JITFunction", "InterpretedFunction")), "")

@@ -1,8 +1,8 @@
-"""The judge a function under test runs beside: oracles shut while it runs, and nothing of the suite replaced.
+"""Protection of the suite from the function under test: oracles closed while it runs, replaced code restored.
 
-A function shares its process with the suite and could reach all of it. This stops what has been seen: calling
-an oracle, and replacing an oracle, a check, or what they compute with. What rewrites this module as well, or
-the data of one call, is out of reach in one process.
+A function shares its process with the suite and could reach all of it. This stops the attacks that have been
+seen: calling an oracle, and replacing an oracle, a check, or a function that they use. It cannot stop a
+function that rewrites this module as well, or the data of one call.
 """
 
 import builtins
@@ -24,12 +24,12 @@ _TORCH = ("Tensor", "empty", "from_numpy", "full")
 
 
 def _shut(*args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError("an oracle was called by the function that it judges")
+    raise RuntimeError("the function under test called an oracle")
 
 
 @contextmanager
 def oracles_shut() -> Iterator[None]:
-    """While it is entered, calling anything in ``cumae.oracle`` raises ``RuntimeError``."""
+    """Make every call of a function in ``cumae.oracle`` raise ``RuntimeError`` within."""
     _SUITE.look()
     functions = _SUITE.oracles
     codes = [function.__code__ for function in functions]
@@ -44,16 +44,16 @@ def oracles_shut() -> Iterator[None]:
 
 
 def tampering() -> str:
-    """Return the name of what was replaced since it was first seen, put back now; empty where nothing was.
+    """Restore replaced code of the suite; return the first replaced name, empty if there is none.
 
-    The first call sees the modules that are imported, whole: call it before a function's module is imported.
+    The first call records the imported modules: make it before the module of a function is imported.
     """
     _SUITE.look()
     return _SUITE.restored()
 
 
 class _Suite:
-    """What the suite is made of, as it was when it was first seen."""
+    """The functions, classes and tables of the suite as they were first seen."""
 
     def __init__(self) -> None:
         self.oracles: list[FunctionType] = []
@@ -67,7 +67,7 @@ class _Suite:
         self._hold("torch.Tensor", torch.Tensor, _TENSOR)
 
     def look(self) -> None:
-        """Take in the modules of the suite that were imported since."""
+        """Record the modules of the suite that were imported since the last look."""
         if len(sys.modules) == self._num_modules:
             return
         self._num_modules = len(sys.modules)
@@ -95,7 +95,7 @@ class _Suite:
         if isinstance(value, FunctionType):
             self._functions.append(value)
             self._codes.append(value.__code__)
-            # An Enum of the oracle holds methods of Python's own Enum, which everybody calls.
+            # An Enum of the oracle holds methods of Python's own Enum: other code calls these too.
             if (value.__module__ or "").startswith("cumae.oracle") and not value.__code__.co_freevars:
                 self.oracles.append(value)
 
@@ -105,7 +105,7 @@ class _Suite:
         self._held.setdefault(id(owner), _Held(name, owner, get, names, tuple(map(get, names))))
 
     def restored(self) -> str:
-        """Return the first thing that is not what it was, after putting everything back."""
+        """Restore everything; return the name of the first thing that was replaced."""
         found = ""
         for held in self._held.values():
             if not all(map(is_, map(held.get, held.keys), held.values)):
@@ -120,7 +120,7 @@ class _Suite:
 
 
 class _Held(NamedTuple):
-    """What a module, a class or a table held under some of its names."""
+    """The recorded values of a module, a class or a table under some of its names."""
 
     name: str
     owner: Any
@@ -129,7 +129,7 @@ class _Held(NamedTuple):
     values: tuple[Any, ...]
 
     def restore(self) -> str:
-        """Put back what was replaced; return the name of the first."""
+        """Restore replaced values; return the name of the first."""
         found = ""
         for key, value in zip(self.keys, self.values, strict=True):
             if self.get(key) is not value:
@@ -142,7 +142,7 @@ class _Held(NamedTuple):
 
 
 def _code_in(names: Mapping[str, Any]) -> list[str]:
-    """Return the names of functions and classes; what is no code may change."""
+    """Return the names of functions and classes; other values may change."""
     return [name for name, value in names.items() if callable(value) and not name.startswith("__")]
 
 

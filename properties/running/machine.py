@@ -1,11 +1,11 @@
-"""What a figure was measured on."""
+"""The machine of a measurement."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
 
 def machine() -> dict[str, str]:
-    """Return device, Python and the versions of what runs the kernels."""
+    """Return the device and the versions of Python, torch, Triton, Hypothesis and NumPy."""
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU, Triton's interpreter"

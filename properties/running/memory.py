@@ -1,4 +1,4 @@
-"""Tensors between guard words, over poison; and tensors whose addresses span more memory than there is."""
+"""Poisoned tensors between guard words, and tensors whose strides span more memory than the machine has."""
 
 import mmap
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ Bytes = npt.NDArray[np.uint8]
 class Buffer:
     """One argument tensor and the memory it lies in.
 
-    ``before``: all its bytes before the launch, guards included; None where the span is too large
-    to keep and only elements are looked at: ``words_there``, where it is an input that is written in place.
-    ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the last
-    dimension is a row of opaque bytes.
+    ``before``: all its bytes before the launch, guards included; None if the span is too large to keep.
+    Such a buffer is checked by its elements only; ``words_there`` holds them for an input written in
+    place. ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the
+    last dimension is a row of opaque bytes.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Buffer:
     after: Bytes | None = None
 
     def words(self) -> Words:
-        """Return the elements after the call, in a row: integers, bits, or uint8 rows for tensors of rows."""
+        """Return the elements after the call, flat: integers, float bits, or uint8 rows if ``is_rows``."""
         if self.after is None:
             assert self.tensor is not None
             found = words_of(self.tensor, is_rows=self.is_rows)
@@ -61,7 +61,7 @@ class Buffer:
         return self._words(self.after)
 
     def words_before(self, poison: int) -> Words:
-        """Return the elements before the call; those of a span too large to keep were all ``poison``."""
+        """Return the elements before the call; in a span too large to keep, all were ``poison``."""
         if self.before is None:
             return poison_words(poison, self.words()) if self.words_there is None else self.words_there
         return self._words(self.before)
@@ -75,7 +75,7 @@ class Buffer:
         return np.ascontiguousarray(elements).view(kind.get(self.dtype, np.uint8)).reshape(-1)
 
     def damage(self, *, elements_too: bool) -> str | None:
-        """Return where the first byte changed outside the elements, or anywhere; None where none did."""
+        """Return the place of the first changed byte outside the elements, or anywhere; None if none."""
         if self.before is None or self.after is None or np.array_equal(self.after, self.before):
             return None
         changed = self.after != self.before
@@ -89,24 +89,24 @@ class Buffer:
         return self._place(int(outside[0] if len(outside) else where[0]), size)
 
     def _place(self, byte: int, size: int) -> str:
-        """Return where a byte is, counted from the first of ``size`` that the elements span."""
+        """Return the place of a byte in words; ``byte`` counts from the first of ``size`` spanned."""
         shape = self.shape[:-1] if self.is_rows else self.shape
         each = ITEM_BYTES[self.dtype] * (self.shape[-1] if self.is_rows else 1)
         if each and size == prod(shape) * each:
             return f"at {'row' if self.is_rows else 'element'} {byte // each}, of which it has {prod(shape)}"
         if byte < 0:
             return f"at byte {-byte} before its start"
-        return f"at byte {byte - size + 1} behind its end" if byte >= size else f"at byte {byte}"
+        return f"at byte {byte - size + 1} after its end" if byte >= size else f"at byte {byte}"
 
     def _elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the bytes of the elements as a view of bytes laid out like the buffer."""
+        """Return a view of the elements' bytes in ``content``, which is laid out like the buffer."""
         item = ITEM_BYTES[self.dtype]
         strides = (*(stride * item for stride in self.strides), 1)
         return np.lib.stride_tricks.as_strided(content[GUARD_BYTES:], (*self.shape, item), strides)
 
 
 def hold(name: str, held: Ints | Rows | Floats, device: Device) -> Buffer:
-    """Return an input's buffer, guard words around it and in the gaps of its strides."""
+    """Return an input's buffer with guard words around it and in the gaps of its strides."""
     rows = isinstance(held, Rows)
     fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
     buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
@@ -137,7 +137,7 @@ def poisoned(
 
 
 def torch_dtype(name: str) -> torch.dtype:
-    """Return torch's type of the elements that dialects and operations call so."""
+    """Return torch's dtype for a dtype name of dialects and operations."""
     return _TORCH[name]
 
 
@@ -147,7 +147,7 @@ def poison_words(poison: int, like: Words) -> Words:
 
 
 def words_of(tensor: torch.Tensor, *, is_rows: bool) -> Words:
-    """Return the elements of any tensor: integers, the bits of what is none, or uint8 rows."""
+    """Return the elements of any tensor: integers, the bits of floats, or uint8 rows."""
     tensor = tensor.detach()
     if not is_rows:
         if tensor.is_floating_point():
@@ -169,7 +169,7 @@ def _allocate(
     device: Device,
     fill: int,
 ) -> tuple[Buffer, torch.Tensor]:
-    """Return the buffer and its elements: on the host, a large one's where it stays."""
+    """Return the buffer and its elements: on the host, or on the device for a large buffer."""
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     size = 2 * GUARD_BYTES + span * ITEM_BYTES[dtype]
     if size > SPARSE_BYTES:
@@ -182,14 +182,14 @@ def _allocate(
 
 
 def view_of(storage: torch.Tensor, start: int, buffer: Buffer) -> torch.Tensor:
-    """Return the buffer's elements in bytes that hold it, guards included, from ``start`` on."""
+    """Return the elements of a buffer that lies in ``storage`` from byte ``start``, guards included."""
     item = ITEM_BYTES[buffer.dtype]
     whole = storage[: len(storage) // item * item].view(_TORCH[buffer.dtype])
     return whole.as_strided(buffer.shape, buffer.strides, (start + GUARD_BYTES) // item)
 
 
 def _large(size: int, device: Device) -> torch.Tensor:
-    """Return ``size`` bytes: real ones on a GPU, on the CPU a mapping that is backed where it is touched."""
+    """Return ``size`` bytes: allocated on a GPU, mapped lazily on the CPU."""
     size += -size % 8
     if device == "cuda":
         return torch.empty(size, dtype=torch.uint8, device=device)

@@ -1,4 +1,4 @@
-"""What one call of a function did, or that it raised."""
+"""The observation of one call of a function, or its error."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from cumae.properties.running.memory import Words
 
 
 class KernelRaised(Exception):
-    """The function under test raised on a valid case. ``traceback``: the whole one, of its own error."""
+    """The function under test raised on a valid case. ``traceback``: of its own error, in full."""
 
     def __init__(self, message: str, traceback: str = "") -> None:
         super().__init__(message)
@@ -18,18 +18,18 @@ class KernelRaised(Exception):
 
     @classmethod
     def of(cls, error: BaseException, function: object, when: str = "") -> "KernelRaised":
-        """Return what says that a function raised an error, and where; ``when``: put behind its type."""
+        """Return the exception for an error of a function; ``when`` follows the error's type in it."""
         return cls(f"raised {told_of(error, function, when)}", traceback_of(error))
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What one call did: ``outputs`` by name, damage outside elements, inputs changed, accesses outside.
+    """One observed call: ``outputs`` by name, damage outside elements, changed inputs, stray accesses.
 
-    ``before``: what the memory of the outputs held before the call: poison, but for arguments that are
-    input and output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of
-    returned tensors; ``mistyped``: of which dtype those must be that have another one; ``shapes``: of which
-    shape they must be, or flat.
+    ``before``: the outputs' memory before the call: poison, except for arguments that are input and
+    output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of returned
+    tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: their required
+    shape (flat is accepted too).
     """
 
     outputs: dict[str, Words]
@@ -44,5 +44,5 @@ class Observation:
 
     @property
     def is_misshapen(self) -> bool:
-        """Whether something that was returned has more or fewer elements than it must have."""
+        """Whether a returned output has a wrong number of elements."""
         return any(self.outputs[name].size != prod(shape) for name, shape in self.shapes.items())

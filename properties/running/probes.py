@@ -1,4 +1,4 @@
-"""What this machine can run, tried for real: each probe runs in a process of its own."""
+"""Probes of what this machine can run; each one runs in an isolated process."""
 
 import sys
 
@@ -34,7 +34,7 @@ def _faultless(values, addresses, answer, factor: tl.int64):  # type: ignore[no-
 
 
 def launch(device: str) -> None:
-    """Run a tiny kernel on a device. Raises what Triton raises, ``RuntimeError`` for a wrong answer."""
+    """Run a tiny kernel on a device. Raises Triton's errors, and ``RuntimeError`` for a wrong answer."""
     import torch
 
     values = torch.arange(5, dtype=torch.int32, device=device)
@@ -45,16 +45,16 @@ def launch(device: str) -> None:
 
 
 def hooks() -> None:
-    """Run a kernel with a fault for every hook, and one without.
+    """Run a kernel with a fault for every hook, and a correct one.
 
-    Raises ``RuntimeError`` where a fault is not seen, or one that is none.
+    Raises ``RuntimeError`` for a missed fault and for a false positive.
     """
     import torch
 
     from cumae.properties.interpreter.hooks import watching
     from cumae.properties.interpreter.region import Region
 
-    # What lies behind the five values is ours, too: a hook that misses a stray access does no harm.
+    # The memory behind the five values is ours too, so a stray access that a hook misses does no harm.
     values, answer = torch.arange(9, dtype=torch.int32)[:5], torch.zeros(2, dtype=torch.int32)
     start = answer.data_ptr()
     with watching(races=True, overflow=True) as watch:
@@ -67,7 +67,7 @@ def hooks() -> None:
     seen |= {"race"} if watch.races else set()
     silent = {"load", "store", "atomic", "exchange", "planted", "overflow", "garbage", "race"} - seen
     if silent:
-        raise RuntimeError(f"the hooks miss what was planted for them: {', '.join(sorted(silent))}")
+        raise RuntimeError(f"the hooks miss planted faults: {', '.join(sorted(silent))}")
     elsewhere, wide = torch.arange(2, dtype=torch.int32), torch.zeros(4, dtype=torch.int64)
     with watching(overflow=True) as watch:
         _faultless[(1,)](values, torch.tensor([elsewhere.data_ptr()]), wide, 65536)
@@ -94,7 +94,7 @@ PROBES = {
 
 
 def main() -> None:
-    """Run the probe that is named; what it raises is one line and exit status 1."""
+    """Run the named probe; an error becomes one line and exit status 1."""
     try:
         PROBES[sys.argv[1]]()
     except Exception as error:

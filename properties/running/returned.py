@@ -1,4 +1,4 @@
-"""What a function returned, by name: tensors, host numbers, lists of numbers."""
+"""Returned outputs by name: tensors, host numbers, lists of numbers."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from cumae.properties.running.observation import KernelRaised
 
 Returned = torch.Tensor | int | list[int]
 _PLAIN = (torch.Tensor, int)
-"""Kinds of returned values: a subclass may compare and convert as it likes."""
+"""Accepted classes of returned values. Subclasses are not: they may override comparison and conversion."""
 
 
 def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
-    """Return what a function returned by the names of its outputs; of a dict those that it names.
+    """Return the returned values by output name; a dict may name some of them only.
 
-    Raises ``KernelRaised`` where it is not what these names call for.
+    Raises ``KernelRaised`` if the values do not fit the names.
     """
     names = binding.returned
     if not names or (answer is None and binding.outputs):
@@ -41,7 +41,7 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
 
 
 def _named_in(answer: dict[Any, Any], names: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return which outputs a dict names. Raises ``KernelRaised`` for another name, and for none at all."""
+    """Return the outputs that a dict names. Raises ``KernelRaised`` for another name or none."""
     unknown = [key for key in answer if key not in (*names, *given)]
     found = tuple(name for name in names if name in answer)
     if unknown or not (found or given):

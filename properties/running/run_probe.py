@@ -1,4 +1,4 @@
-"""Whether something runs on this machine, tried in a process of its own."""
+"""Run one probe of this machine in an isolated process."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ PROBE_SECONDS = 120
 
 
 def fault_of(name: str) -> str:
-    """Return what went wrong in a probe of ``running.probes``, in one line; empty when it went well."""
+    """Return the error of a probe of ``running.probes`` in one line; empty if it passed."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     if name in ("interpreter", "hooks"):
         environment |= {"TRITON_INTERPRET": "1", "TRITON_DEFAULT_FP_FUSION": "1"}

@@ -1,4 +1,4 @@
-"""A process under a sanitizer: Triton's own assertions, or CUDA's memory checker."""
+"""Processes under a sanitizer: Triton's own assertions, or CUDA's memory checker."""
 
 import os
 import re
@@ -20,10 +20,10 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Sanitizer:
-    """How a process is started under a sanitizer: what stands before its command, and its environment.
+    """The command prefix and the environment that start a process under a sanitizer.
 
-    ``debug`` makes ``tl.device_assert`` and asserts against the overflow of integers of less than 64 bits
-    live, in lanes that are masked off, too. ``memcheck`` is CUDA's, with an allocation for each tensor.
+    ``debug`` enables ``tl.device_assert`` and overflow assertions on integers of less than 64 bits, in
+    masked-off lanes too. ``memcheck`` is CUDA's, with a separate allocation for each tensor.
     """
 
     name: str = ""
@@ -31,20 +31,20 @@ class Sanitizer:
     environment: dict[str, str] = field(default_factory=dict)
 
     def before(self, folder: Path) -> tuple[str, ...]:
-        """Return what stands before the command of a process that has a folder."""
+        """Return the command prefix of a process that logs to a folder."""
         return tuple(part.replace("LOG", str(folder / _LOG)) for part in self.command)
 
     def errors(self, folder: Path) -> int | None:
-        """Return the file that standard error goes to; None for that of this process.
+        """Return a descriptor of the file for standard error; None to inherit that of this process.
 
-        A failed assertion on a GPU is a line there for each thread.
+        A failed assertion on a GPU writes one line there for each thread.
         """
         if self.name != "debug":
             return None
         return os.open(folder / _LOG, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     def told(self, folder: Path) -> str:
-        """Return what the sanitizer said of the first fault, in one line; empty where it said nothing."""
+        """Return the sanitizer's report of the first fault in one line; empty if there is none."""
         file = folder / _LOG
         if not file.exists():
             return ""
@@ -52,13 +52,13 @@ class Sanitizer:
 
 
 def sanitizer_of(name: str, device: Device) -> Sanitizer:
-    """Return how to run under a sanitizer, "" for none. Raises ``ValueError`` where that cannot be."""
+    """Return the named sanitizer, "" for none. Raises ``ValueError`` if it cannot run here."""
     if not name:
         return Sanitizer()
     require_choice("--sanitize", name, SANITIZERS)
     if name == "debug":
         return Sanitizer(name, (), {_VARIABLE: name, "TRITON_DEBUG": "1"})
-    require(device == "cuda", "--sanitize", name, "be debug on the CPU: memcheck watches a GPU")
+    require(device == "cuda", "--sanitize", name, "be debug on the CPU: memcheck needs a GPU")
     tool = shutil.which("compute-sanitizer")
     rule = "be debug where compute-sanitizer is not on the PATH: it comes with the CUDA toolkit"
     require(tool is not None, "--sanitize", name, rule)
@@ -72,7 +72,7 @@ def sanitizing() -> str:
 
 
 def first_fault(name: str, log: str) -> str:
-    """Return the first fault in what a sanitizer wrote, with the place of it that follows."""
+    """Return the first fault in a sanitizer's log, followed by its place."""
     found = [match for match in map(_TOLD[name].search, log.splitlines()) if match]
     if name == "debug":
         return found[0].string.strip() if found else ""

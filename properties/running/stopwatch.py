@@ -1,4 +1,4 @@
-"""Where the time of a search goes: seconds in the kernel and in the oracle."""
+"""Time of a search by part: seconds in the kernel and in the oracle."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _SPENT: ContextVar[dict[Part, float] | None] = ContextVar("cumae_spent", default
 
 @contextmanager
 def stopwatch() -> Iterator[dict[Part, float]]:
-    """Count the seconds of what is timed within."""
+    """Yield the seconds of each part, counted by ``timed`` within."""
     spent: dict[Part, float] = {"kernel": 0.0, "oracle": 0.0}
     token = _SPENT.set(spent)
     try:
@@ -23,7 +23,7 @@ def stopwatch() -> Iterator[dict[Part, float]]:
 
 @contextmanager
 def timed(part: Part) -> Iterator[None]:
-    """Count what is done within as time of a part, if a stopwatch runs."""
+    """Add the time within to a part, if a stopwatch runs."""
     spent = _SPENT.get()
     started = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""A case as tensors: what an engine would hand to a kernel, by its names."""
+"""A case as the tensors that an engine would pass to a kernel, by the engine's names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +19,8 @@ def tensors(
 ) -> dict[str, Any]:
     """Return the inputs of a dialect for a case, or only the ``names`` given: tensors and host numbers.
 
-    Names ending in ``_cpu`` are host tensors on any device. Raises ``ValueError`` for a dialect or a
-    name that does not exist.
+    Names ending in ``_cpu`` are host tensors on any device. Raises ``ValueError`` for an unknown
+    dialect or name.
 
     >>> from cumae.oracle import Batch, Request
     >>> case = Case(Batch((Request(2, 1, (5,), "decode"), Request(0, 0), Request(0, 2, (3,))), 4))

@@ -1,4 +1,4 @@
-"""A kernel on one case in the variants that checks need, each observed once."""
+"""A kernel on one case, and the variants of the case that checks need."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +18,12 @@ Begins = Callable[[Case | None, str], None]
 
 
 class Trial:
-    """One case on trial. What a check is not about is quiet: dense tensors, this engine's usual garbage.
+    """One case under check. Its quiet variant has dense tensors and the dialect's usual don't-care fill.
 
-    ``saw_nothing``: whether the last check found nothing in the case that it could look at. ``running``:
-    the other case that the function was called on last, None for this one; ``because``: in words, how that
-    call differs from a plain one on this case; ``raised``: whether it raised. ``begins`` gets both before
-    each call. ``goes_on``: whether there is time for more calls.
+    ``saw_nothing``: whether the last check could compare nothing on this case. ``running``: the other
+    case that the function was called on last, None for this one; ``because``: how that call differs from
+    a plain one on this case, in words; ``raised``: whether it raised. ``begins`` gets both before each
+    call. ``goes_on``: whether there is time for more calls.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class Trial:
     def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
         """Return a bench for a variant of the case. ``because``: how it differs, in words.
 
-        Without ``is_shown`` a call that raises is told of the case of the trial, as wrong values are.
+        Without ``is_shown``, an error of a call is reported on the trial's case, as wrong values are.
         """
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
         return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because))
 
     def is_over(self) -> bool:
-        """Whether the time of the case is up, so that a check that has found nothing yet compares nothing."""
+        """Return whether the time of the case is up; if so, the check counts as having compared nothing."""
         over = not self._goes_on()
         self.saw_nothing |= over
         return over
@@ -73,37 +73,37 @@ class Trial:
 
     @property
     def first(self) -> Observation:
-        """The first call, over poison."""
+        """The first call, on poisoned outputs."""
         if self._first is None:
             self._first = self.quiet.observe(POISON)
         return self._first
 
     @property
     def second(self) -> Observation:
-        """A second call, over the complementary poison."""
+        """A second call, on outputs with the complementary poison."""
         if self._second is None:
             self._second = self.quiet.observe(COMPLEMENT)
         return self._second
 
     @property
     def expected(self) -> dict[str, Expected]:
-        """What the oracle says; it is asked after the kernel ran."""
+        """The oracle's values, asked for after the kernel ran."""
         if self._expected is None:
             assert self._first is not None, "the kernel runs before the oracle"
             self._expected = self.quiet.expected()
         return self._expected
 
     def again(self, order_seed: int | None = None) -> Observation:
-        """Call once more on the same case, looking for races, in another order if a seed is given."""
+        """Call again on the quiet case and look for races; a seed permutes the program order."""
         return self.quiet.observe(POISON, order_seed, races=True)
 
     def with_garbage(self, kind: GarbageKind) -> Observation:
-        """Call on the quiet case with other garbage."""
+        """Call on the quiet case with another don't-care fill."""
         case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
         return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage").observe(POISON)
 
     def strided(self) -> Bench:
-        """Return a bench for the case with its own strides, or with gaps everywhere where it has none."""
+        """Return a bench for the case with its own strides, or with default gaps where it has none."""
         drawn, layout = self.case.layout, self.quiet.case.layout
         gaps: dict[str, Any] = {
             "table_row_gap": drawn.table_row_gap or 3,
@@ -115,10 +115,10 @@ class Trial:
         return self.bench(strided, "when tables and rows are strided views")
 
     def enlarged(self) -> list[tuple[Bench, int]]:
-        """Return benches for the case at addresses beyond 2^31 elements, and what was added to its ids.
+        """Return benches for the case at offsets beyond 2^31 elements, each with the number added to its ids.
 
-        Slots go as far as they are promised. Only a function that promises no strides is asked about
-        thousands of requests: gaps show the same.
+        Slots stay within the promised range. A function that promises strides is not run on thousands
+        of requests: gaps between rows reach the same offsets.
         """
         enlarge, domain, case = self.binding.operation.enlarge, self.binding.domain, self.quiet.case
         benches = []
@@ -133,10 +133,10 @@ class Trial:
         return benches
 
     def live(self, name: str) -> np.ndarray:
-        """Return which elements of an output are the same whatever memory held before.
+        """Return which elements of an output must not depend on previous memory contents.
 
-        All that are specified; where the memory is not poisoned here, those that are written. Of neither kind
-        are elements in any order.
+        These are all specified elements; in memory that is not poisoned here, the written ones. Elements
+        in any order are excluded.
         """
         expected = self.expected[name]
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
@@ -144,14 +144,14 @@ class Trial:
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:
-    """Return how much larger the block ids of the enlarged case are; others may come before its requests."""
+    """Return how much larger the block ids of the enlarged case are; added requests may precede its own."""
     pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
     steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
     return max(steps, default=0)
 
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:
-    """Return the case with dense tensors and the given garbage."""
+    """Return the case with dense tensors and the given don't-care fill."""
     layout = replace(
         case.layout,
         table_row_gap=0,

@@ -1,1 +1,1 @@
-"""The one loop over cases, its budget, and the isolated processes that suspicious kernels run in."""
+"""The search loop over cases, its budget, and the isolated processes for kernels under test."""

@@ -1,22 +1,22 @@
-"""How long a search goes on."""
+"""The budget of a search."""
 
 from dataclasses import dataclass
 from math import inf
 
 SHRINK_SECONDS = 60.0
-"""How long a failing case is made smaller, beyond a budget of examples."""
+"""Time limit for reducing a failing case under a budget of examples."""
 GRACE_SECONDS = 2.0
-"""How long at least, where the time of a budget is up."""
+"""Least time for reducing a failing case after the budget's time is up."""
 FIRST_SHARE, CASE_SHARE = 1 / 2, 1 / 8
-"""Of a budget of time: what the first cases may take together, and one case that is unusually dear."""
+"""Shares of a time budget: for all first cases together, and for one unusually expensive case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long to search beyond the first cases: ``examples`` more, or ``seconds`` in all.
+    """The length of a search: ``examples`` beyond the first cases, or ``seconds`` in all.
 
     ``volume``: the share of cases, in percent, drawn by the seeded generator instead of Hypothesis.
-    ``most_shrinking``: seconds at most in which a failing case is made smaller.
+    ``most_shrinking``: the most seconds for reducing a failing case.
     """
 
     examples: int | None = None
@@ -27,11 +27,11 @@ class Budget:
 
     @property
     def case_seconds(self) -> float:
-        """How long a case may take that costs many times what others do."""
+        """The time limit in seconds for an unusually expensive case."""
         return inf if self.seconds is None else self.seconds * CASE_SHARE
 
     def shrink_seconds(self, spent: float) -> float:
-        """Return how long a failing case is made smaller that was found after so many seconds."""
+        """Return the time limit for reducing a failing case that was found after ``spent`` seconds."""
         most = min(SHRINK_SECONDS, self.most_shrinking)
         if self.seconds is None:
             return most

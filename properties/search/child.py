@@ -1,4 +1,4 @@
-"""The child's side of ``processes``: it makes one worker and answers calls of it until the parent is gone."""
+"""The child's side of ``processes``: make one worker and answer its calls until the parent is gone."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
 CUT_OFF = 121
-"""Exit status of a process that could not tell the parent what it is about to do."""
+"""Exit status of a process that lost the connection to its parent."""
 Kind = Literal["state", "result", "refused", "error"]
 STATE: Kind = "state"
 RESULT: Kind = "result"
@@ -21,24 +21,24 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Tell(Protocol):
-    """Tells the parent what this process is at, by name; what is not told anew stays as it was.
+    """Sends the state of this process to the parent, by name; names that are not sent keep their value.
 
-    It has left this process when the call returns. With ``tried`` the clock of the time limit starts anew.
+    The state has left this process when the call returns. Sending ``tried`` restarts the time limit.
     """
 
     def __call__(self, **state: object) -> None:
-        """Send a part of the state."""
+        """Send some values of the state."""
 
 
 def main() -> None:
-    """Make the worker that the parent asks for, then call its methods, one after the other."""
+    """Make the worker that the parent asks for, then call its methods on request."""
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     connection = _connection_of_parent()
 
     def tell(**state: object) -> None:
         try:
             connection.send((STATE, state, False))
-        except OSError:  # the function under test has closed what it does not own
+        except OSError:  # the function under test has closed this process's files
             os._exit(CUT_OFF)
 
     try:
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _tried(call: Callable[[], Any]) -> tuple[Kind, Any]:
-    """Return what a call returns, or in words what it raised, behind the kind of answer that it is."""
+    """Return the kind of answer of a call, and its result or its error in words."""
     try:
         return RESULT, call()
     except ValueError as error:
@@ -70,9 +70,9 @@ def _tried(call: Callable[[], Any]) -> tuple[Kind, Any]:
 
 
 def _connection_of_parent() -> Connection:
-    """Return the connection that is standard input, which from now on is empty.
+    """Return the connection on standard input, and make standard input empty.
 
-    Standard input comes through whatever stands between: a checker of memory starts this process itself.
+    Standard input also survives a memory checker, which starts this process itself.
     """
     connection = Connection(os.dup(0))
     empty = os.open(os.devnull, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The child's side of ``isolated``: searches and reductions, each case told to the parent before it runs."""
+"""The child's side of ``isolated``: search and reduce, sending each case to the parent before it runs."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -25,19 +25,19 @@ from cumae.properties.search.traces import TraceRun
 
 
 class Searcher:
-    """What searches and makes smaller in an isolated process; ready, it has loaded what every case needs."""
+    """The worker that searches and reduces in an isolated process; loads all libraries when made."""
 
     def __init__(self, tell: Tell, device: str) -> None:
         self._tell = tell
         self._device = prepare(device)
-        tampering()  # the suite as it is before any function's module is imported
-        import_module("triton.runtime.interpreter")  # seconds, which are not the first case's
+        tampering()  # records the suite before any function's module is imported
+        import_module("triton.runtime.interpreter")  # takes seconds that the first case must not be charged
         torch.zeros(1, device=self._device)
         warm_up()
 
     @property
     def is_lost(self) -> bool:
-        """Whether a function has made the CUDA context of this process useless."""
+        """Whether a function has lost the CUDA context of this process."""
         return device_lost(self._device)
 
     def search(self, job: Job) -> Verdict:
@@ -45,16 +45,16 @@ class Searcher:
         telling = _Telling(self._tell)
         verdict = search_directly(job, telling.hold, telling.before, telling.begins)
         if self._device == "cuda" and not self.is_lost:
-            torch.cuda.empty_cache()  # the next function may need what large cases took, in another process
+            torch.cuda.empty_cache()  # another process may need the memory that large cases took
         return verdict
 
     def reduce(self, asked: Reduction) -> Reduced:
-        """Make a case or trace smaller; a candidate that ends the process is the parent's to judge."""
+        """Reduce a case or trace; the parent handles a candidate that ends the process."""
         return _Reducing(asked, self._device, _Telling(self._tell)).run()
 
 
 class _Telling:
-    """Tells the parent what has changed since it was told last."""
+    """Sends the parent what has changed since the last message."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -64,11 +64,11 @@ class _Telling:
         self._running: tuple[Case | None, str] = (None, "")
 
     def hold(self, verdict: Verdict) -> None:
-        """Take the verdict that grows."""
+        """Keep the verdict, which grows."""
         self._verdict = verdict
 
     def before(self, check: str, tried: Case | Trace, **more: object) -> None:
-        """Tell the check that is about to run, on which case, or on a trace so far, and what is known."""
+        """Send the check that is about to run, its case or its trace so far, and the verdict."""
         news: dict[str, object] = {"check": check, **more}
         if self._verdict is not None:
             news["verdict"] = replace(self._verdict, failure=None)
@@ -82,14 +82,14 @@ class _Telling:
         self._tell(**news)
 
     def begins(self, other: Case | None, because: str) -> None:
-        """Tell the other case that is about to be called on, None for the check's own, and how it differs."""
+        """Send the other case of the next call, None for the check's own, and how that call differs."""
         if (other, because) != self._running:
             self._running = (other, because)
             self._tell(other=other, because=because)
 
 
 class _Reducing:
-    """A reduction under way."""
+    """A running reduction."""
 
     def __init__(self, asked: Reduction, device: Device, telling: _Telling) -> None:
         self._asked = asked
@@ -102,7 +102,7 @@ class _Reducing:
         self._best: tuple[Finding, Case | Trace] | None = None
 
     def run(self) -> Reduced:
-        """Try smaller ones until none fails, the time is up or the CUDA context is lost."""
+        """Try smaller candidates until none fails, the time is up or the CUDA context is lost."""
         tried, lost = self._asked.tried, None
         try:
             if self._asked.deaths:
@@ -136,7 +136,7 @@ class _Reducing:
         return True
 
     def _found(self, candidate: Case | Trace) -> tuple[Finding | None, Case | Trace]:
-        """Return what the check finds on a candidate, and what shows it."""
+        """Return the check's finding on a candidate, and the case or trace that shows it."""
         if isinstance(candidate, Trace):
             run = TraceRun(self._binding, self._device, self._asked.check)
             finding = run.all(candidate)
@@ -156,11 +156,11 @@ class _Reducing:
 
 
 class _TimeIsUp(Exception):
-    """Raised where no further candidate is tried."""
+    """Raised to stop trying candidates."""
 
 
 class _Lost(Exception):
-    """Raised where a candidate has made the CUDA context useless."""
+    """Raised if a candidate has lost the CUDA context."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding

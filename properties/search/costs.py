@@ -1,4 +1,4 @@
-"""The expected cost of a case, learnt from the cases that ran, so that a budget of time holds."""
+"""The expected cost of a case, learnt from the cases that ran; it keeps a search within its time."""
 
 from dataclasses import dataclass, field
 
@@ -8,9 +8,9 @@ import numpy.typing as npt
 from cumae.oracle import Case
 
 UNUSUAL = 4.0
-"""How many times as dear as the cheapest case one must be before it is left out or stopped."""
+"""A case is left out or stopped only if it costs more than this many times the cheapest."""
 LEAP = 16.0
-"""How many times as many requests or tokens as any known case one may have to be foretold by those."""
+"""A fit predicts cases up to this many times the requests or tokens of the largest known case."""
 _LEAST, _ROUNDS = 1e-4, 200
 Size = tuple[int, int, int]
 
@@ -25,16 +25,17 @@ def size(case: Case) -> Size:
 class Costs:
     """Seconds of the first check of cases, by their size.
 
-    A case smaller in all than one that was run costs no more than that did. Any other is foretold by the sum,
-    without a negative term, of requests, tokens, keys, and requests and tokens squared that fits best. One
-    that is much larger than all costs by the square of its size: small cases do not show what grows.
+    A case that is smaller in every size than a known one is expected to cost no more. Other cases are
+    predicted by the best fit, without negative terms, of a constant, requests, tokens, keys, and the
+    squares and product of requests and tokens. A case much larger than all known ones is expected to grow
+    with the square of its size, because small cases do not show the growth.
     """
 
     known: dict[Size, tuple[Size, float]] = field(default_factory=dict)
     _terms: npt.NDArray[np.float64] | None = None
 
     def learn(self, case: Case, seconds: float) -> None:
-        """Note what a case cost; of cases of about the same size the cheapest is kept."""
+        """Record the cost of a case; among cases of about one size, keep the cheapest."""
         there = size(case)
         about = tuple(number.bit_length() for number in there)
         kept = self.known.get(about)  # type: ignore[arg-type]
@@ -43,11 +44,11 @@ class Costs:
             self._terms = None
 
     def cheapest(self) -> float:
-        """Return what the cheapest case cost."""
+        """Return the cost of the cheapest case."""
         return min((seconds for _, seconds in self.known.values()), default=0.0)
 
     def foretold(self, case: Case) -> float:
-        """Return what a case is likely to cost, 0 before any was run."""
+        """Return the predicted cost of a case, 0 before any was run."""
         here = size(case)
         if not self.known:
             return 0.0
@@ -63,7 +64,7 @@ class Costs:
         return max(float(_powers(here) @ self._terms), self._after_a_leap(here))
 
     def _after_a_leap(self, here: Size) -> float:
-        """Return what a case costs that is much larger than all, by the square of its size; else 0."""
+        """Return the cost of a case much larger than all, by the square of its size; 0 for other cases."""
         ratio = max(here[i] / max(1, *(there[i] for there, _ in self.known.values())) for i in (0, 1))
         if ratio <= LEAP:
             return 0.0
@@ -77,7 +78,7 @@ def _powers(there: Size) -> npt.NDArray[np.float64]:
 
 
 def _fitted(known: list[tuple[Size, float]]) -> npt.NDArray[np.float64]:
-    """Return the factors, none negative, whose sum has the least relative error, by coordinate descent."""
+    """Return the non-negative factors with the least relative error, found by coordinate descent."""
     wanted = np.array([max(seconds, _LEAST) for _, seconds in known])
     columns = np.array([_powers(there) for there, _ in known]) / wanted[:, None]
     scale = np.maximum(np.abs(columns).max(axis=0), 1e-30)

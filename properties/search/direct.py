@@ -1,4 +1,4 @@
-"""A search in this process, of what is trusted not to end it: ``cumae.check``, and jobs not isolated."""
+"""Searches in this process, for functions that will not crash it: ``cumae.check`` and unisolated jobs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -39,11 +39,11 @@ def check(
 ) -> Verdict:
     """Return the verdict on a function after saved failures, fixtures, drawn and seeded cases.
 
-    The function's parameters are filled by name. Of the verdict, ``.ok`` says whether all agreed,
-    which is its truth too, ``.status`` says it in words, and ``.failure`` holds what was found, its
-    smallest case and its file. ``examples``: cases beyond the first, at least 1; ``save_to``: the folder
-    of saved failures, None for no files. Raises ``ValueError`` for names that do not exist, for a
-    check that needs a GPU where there is none and for a folder that cannot be written.
+    The function's parameters are filled by name. The verdict is true if everything agreed, as is its
+    ``.ok``; ``.status`` is the result in words, and ``.failure`` the finding with its smallest case and
+    its file. ``examples``: cases beyond the first ones, at least 1; ``save_to``: the folder of saved
+    failures, None for no files. Raises ``ValueError`` for unknown names, for a check that needs a GPU
+    where there is none, and for a folder that cannot be written.
     """
     require_examples(examples)
     if isinstance(checks, str):
@@ -70,8 +70,8 @@ def search_directly(
     before: Callable[[str, Case | Trace], None] | None = None,
     begins: Begins | None = None,
 ) -> Verdict:
-    """Return the verdict of a job done in this process; the arguments are those of ``search``."""
-    tampering()  # the suite as it is before the function's module is imported
+    """Return the verdict of a job, run in this process; the other arguments are those of ``search``."""
+    tampering()  # records the suite before the function's module is imported
     binding = job.bound()
     return search(
         binding,

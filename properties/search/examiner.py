@@ -1,4 +1,4 @@
-"""The examiner of a search: it runs, counts and saves each case or step, and makes smaller what fails."""
+"""The examiner of a search: run and count each case or step, save and reduce failures."""
 
 import time
 from collections import Counter
@@ -29,14 +29,14 @@ EVERY = {
     "replays_in_graph": 10,
     "never_synchronises": 10,
 }
-"""Where several checks run together, the costly ones look at every so many cases, more often at first."""
+"""If several checks run together, a costly one runs every so many cases, and more often at first."""
 
 LOOK = 16
-"""Every so many drawn cases it is made sure that the function has replaced nothing of the suite."""
+"""Number of drawn cases between two checks that the function has not modified the suite."""
 
 
 class Disagreement(BaseException):
-    """Raised inside a search where a check fails, to leave Hypothesis at once; the reducer shrinks."""
+    """Raised inside a search if a check fails, to leave Hypothesis at once; the reducer shrinks."""
 
 
 class Stop(BaseException):
@@ -45,7 +45,7 @@ class Stop(BaseException):
 
 @dataclass(slots=True)
 class Examiner:
-    """Runs the checks on one case or step after the other; holds what was counted, found and saved so far."""
+    """Runs the checks on one case or step after the other, and holds the counts and findings so far."""
 
     binding: Binding
     device: Device
@@ -97,12 +97,12 @@ class Examiner:
         if len(self.checks) == 1:
             return self.checks
         number = self.verdict.cases
-        # Facts wait: what they show of one case, the values of others show better.
+        # Run `keeps_facts` last: a wrong value makes a clearer report.
         early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
         return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
 
     def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
-        """Return what the first failing check found, and the case that shows it."""
+        """Return the finding of the first failing check, and the case that shows it."""
         trial = Trial(self.binding, case, self.device, self.begins, self.pace.goes_on)
         for name in checks:
             known = self.verdict
@@ -124,13 +124,13 @@ class Examiner:
         return None
 
     def again(self, check: str, case: Case) -> Trial:
-        """Return the trial of another case, on which a check has seen the function raise."""
+        """Return the trial of another case, on which the function raised during a check."""
         if self.before is not None:
             self.before(check, case)
         return Trial(self.binding, case, self.device, self.begins)
 
     def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
-        """Return a related case with wrong values if there is one: these say more than a broken fact."""
+        """Return a related case with wrong values if there is one: they are clearer than a broken fact."""
         if "agrees" in self.checks:
             for other in related_cases(case, self.binding.domain):
                 found = self.first_finding(other, ("agrees",))
@@ -139,7 +139,7 @@ class Examiner:
         return case, finding
 
     def record(self, finding: Finding, tried: Case | Trace) -> None:
-        """Keep and save the smallest failing case, or trace, so far."""
+        """Keep and save the smallest failing case or trace so far."""
         known = self.verdict.failure
         if known is None:
             self.pace.found(tried.steps[-1] if isinstance(tried, Trace) else tried)
@@ -160,7 +160,7 @@ class Examiner:
             raise Stop
 
     def another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
-        """Whether another shard of this run has saved a smaller case of the same failure."""
+        """Return whether another shard of this run has saved a smaller case of the same failure."""
         try:
             saved_at = file.stat().st_mtime
         except OSError:
@@ -168,7 +168,7 @@ class Examiner:
         return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
 
     def begin(self, check: str) -> Callable[[Case], None]:
-        """Start a trace; return what runs its next step and raises where that is wrong, or the time is up."""
+        """Start a trace; return a function that runs its next step and raises on a failure or a late end."""
         run = TraceRun(self.binding, self.device, check)
 
         def run_step(case: Case) -> None:
@@ -195,13 +195,13 @@ class Examiner:
         return run_step
 
     def examine_trace(self, trace: Trace) -> None:
-        """Run a trace from its first step under every check that traces have."""
+        """Run a trace from its first step under every check of traces."""
         for run_step in map(self.begin, traced_checks(self.binding, self.checks)):
             for case in trace.steps:
                 run_step(case)
 
     def reduce(self) -> None:
-        """Bring the failing case or trace down, keeping the check that failed."""
+        """Reduce the failing case or trace; the same check must keep failing."""
         if (known := self.verdict.failure) is None:
             return
         check, tries = known.finding.check, 0
@@ -239,6 +239,6 @@ class Examiner:
         self.verdict.failure = replace(self.verdict.failure or known, stopped=stopped)
 
     def left(self, budget: Budget) -> bool:
-        """Whether the budget allows more cases."""
+        """Return whether the budget allows more cases."""
         done = self.verdict.cases - self.num_first
         return (budget.examples is None or done < budget.examples) and not self.pace.is_late()

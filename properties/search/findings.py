@@ -1,4 +1,4 @@
-"""What a check finds on a case, whatever the kernel does."""
+"""The finding of a check on a case, including errors and lost CUDA contexts."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -15,7 +15,7 @@ from cumae.properties.running.observation import KernelRaised
 
 
 def finding_of(check: str, trial: Trial) -> Finding | None:
-    """Return what one check found; a kernel that raises on a valid case is a finding."""
+    """Return the finding of one check; a kernel that raises on a valid case is a finding too."""
     trial.raised = False
     try:
         return CHECKS[check](trial)
@@ -30,9 +30,9 @@ def of_the_case_run(
 ) -> tuple[Finding, Case]:
     """Return a finding about the case on which the function raised, and that case.
 
-    A check also calls on other cases. Where the function raised on one of these, the report is about that
-    one, if it raises there again: under `agrees` if that is among ``checks``, else under the same check.
-    ``again`` returns the trial of a case under a check.
+    A check may also call the function on other cases. If it raised on one of these and raises there
+    again, the report is about that case: under `agrees` if that is among ``checks``, else under the same
+    check. ``again`` returns the trial of a case under a check.
     """
     other = trial.running if trial.raised else None
     if other is not None:
@@ -46,35 +46,35 @@ def of_the_case_run(
 
 
 def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
-    """Return the finding that an error out of a check is: the kernel's own, or that of a lost CUDA context.
+    """Return the finding for an error out of a check: the kernel's own error, or a lost CUDA context.
 
-    Any other is a defect of the check, and is raised. What a context was lost by may be told late, by
-    whatever is done next.
+    Any other error is a defect of the check, and is raised. If the kernel loses the CUDA context, a later
+    call may be the first to raise.
     """
     told = lost(device)
     if not isinstance(error, KernelRaised):
         if not told:
             raise error
         error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0], traceback_of(error))
-    rule = "a valid case is no error"
+    rule = "a valid case must not raise"
     return Finding(check, f"the kernel {error}{told}", rule, ended=bool(told), traceback=error.traceback)
 
 
 def tampered(check: str) -> Finding | None:
-    """Return what says that the function has replaced something of the suite, which is put back."""
+    """Restore the suite; return a finding if the function has replaced a part of it."""
     name = tampering()
     if not name:
         return None
-    return Finding(check, f"the function replaced `{name}`", "a function under test leaves its judge alone")
+    return Finding(check, f"the function replaced `{name}`", "a function must not modify the test suite")
 
 
 def lost(device: Device) -> str:
-    """Return what is said behind an error that has made the CUDA context of this process useless."""
+    """Return the end of the message of an error that lost the CUDA context; empty otherwise."""
     return "; the CUDA context is lost" if device_lost(device) else ""
 
 
 def device_lost(device: Device) -> bool:
-    """Whether an illegal access has made the CUDA context of this process useless."""
+    """Return whether an illegal access has lost the CUDA context of this process."""
     if device != "cuda" or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return False
     try:

@@ -1,4 +1,4 @@
-"""What is tried before any case is drawn: saved failures, then fixtures."""
+"""The first cases of a search, tried before any is drawn: saved failures, then fixtures."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ from cumae.properties.results.failure_file import saved_failures, steps_of
 
 
 def fixture_cases(binding: Binding) -> list[Case]:
-    """Return the valid fixture cases of an operation that the function promises and can see."""
+    """Return the valid fixture cases of an operation within the function's domain."""
     from cumae.fixtures.format import load, names
 
     if binding.operation.name not in names():
@@ -24,9 +24,10 @@ def fixture_cases(binding: Binding) -> list[Case]:
 def first_cases(
     binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
 ) -> list[Case | Trace]:
-    """Return what is tried before any case is drawn: what the target has failed before, then fixtures.
+    """Return the target's saved failures, then fixtures.
 
-    Of failures saved in this dialect, under whatever domain, those that the function promises; traces last.
+    Failures count if they were saved in this dialect, under any domain, and lie within the function's
+    domain; traces come last.
     """
     first: list[Case | Trace] = []
     if failures is not None:

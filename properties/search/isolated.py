@@ -1,4 +1,4 @@
-"""A search of a suspicious kernel in isolated processes: a crash or a hang is a failure with its case."""
+"""Searches in isolated processes: a crash or a hang of a kernel is a failure with its case."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MOST_SKIPPED = 6
 
 
 class Smallest(NamedTuple):
-    """The smallest failing case or trace that was found in so many steps, and what it shows."""
+    """The smallest failing case or trace found in ``steps`` steps, and its finding."""
 
     finding: Finding
     tried: Case | Trace
@@ -36,7 +36,7 @@ def searchers(device: Device, *, sanitizer: str = "", jobs: int = 1, spares: int
 
 
 def search_isolated(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:
-    """Return the verdict of a search in a process of its own; see ``searching``."""
+    """Return the verdict of a search in an isolated process; see ``searching``."""
     with searchers(job.device, sanitizer=job.sanitizer) as processes:
         return processes.run(searching(job, progress))
 
@@ -50,11 +50,11 @@ def reduce_isolated(
 
 
 def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Plan[Verdict]:
-    """Plan a search in a process of its own.
+    """Plan a search in an isolated process.
 
-    Where the process dies or a case takes longer than the limit, that case is the failure; it is
-    saved, then reduced in at most 30 further processes. ``progress`` gets the verdict at once and
-    as it grows. Raises ``ValueError`` where the target cannot be tried at all.
+    If the process dies or a case takes longer than the limit, that case is the failure; it is saved,
+    then reduced in at most 30 further processes. ``progress`` gets the verdict at once and as it grows.
+    Raises ``ValueError`` if the target cannot be tried at all.
     """
     verdict = Verdict(job.target, job.operation, job.dialect, job.checks or ())
     if progress is not None:
@@ -93,10 +93,10 @@ def reducing(
     progress: Callable[[int], None] | None = None,
     seconds: float = inf,
 ) -> Plan[Smallest]:
-    """Plan to bring a failing case or trace down.
+    """Plan the reduction of a failing case or trace.
 
-    Where the case ends its process, so must a smaller one, in at most 30 processes; else one that does
-    is left out, at most 6 times. After ``seconds`` no further case is tried.
+    If the case ends its process, a smaller one must too, in at most 30 processes; otherwise a candidate
+    that ends its process is skipped, at most 6 times. After ``seconds`` no further case is tried.
     """
     deaths = finding.ended
     late_at = time.monotonic() + seconds
@@ -132,7 +132,7 @@ def reducing(
 
 
 def _made_smaller(job: Job, verdict: Verdict, known: Failure) -> Plan[None]:
-    """Bring down the failure of a search whose process is lost."""
+    """Plan the reduction of the failure of a search whose process is lost."""
     began, seconds = time.monotonic(), job.budget.shrink_seconds(verdict.seconds)
     ended = replace(known.finding, ended=True)
     smallest = yield from reducing(job, ended, known.tried, seconds=seconds)
@@ -145,17 +145,17 @@ def _made_smaller(job: Job, verdict: Verdict, known: Failure) -> Plan[None]:
 
 
 def _death(answer: Answer) -> Finding:
-    """Return what a process shows that died or whose CUDA context is lost."""
+    """Return the finding of a process that died or lost its CUDA context."""
     because = answer.told.get("because")
     said = f"{answer.death}, {because}" if because else answer.death
     return Finding(answer.told.get("check", ""), said, RETURNS, ended=True)
 
 
 def _of_the_case_run(answer: Answer, job: Job) -> Plan[tuple[Finding, Case | Trace]]:
-    """Plan to find what a process died of: the case that was called on, where that ends another process, too.
+    """Plan to find the case that a process died of: the one last called on, if it ends another process too.
 
-    A check also calls on cases that it makes from its own. Raises ``ValueError`` where the process died
-    before the first.
+    A check may call the function on cases derived from its own. Raises ``ValueError`` if the process
+    died before the first case.
     """
     if "tried" not in answer.told:
         raise ValueError(f"target = {job.target!r}, must be importable: {answer.death}")
@@ -173,7 +173,7 @@ def _of_the_case_run(answer: Answer, job: Job) -> Plan[tuple[Finding, Case | Tra
 
 
 def _take(verdict: Verdict, now: Verdict, failure: Failure | None) -> None:
-    """Make a verdict what it is now."""
+    """Overwrite a verdict with its current state."""
     for field in fields(Verdict):
         setattr(verdict, field.name, getattr(now, field.name))
     verdict.failure = failure

@@ -1,4 +1,4 @@
-"""What is to be searched, or made smaller, as data that any process can take: functions go by their names."""
+"""Searches and reductions as data that can be sent to any process: functions are given by name."""
 
 import sys
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from cumae.properties.running.device import Device
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.process import LIMIT_SECONDS
 
-RETURNS = "a valid case neither ends the process nor takes for ever"
-"""The rule that a function breaks which crashes, hangs or loses the CUDA context."""
+RETURNS = "a valid case must not crash or hang the process"
+"""The rule broken by a function that crashes, hangs or loses the CUDA context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A search. The function, the operation and the dialect are named, and bound where the search is done.
+    """A search. The function, the operation and the dialect are names, resolved where the search runs.
 
-    ``domain``: what the function promises, None for everything or what its test says. ``limit``: seconds a
-    case may take in an isolated process. ``cases``: what is tried first, or None for saved failures and
-    fixtures; ``large``: or one large case. ``sanitizer``: what an isolated process runs under, "" for none.
-    ``path``: where modules are looked for, first of all.
+    ``domain``: what the function promises, None for everything or for the domain of its test. ``limit``:
+    seconds that a case may take in an isolated process. ``cases``: the first cases, None for saved
+    failures and fixtures; ``large``: one large case instead. ``sanitizer``: that of an isolated process,
+    "" for none. ``path``: folders that are searched for modules first.
     """
 
     target: str
@@ -46,9 +46,9 @@ class Job:
     path: tuple[str, ...] = ()
 
     def bound(self) -> Binding:
-        """Return the binding, made anew in this process.
+        """Return the binding, made in this process.
 
-        Raises ``ValueError`` for names that say nothing here, and for a case that is not promised.
+        Raises ``ValueError`` for unknown names, and for a case outside the function's domain.
         """
         sys.path[:] = dict.fromkeys((*self.path, *sys.path))
         binding = binding_of(load_function(self.target), self.operation, self.dialect, self.domain)
@@ -60,10 +60,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """A failing case, or trace, of a job that is to be made smaller, keeping the check that fails.
+    """The reduction of a failing case or trace of a job; the same check must keep failing.
 
-    ``deaths``: it ends its process, and so must a smaller one; else one that does is left out, as are those
-    ``skipped``. ``seconds``: after which no further one is tried.
+    ``deaths``: it ends its process, and a smaller one must too; otherwise such a candidate is left out,
+    as are those ``skipped``. ``seconds``: the time limit.
     """
 
     job: Job
@@ -75,9 +75,9 @@ class Reduction:
 
 
 class Reduced(NamedTuple):
-    """How a reduction ended: after so many steps, with the smallest that fails, if one was found.
+    """The result of a reduction: the number of steps, and the smallest failing candidate, if any.
 
-    ``lost``: what is found on the candidate by which the CUDA context was lost.
+    ``lost``: the finding on the candidate that lost the CUDA context.
     """
 
     steps: int

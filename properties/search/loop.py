@@ -1,4 +1,4 @@
-"""The one loop: fixtures, then drawn or seeded cases; reduce, save and count."""
+"""The search loop: first cases, then drawn and seeded ones; reduce, save and count."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -28,7 +28,7 @@ from cumae.properties.state.walks import STEPS, walk
 
 ROUND = 50
 WALKS = 5
-"""Traces in each round."""
+"""Traces of each check in a round."""
 
 
 def search(
@@ -47,15 +47,15 @@ def search(
 ) -> Verdict:
     """Return the verdict on a bound function.
 
-    ``first``: cases and traces tried before any is drawn, whatever the examples, and in half of the time
-    where that is given. In a budget of time a case that is unusually dear is stopped between checks once it
-    has had its share, and larger ones are left out: the verdict counts them. A failing one is saved
-    under ``save_to`` the moment it is found and replaced by smaller ones, so that an interrupted search
-    keeps it. Without ``reduce`` it stays as it was. ``progress`` gets the verdict, which grows, at once
-    and after each case; ``before`` each check and its case, or its trace so far, before they run;
-    ``begins``, before each call of a check, the other case that is called on, or None, and why in words.
-    ``target``: what the function is called, if not module and name. Raises ``ValueError`` for
-    an unknown check, for one that needs a GPU on the CPU, and when neither budget is given.
+    ``first``: cases and traces tried before any is drawn, beyond ``budget.examples``, and within half of
+    ``budget.seconds``. Under a time budget, an unusually expensive case is stopped between checks when its
+    share is used up, and larger ones are left out; the verdict counts both. A failing case is saved under
+    ``save_to`` at once and replaced by smaller ones, so an interrupted search keeps it. Without ``reduce``
+    it stays unreduced. ``progress`` gets the growing verdict at once and after each case; ``before`` gets
+    each check and its case, or its trace so far, before they run; ``begins`` gets, before each call, the
+    other case that the function is called on, or None, and why in words. ``target``: the name of the
+    function, by default module and name. Raises ``ValueError`` for an unknown check, for one that needs a
+    GPU on the CPU, and if neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
@@ -81,7 +81,7 @@ def search(
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
             examiner.record(found, examiner.last)
     finally:
-        tampering()  # what was replaced is put back also where something else was found first
+        tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
     return verdict
@@ -111,12 +111,12 @@ def _draw(examiner: Examiner, budget: Budget) -> None:
     traced = traced_checks(examiner.binding, examiner.checks)
     only_traces = examiner.binding.keeps_state and len(traced) == len(examiner.checks)
     while examiner.left(budget):
-        # What keeps something shows its faults in traces: these come soon.
+        # Functions that keep state show their faults in traces: run the first traces soon.
         left = ROUND if number or not examiner.binding.keeps_state else ROUND // 5
         if budget.examples is not None:
             left = min(left, budget.examples + examiner.num_first - examiner.verdict.cases)
         if only_traces:
-            # A new instance for each case has nothing to forget.
+            # Single cases use fresh instances, so only traces can show stale state.
             examiner.num_first -= left
         else:
             num_seeded = left * budget.volume // 100
@@ -124,15 +124,15 @@ def _draw(examiner: Examiner, budget: Budget) -> None:
                 examiner.examine(case)
             if left > num_seeded:
                 _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
-        # Traces come last: what one case shows is told by the check that is there for it.
+        # Traces come last: a defect that one case shows is reported by the check for it.
         _traced_round(examiner, traced, budget.seed * 1_000_003 + number)
         number += 1
 
 
 def _traced_round(examiner: Examiner, traced: Sequence[str], number: int) -> None:
-    """Run traces beside the cases, more of them for a function that keeps something between its steps.
+    """Run traces, more of them for a function that keeps state between its steps.
 
-    Their steps are not of the budget's examples.
+    Their steps do not count as examples of the budget.
     """
     times = 3 if examiner.binding.keeps_state else 1
     for check in traced:
@@ -154,7 +154,7 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
 
 
 def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
-    """Let Hypothesis draw cases and shrink none; its settings are its own, whatever profile is loaded."""
+    """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
 
     @seed(round_seed)
     @settings(

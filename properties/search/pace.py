@@ -1,4 +1,4 @@
-"""The time of a search: what is left of it, what a case may take, and where it went."""
+"""The time of a search: time left, time limits of cases, and time spent by part."""
 
 import time
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from cumae.properties.search.budget import FIRST_SHARE, Budget
 from cumae.properties.search.costs import UNUSUAL, Costs
 
 SLOW_SECONDS = (1.0, 10.0)
-"""A case that takes a quarter of the time is told, but not below the first and always from the second on."""
+"""A case that takes a quarter of the time is reported: never below the first, always from the second on."""
 
 
 @dataclass(slots=True)
 class Pace:
     """The time of a search. ``timed``: seconds in the kernel and in the oracle so far.
 
-    ``late_at``: when no further check is begun; ``stop_at``: when reducing ends. ``is_dear``: whether the
-    case that runs costs many times what the cheapest one did.
+    ``late_at``: no check begins after it; ``stop_at``: reducing ends then. ``is_dear``: whether the
+    running case costs many times as much as the cheapest one.
     """
 
     verdict: Verdict
@@ -46,21 +46,21 @@ class Pace:
         return time.monotonic() - self.started
 
     def is_late(self, share: float = 1.0) -> bool:
-        """Whether the time for new cases, or a share of it, is up; one is tried in any case."""
+        """Return whether the time for new cases, or a share of it, is up; the first case always runs."""
         if not self.verdict.cases or self.budget.seconds is None:
             return False
         return time.monotonic() >= self.started + self.budget.seconds * share
 
     def is_late_for_first(self) -> bool:
-        """Whether the time of the first cases is up."""
+        """Return whether the time of the first cases is up."""
         return self.is_late(FIRST_SHARE)
 
     def must_stop(self) -> bool:
-        """Whether the time for making a failing case smaller is up."""
+        """Return whether the time for reducing a failing case is up."""
         return time.monotonic() > self.stop_at
 
     def is_too_dear(self, case: Case) -> bool:
-        """Whether a case is likely to cost many times what others do, and more than it may take."""
+        """Return whether a case is predicted to cost many times the cheapest and more than it may take."""
         if self.budget.seconds is None or not self.verdict.cases or self.verdict.failure is not None:
             return False
         foretold = self.costs.foretold(case)
@@ -84,15 +84,15 @@ class Pace:
             self._slowest = (took, case.num_requests_padded, case.num_tokens_padded)
 
     def learn(self, case: Case) -> None:
-        """Note what the first check of a case cost."""
-        # The first case is slow because everything is new.
+        """Record the cost of the first check of a case."""
+        # The first case is slow because it compiles and loads.
         if self.budget.seconds is not None and self.verdict.cases > 1 and self.verdict.failure is None:
             seconds = time.monotonic() - self._case_began
             self.costs.learn(case, seconds)
             self.is_dear = seconds > UNUSUAL * self.costs.cheapest()
 
     def goes_on(self) -> bool:
-        """Whether more is done with a case: while there is time, and while one that is dear has its share."""
+        """Return whether the case may go on: time is left, and an expensive case has not used its share."""
         now = time.monotonic()
         if self.verdict.failure is not None:
             return now <= self.stop_at
@@ -101,18 +101,18 @@ class Pace:
         return not (self.is_dear and now - self._case_began > self.budget.case_seconds)
 
     def found(self, case: Case) -> None:
-        """Note that a failing case was found, which is made smaller from now on."""
+        """Record that a failing case was found and start the time for reducing it."""
         self._count(case)
         self.verdict.spent = self._spent()
         self._allowed = self.budget.shrink_seconds(self.elapsed())
         self.stop_at = time.monotonic() + self._allowed
 
     def stopped(self) -> str:
-        """Return what ended the reducing, empty where time did not."""
+        """Return in words that time ended the reduction; empty if it did not."""
         return f"{self._allowed:.0f} s were up" if self.must_stop() else ""
 
     def tell(self) -> None:
-        """Write into the verdict where the time went, and which case took much of it."""
+        """Write the time by part into the verdict, and the slowest case if it was slow."""
         verdict, took = self.verdict, self._slowest[0]
         verdict.seconds = self.elapsed()
         if not verdict.spent:

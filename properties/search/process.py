@@ -1,4 +1,4 @@
-"""One isolated process, as its parent sees it."""
+"""The parent's side of one isolated process."""
 
 import os
 import signal
@@ -29,9 +29,9 @@ State = Mapping[str, Any]
 class Call:
     """A call of a worker: the method and the argument.
 
-    ``limit``: seconds from one case that is told as ``tried`` to the next, ten more for the first, which also
-    loads and compiles; ``patience``: seconds until the first is told, or the answer is there. ``seen`` gets
-    all that was told so far, whenever something is.
+    ``limit``: seconds from one case sent as ``tried`` to the next, ten more for the first, which also
+    loads and compiles; ``patience``: seconds until the first case or the answer. ``seen`` gets the whole
+    state so far, whenever a part of it arrives.
     """
 
     method: str
@@ -46,10 +46,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a call ended: with a ``result``; or ``death`` says in words how its process ended.
+    """The end of a call: its ``result``, or its ``death`` (how the process ended, in words).
 
-    ``told``: what the process told meanwhile. ``is_lost``: whether the worker is of no more use.
-    ``refused``, ``error``: what it raised. ``fault``: what a sanitizer said.
+    ``told``: the state that the process sent. ``is_lost``: whether the worker is of no more use.
+    ``refused``, ``error``: the error that it raised. ``fault``: the report of a sanitizer.
     """
 
     result: Any = None
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Process:
-    """A process of its own session, started at once; it dies with this one."""
+    """A process in a session of its own, started at once; it dies with this one."""
 
     def __init__(
         self, entry: str, arguments: tuple[object, ...], environment: Mapping[str, str], sanitizer: Sanitizer
@@ -90,18 +90,18 @@ class Process:
         return self._process.poll() is None
 
     def give(self, call: Call) -> None:
-        """Begin a call."""
+        """Start a call."""
         self._call = call
         self._told: dict[str, Any] = {}
         self._late_at = time.monotonic() + call.patience
         self._send((call.method, call.argument))
 
     def _send(self, message: object) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # that it is dead shows in its answer
+        with suppress(BrokenPipeError, ConnectionResetError):  # the answer will report its death
             self.connection.send(message)
 
     def answer(self) -> Answer | None:
-        """Return how the call ended, ending a process that takes too long; None while it is at work."""
+        """Return the end of the call, None while it runs; kill a process that takes too long."""
         has_ended = self._process.poll() is not None
         try:
             while self.connection.poll():
@@ -111,7 +111,7 @@ class Process:
                 else:
                     name = {RESULT: "result", REFUSED: "refused", ERROR: "error"}[kind]
                     return Answer(**{name: content}, told=self._told, is_lost=is_lost)
-        except (EOFError, OSError):  # it is dead or dying, and has no other way to speak
+        except (EOFError, OSError):  # it is dead or dying, or has lost its connection
             return self._dead(_told_of(self._status()))
         if has_ended:
             return self._dead(_told_of(self._status()))
@@ -122,10 +122,10 @@ class Process:
         return None
 
     def end(self, answer: Answer | None = None) -> Answer:
-        """End the process and what it started; return the answer with what a sanitizer said."""
+        """End the process and its children; return the answer with the report of a sanitizer."""
         self.connection.close()
         if self._sanitizer.name and answer is not None and not answer.death:
-            with suppress(subprocess.TimeoutExpired):  # it leaves in order, so that the log is whole
+            with suppress(subprocess.TimeoutExpired):  # a regular exit completes the log
                 self._process.wait(_END_SECONDS)
         self._kill()
         answer = answer or Answer()
@@ -146,7 +146,7 @@ class Process:
         return Answer(death=death, told=self._told, is_lost=True)
 
     def _status(self) -> int:
-        """Return the exit status; a process that goes on without its connection is ended."""
+        """Return the exit status; kill a process that goes on without its connection."""
         try:
             return self._process.wait(_END_SECONDS if self._sanitizer.name else 1.0)
         except subprocess.TimeoutExpired:
@@ -160,9 +160,9 @@ class Process:
 
 
 def _told_of(status: int) -> str:
-    """Return in words how a process ended."""
+    """Return how a process ended, in words."""
     if status < 0:
         return f"the process died with signal {-status}"
     if status == CUT_OFF:
-        return "the process could not tell what it does: its file descriptors were closed"
+        return "the process lost its connection: its file descriptors were closed"
     return f"the process ended with exit status {status}"

@@ -1,4 +1,4 @@
-"""Isolated processes: each answers one call after the other, and what it told before a death is kept."""
+"""Isolated processes: each answers one call after the other; the state it sent survives its death."""
 
 import os
 from collections import deque
@@ -12,29 +12,29 @@ from cumae.properties.search.process import Answer, Call, Process
 
 T = TypeVar("T")
 Plan = Generator[Call, Answer, T]
-"""Calls of workers, each of which may depend on the answers before; and what they come to."""
+"""A generator that yields calls of workers, each of which may depend on earlier answers, and a result."""
 MOST_PROCESSES = 8
 _POLL_SECONDS = 0.05
 
 
 def asked(call: Call) -> Plan[Answer]:
-    """Plan one call, which comes to its answer."""
+    """Plan one call; the result is its answer."""
     return (yield call)
 
 
 def num_processes() -> int:
-    """Return how many processes this machine has cores for, at most 8."""
+    """Return the number of usable cores, at most 8."""
     return min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
 
 
 class Processes(AbstractContextManager["Processes"]):
-    """At most ``jobs`` processes at work, each with a worker of its own.
+    """At most ``jobs`` busy processes, each with a worker of its own.
 
-    ``entry``: module and name of what makes the worker from a ``Tell`` and ``arguments``, when a process
-    starts; a worker whose ``is_lost`` is true is of no more use. ``environment``: what is added to it there.
-    ``spares``: processes that wait, ready, for the death of another: so many from the start, and else as many
-    as have died, at most ``jobs``. Under a sanitizer each call has a process of its own. ``num_dead``: how
-    many were of no more use so far.
+    ``entry``: module and name of the function that makes the worker from a ``Tell`` and ``arguments``
+    when a process starts; a worker whose ``is_lost`` is true is replaced. ``environment``: variables added
+    in each process. ``spares``: the least number of ready processes that wait to replace a dead one; it
+    grows with the deaths, up to ``jobs``. Under a sanitizer, each call has a process of its own.
+    ``num_dead``: the number of processes replaced so far.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Processes(AbstractContextManager["Processes"]):
         self._idle.clear()
 
     def run(self, plan: Plan[T]) -> T:
-        """Return what a plan comes to."""
+        """Run a plan and return its result."""
         ((_, value),) = self.each([plan])
         return value
 
     def each(self, plans: Sequence[Plan[T]]) -> Iterator[tuple[int, T]]:
-        """Yield the number of each plan, begun in this order, and what it comes to.
+        """Run plans, started in this order; yield the number and the result of each as it ends.
 
         A worker's ``ValueError`` is raised in its plan; any other error of a worker as ``RuntimeError``.
         """
@@ -83,11 +83,11 @@ class Processes(AbstractContextManager["Processes"]):
                         number, plan = self._busy.pop(process)
                         yield from self._go_on(number, plan, self._put_away(process, answer))
         finally:
-            self._end(self._busy)  # where a plan has raised, nobody waits for the others
+            self._end(self._busy)  # if a plan has raised, the others have no reader
             self._busy.clear()
 
     def _go_on(self, number: int, plan: Plan[T], answer: Answer | None) -> Iterator[tuple[int, T]]:
-        """Begin the next call of a plan, or yield what the plan comes to."""
+        """Start the next call of a plan, or yield its result."""
         try:
             if answer is None:
                 call = next(plan)
@@ -105,7 +105,7 @@ class Processes(AbstractContextManager["Processes"]):
         self._busy[process] = number, plan
 
     def _ready(self) -> Process:
-        """Return the process that has waited longest, or else a new one."""
+        """Return the first idle process that is alive, or a new one."""
         while self._idle:
             process = self._idle.popleft()
             if process.is_alive:
@@ -114,7 +114,7 @@ class Processes(AbstractContextManager["Processes"]):
         return Process(*self._start)
 
     def _put_away(self, process: Process, answer: Answer) -> Answer:
-        """Keep a process for the next call, unless it is of no more use; return the answer, complete."""
+        """Keep a process for the next call, or end it if it is lost; return the complete answer."""
         if answer.death or answer.is_lost or self._sanitizer.name:
             self.num_dead += 1
             return process.end(answer)

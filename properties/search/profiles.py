@@ -1,4 +1,4 @@
-"""How many cases a test item takes under each profile, and where failures are saved."""
+"""The number of cases for a test item under each profile, and the folder of saved failures."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Running a trace on a system under test, one step after the other."""
+"""Runs of traces on a system under test, step by step."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ from cumae.properties.state.graphs import GraphSystem, SyncSystem
 from cumae.properties.state.system import System
 
 SYSTEMS: dict[str, type[System]] = {system.check: system for system in (System, GraphSystem, SyncSystem)}
-"""The checks that look at traces too, and what runs their steps."""
+"""The checks that also run on traces, and the systems that run their steps."""
 
 
 def traced_checks(binding: Binding, checks: Sequence[str]) -> list[str]:
-    """Return those of the checks that have something to see in a trace of a function."""
+    """Return the checks that apply to traces of a function."""
     kept = bool(binding.outputs) or binding.keeps_state
     traced = [check for check in checks if check in SYSTEMS and kept]
-    # Without something kept, one call tells whether calls synchronise.
+    # For a function without state, a single call shows whether calls synchronise.
     return traced if binding.keeps_state else [check for check in traced if check != "never_synchronises"]
 
 
 class TraceRun:
-    """A trace being run: the steps so far and the system that they are run on."""
+    """A running trace: the steps so far and the system that runs them."""
 
     def __init__(self, binding: Binding, device: Device, check: str) -> None:
         self.steps: list[Case] = []
@@ -33,7 +33,7 @@ class TraceRun:
         self._system = SYSTEMS[check](binding, device)
 
     def step(self, case: Case) -> Finding | None:
-        """Run the next step and return what is wrong with it."""
+        """Run the next step and return its finding."""
         self.steps.append(case)
         try:
             return self._system.step(case)
@@ -42,13 +42,13 @@ class TraceRun:
 
     @property
     def num_captured(self) -> int:
-        """How many graphs were captured."""
+        """The number of captured graphs."""
         return self._system.num_captured if isinstance(self._system, GraphSystem) else 0
 
     def all(self, trace: Trace) -> Finding | None:
-        """Run a trace from its first step and return what is wrong with the first wrong one.
+        """Run a trace from its first step and return the first finding.
 
-        A trace is left at a step that is not of the engine that an instance was made for.
+        The run ends at a step that does not fit the engine for which an instance was made.
         """
         for case in trace.steps:
             if self._binding.why_not(case) is not None:
@@ -61,5 +61,5 @@ class TraceRun:
         return None
 
     def trace(self) -> Trace:
-        """Return the steps that were run."""
+        """Return the steps so far as a trace."""
         return Trace(tuple(self.steps))

@@ -1,4 +1,4 @@
-"""Implementations known to be correct, held to many cases: whatever accuses one of them is itself wrong."""
+"""False positives: run correct implementations on many cases; every finding is a defect of cumae."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Innocent:
 
 @dataclass(slots=True)
 class Tried:
-    """What became of an innocent: cases, comparisons, and the report of each accusation."""
+    """The result of a correct implementation: cases, comparisons, and the report of each false positive."""
 
     target: str
     operation: str
@@ -47,7 +47,7 @@ class Tried:
     accusations: list[str]
 
     def add(self, other: "Tried") -> None:
-        """Count what another process tried."""
+        """Add the result of another process."""
         self.cases += other.cases
         self.comparisons += other.comparisons
         self.seconds += other.seconds
@@ -55,7 +55,7 @@ class Tried:
 
 
 def innocents() -> list[Innocent]:
-    """Return every correct implementation there is."""
+    """Return every correct implementation: fixtures and shipped kernels."""
     fixtures = [Innocent(c.target, c.operation, c.dialect, c.promises) for c in CORRECT]
     shipped = [Innocent(kernel, o.name, "cumae", {}) for o in OPERATIONS.values() for kernel in o.kernels]
     return fixtures + shipped
@@ -64,10 +64,10 @@ def innocents() -> list[Innocent]:
 def try_innocent(
     innocent: Innocent, cases: int, seed: int = 0, checks: Sequence[str] | None = None, volume: int = 50
 ) -> Tried:
-    """Hold an innocent to its fixtures, where the seed is 0, and to drawn and seeded cases.
+    """Run a correct implementation on drawn and seeded cases, and on its fixtures if the seed is 0.
 
-    ``checks``: only these, else all that fit the function. ``volume``: the share of seeded cases, in
-    percent.
+    ``checks``: only these, by default all that fit the function. ``volume``: the share of seeded cases,
+    in percent.
     """
     binding = innocent.binding()
     budget = Budget(examples=cases, seed=seed, volume=volume)
@@ -95,9 +95,9 @@ def try_all(
     volume: int = 50,
     seconds: float = float("inf"),
 ) -> Iterator[Tried]:
-    """Yield, as they are done, the innocents' ``shards`` of about ``cases / shards`` cases, in processes.
+    """Run each implementation in ``shards`` of about ``cases / shards`` cases; yield results as they end.
 
-    After ``seconds`` no further one is begun.
+    The shards run in ``jobs`` processes. After ``seconds`` no further shard begins.
     """
     began, each = time.monotonic(), -(-cases // shards)
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), _prepare, (device,))
@@ -116,7 +116,7 @@ def try_all(
 
 
 def added_up(all_tried: Sequence[Tried]) -> list[dict[str, Any]]:
-    """Return the sum for each innocent, in the order of their names, as plain data."""
+    """Return the sum for each implementation, sorted by name, as plain data."""
     total: dict[str, Tried] = {}
     for tried in sorted(all_tried, key=lambda tried: tried.target):
         if tried.target in total:
@@ -127,7 +127,7 @@ def added_up(all_tried: Sequence[Tried]) -> list[dict[str, Any]]:
 
 
 def _prepare(device: str) -> None:
-    """Make a new process ready: one core each."""
+    """Set up a new process, with one torch thread."""
     prepare(device)
     import torch
 

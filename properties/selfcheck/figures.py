@@ -1,4 +1,4 @@
-"""What was measured, as Markdown for the README: from the JSON files that the runs wrote."""
+"""Measured figures as Markdown for the README, from the JSON files that the runs wrote."""
 
 from statistics import median
 from typing import Any
@@ -15,7 +15,7 @@ COLUMNS = {
 
 
 def tables(results: Json) -> str:
-    """Return all of it; ``results``: what each file holds, by its name without the suffix."""
+    """Return all figures; ``results``: the content of each file, by its name without the suffix."""
     parts = (
         runs_lines(results["gpu-fuzz"], results["gpu-steps"]),
         [tests_line(results["gpu-tests"])],
@@ -54,7 +54,7 @@ def runs_lines(fuzz: Json, steps: Json) -> list[str]:
 
 
 def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:
-    """Return how many of the known bugs were found, how quickly, and how small they became."""
+    """Return the line of the known bugs: number found, time to find them, size of the minimal cases."""
     caught = [bug for bug in bugs if bug["check"]]
     seconds = sorted(bug["seconds"] for bug in caught)
     there = {bug["report"] for bug in on_gpu if bug["check"]}
@@ -66,7 +66,7 @@ def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:
 
 
 def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
-    """Return how many correct implementations were tried on how many cases, and accused."""
+    """Return the line of the false positives on correct implementations."""
     tried = (
         f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
         f"implementations on {where} ({' and '.join(f'`{c}`' for c in _checks_of(alarms))}{_note(alarms)})"
@@ -84,7 +84,7 @@ def _checks_of(alarms: Json) -> list[str]:
 
 
 def engines_line(runs: list[Json]) -> str:
-    """Return how many released functions agreed, in each run."""
+    """Return the line of the released functions that agreed in each run."""
     said = []
     for run in runs:
         found = run["functions"]
@@ -96,14 +96,14 @@ def engines_line(runs: list[Json]) -> str:
 
 
 def repeated_line(run: Json) -> str:
-    """Return what became of many runs with seeds of their own."""
+    """Return the line of repeated runs with different seeds."""
     said = f"{run['flakes']} disagreed, in {run['cases']:,} cases and {run['comparisons']:,} comparisons"
     what = f"Runs of `cumae fuzz` with a seed each (`ci/repeated.py`, on a CPU): {run['runs']}"
     return f"{what}, of which {said}."
 
 
 def attention_line(run: Json) -> str:
-    """Return how far attention through the kernels was from dense attention."""
+    """Return the line of the error of attention through the kernels against dense attention."""
     sizes = (f"{one['requests']} requests of up to {one['longest_context']:,}" for one in run["cases"])
     noticed = sum(bool(routes) for routes in run["planted"].values())
     worst, planted = run["worst_error_over_bound"], len(run["planted"])
@@ -115,7 +115,7 @@ def attention_line(run: Json) -> str:
 
 
 def router_lines(report: Json) -> list[str]:
-    """Return the table of what bf16 changes in a router."""
+    """Return the table of a router's rows that bf16 changes."""
     found = {(one["inputs"], one["in_bf16"]): one for one in report["results"]}
     stored = list(dict.fromkeys(one["in_bf16"] for one in report["results"]))
     lines = [
@@ -140,7 +140,7 @@ def router_lines(report: Json) -> list[str]:
 
 
 def tests_line(tests: Json) -> str:
-    """Return how many tests passed on the GPU."""
+    """Return the line of the tests on the GPU."""
     said = (
         f"{run['passed']:,} passed, {run['skipped']} skipped, {len(run['failed'])} failed "
         f"(`{run['command']}`{_note(run)})"
@@ -150,7 +150,7 @@ def tests_line(tests: Json) -> str:
 
 
 def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
-    """Return the tables of mutants of each operation's kernels and oracle, and of what became of them."""
+    """Return the tables of the mutants of each operation's kernels and oracle, with their outcomes."""
     runs = kernels["kernels"]
     survivors = {
         f"{mutant['module'].rpartition('.')[2]}.py:{mutant['line']}": mutant["message"]

@@ -1,4 +1,4 @@
-"""What storing logits or biases in bf16 changes in a router: the same rows routed twice, in float64."""
+"""The effect of bf16 logits or biases on a router: route the rows twice, in float64, and compare."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ SCALE = 2.5
 
 
 class Shape(NamedTuple):
-    """Experts, groups, groups kept, experts selected."""
+    """The sizes of a router: experts, groups, kept groups, selected experts."""
 
     num_experts: int
     num_groups: int
@@ -21,7 +21,7 @@ class Shape(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """Rows routed: kept groups [n, G] and selected experts [n, E] as booleans, choices and weights [n, E]."""
+    """Routed rows: kept groups [n, G] and selected experts [n, E] as booleans, choices and weights [n, E]."""
 
     kept: npt.NDArray[np.bool_]
     selected: npt.NDArray[np.bool_]
@@ -36,14 +36,14 @@ STORED = {"logits": (True, False), "bias": (False, True), "logits and bias": (Tr
 
 
 def _normal(mean: Array | float, width: float) -> Draw:
-    """Return what draws logits around a mean of all experts, or of each."""
+    """Return a function that draws normal logits around one mean, or around a mean for each expert."""
     return lambda random, rows, experts: mean + width * random.standard_normal((rows, experts))
 
 
 _RANDOM = np.random.default_rng(1)
 _BIASES = _RANDOM.uniform(-0.1, 0.1, 256)
 _POPULAR = -3 + _RANDOM.standard_normal(256)
-# Biases make up for how popular an expert is, within what was measured on GLM-5.2 (sglang#31213).
+# Biases balance the popularity of experts, within the range measured on GLM-5.2 (sglang#31213).
 _MAKE_UP = np.clip(7.063 - 1 / (1 + np.exp(-_POPULAR)), 6.817, 7.063)
 DISTRIBUTIONS: Mapping[str, tuple[Shape, Draw, Array]] = {
     "logits of width 1, biases within 0.1": (DEEPSEEK_V3, _normal(0, 1), _BIASES),
@@ -71,7 +71,7 @@ def to_bf16(values: Array) -> Array:
 
 
 def route(logits: Array, bias: Array, shape: Shape) -> Routed:
-    """Return the ideal selection of each row; what is equal goes to the lower index."""
+    """Return the ideal selection of each row; ties go to the lower index."""
     rows, size = len(logits), shape.num_experts // shape.num_groups
     scores = 1 / (1 + np.exp(-logits))
     choices = scores + bias
@@ -92,7 +92,7 @@ def _first(values: Array, count: int) -> npt.NDArray[np.bool_]:
 
 
 def compare(name: str, num_rows: int, seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield for each way of storing in bf16 what it changes against fp32 on the same rows."""
+    """Yield for each choice of bf16 tensors the differences from fp32 on the same rows."""
     shape, draw, biases = DISTRIBUTIONS[name]
     bias = to_fp32(biases)
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""GPU: thousands of steps of an engine through captured graphs, counted."""
+"""GPU only: thousands of steps of an engine through captured graphs."""
 
 import time
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SIZES = Sizes(num_rows=12, blocks_each=6, budget=128)
 
 @dataclass(slots=True)
 class Soaked:
-    """What a soak did: ``steps`` replayed, graphs ``captured``, ``engines`` begun, what was wrong."""
+    """The result of a soak: ``steps`` replayed, graphs ``captured``, ``engines`` begun, the finding."""
 
     target: str
     steps: int = 0
@@ -29,7 +29,7 @@ class Soaked:
 
 
 def soak(binding: Binding, steps: int) -> Soaked:
-    """Replay so many steps, a thousand of each engine, and stop at the first that is wrong."""
+    """Replay ``steps`` steps, a thousand of each engine, and stop at the first finding."""
     soaked = Soaked(binding.name)
     started = time.monotonic()
     while soaked.steps < steps and soaked.finding is None:

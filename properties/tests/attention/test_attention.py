@@ -200,7 +200,7 @@ class TestWhatAFaultTells:
 
     def test_a_padding_row_that_is_written_is_noticed(self) -> None:
         stale = answer_of(lambda: SlotMapping([22, 14, 15, 20]))
-        assert "reads what nobody wrote" in str(judge(self.CASE, {"slot_mapping": stale})[0])
+        assert "reads unwritten memory" in str(judge(self.CASE, {"slot_mapping": stale})[0])
 
     def test_two_rows_in_one_slot_are_noticed(self) -> None:
         twice = answer_of(lambda: SlotMapping([22, 14, 14, -1]))

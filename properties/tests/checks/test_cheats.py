@@ -18,7 +18,7 @@ DEVICE = prepare("auto")
 RUNNABLE = [cheat for cheat in CHEATS if DEVICE == "cuda" or not cheat.needs_gpu]
 ON_THE_HOST = [cheat for cheat in CHEATS if cheat.needs_gpu and "stream" not in cheat.name]
 TOLD = {
-    "asks_the_oracle": "the kernel raised RuntimeError: an oracle was called by the function that it judges",
+    "asks_the_oracle": "the kernel raised RuntimeError: the function under test called an oracle",
     "rewrites_the_oracle": "the function replaced `cumae.oracle.position_ids.position_ids`",
     "replaces_the_comparison": "the function replaced `numpy.asarray`",
     "replaces_the_checks": "the function replaced `cumae.properties.checks.CHECKS.agrees`",

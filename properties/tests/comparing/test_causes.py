@@ -72,7 +72,7 @@ class TestCauses:
 
     def test_a_value_of_the_next_row_is_another_rows(self) -> None:
         values = [POSITIONS[i] for i in (0, 2, 3, 3, 4, 5)]
-        cause = "another row's: each holds what belongs to the row after it"
+        cause = "another row's: each element holds the value of the row after it"
         assert cause_of(writing_positions(values), "position_ids") == cause
 
     def test_a_product_in_int32_wraps(self) -> None:
@@ -135,7 +135,7 @@ class TestCauses:
         def doubles(cu_seqlens_q: torch.Tensor) -> None:
             cu_seqlens_q.copy_(torch.tensor([0, 4, 6, 12], dtype=torch.int32))
 
-        assert cause_of(doubles, "sequence_layout") == "counts twice: each is double"
+        assert cause_of(doubles, "sequence_layout") == "counts twice: each value is doubled"
 
     def test_a_context_added_twice(self) -> None:
         twice = oracle.position_ids([6, 10, 18], [2, 1, 3], 6).position_ids

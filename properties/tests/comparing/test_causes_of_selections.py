@@ -93,14 +93,14 @@ class TestCausesOfSelectionsAndChunks:
         slots = torch.tensor(answer_of("topk_to_slots", case, looked_up).selected_slots)
         shape = slots.shape if dialect == "cumae" else held.shape
         function = writing(output, slots.reshape(shape).tolist(), selected)
-        cause = "-1, none, is looked up as position 0"
+        cause = "-1 (no position) is looked up as position 0"
         assert cause_of(function, "topk_to_slots", case, dialect) == cause
 
     @pytest.mark.parametrize(
         ("cause", "replaced"),
         [
             (
-                "the workspace is shared among all requests, not those with context alone",
+                "the workspace is divided among all requests, not only those with context",
                 {"workspace_tokens": 11 // 3 * 2},
             ),
             ("a chunk ends inside a block", {"block_size": 1}),

@@ -98,7 +98,7 @@ def test_a_dump_without_an_output_is_nothing_to_judge(tmp_path: Path) -> None:
     del inputs["query_start_loc"]
     with pytest.raises(ValueError, match="query_start_loc = None, must be given"):
         judge_dump(written(tmp_path, ".json", inputs), "vllm")
-    with pytest.raises(ValueError, match=r"an output of causal_windows that a dump says all of \(cu_seqlen_"):
+    with pytest.raises(ValueError, match=r"an output of causal_windows that a dump determines \(cu_seqlen_"):
         judge_dump(written(tmp_path, ".json", STEP), "vllm", "causal_windows")
     with pytest.raises(ValueError, match="must hold an output of topk_to_slots that a dump"):
         judge_dump(written(tmp_path, ".json", STEP | {"out": [5, 6]}), "vllm", "topk_to_slots")

@@ -58,8 +58,8 @@ def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: str)
     failure = cumae.check(function, "sequence_layout", checks=[check], **how).failure
     assert failure is not None
     assert failure.finding.cause == (
-        "`query_start_loc` is an output of sequence_layout here, and holds nothing before the call; "
-        "to read it, name it otherwise: DIALECTS['vllm'].extend(other='query_start_loc')"
+        "`query_start_loc` is an output of sequence_layout here and has no value before the call; "
+        "to read it, give it another name: DIALECTS['vllm'].extend(other='query_start_loc')"
     )
 
 

@@ -127,7 +127,7 @@ def test_the_probe_of_cumae_doctor_names_a_hook_that_sees_nothing(
     left = {other: place for other, place in interpreter._ACCESSES.items() if other != name}
     kind = interpreter._ACCESSES[name][0]
     monkeypatch.setattr(interpreter, "_ACCESSES", left)
-    with pytest.raises(RuntimeError, match=f"the hooks miss what was planted for them: .*{kind}"):
+    with pytest.raises(RuntimeError, match=f"the hooks miss planted faults: .*{kind}"):
         probes.hooks()
 
 
