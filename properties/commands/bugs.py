@@ -26,7 +26,7 @@ from cumae.properties.running.machine import machine
 @options.device
 @json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
-    """Search the known engine bugs, each a broken implementation, and print the check that caught it."""
+    """Search for the known engine bugs and print what caught each. Each is a broken implementation."""
     found = chosen(report)
     where = prepare(device)
     became: dict[int, Hunt] = {}

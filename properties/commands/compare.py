@@ -46,10 +46,11 @@ def compare(
     failures: Path,
     speed: bool | None,
 ) -> int:
-    """Compare the whole output buffers of CANDIDATE and BASE (module:function each) bit for bit.
+    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function.
 
-    Prints the first difference and saves its case. If there is none, prints the ratio of their times,
-    measured with alternating calls; on a CPU only with --speed, as the interpreter says little about a GPU.
+    Compares whole buffers. Prints the first difference and saves its case. If there is none, prints the
+    ratio of their times in alternating calls; on a CPU only with --speed, as the interpreter says little
+    about a GPU.
     """
     require_folder("--failures", failures)
     chosen = prepare(device)

@@ -22,7 +22,7 @@ HOOKS_CURE = "use Triton 3.6 to 3.9"
 
 @click.command()
 def doctor() -> int:
-    """Try tiny kernels and report what this machine can run; exit status 2 if nothing can run."""
+    """Try tiny kernels and report what this machine can run. Exit status 2 if nothing can run."""
     _line("Python", platform.python_version(), sys.version_info < (3, 10) and "install Python >= 3.10")
     missing = [name for name in NEEDED if not _version(name)]
     for name, cure in NEEDED.items():

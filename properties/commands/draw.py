@@ -21,7 +21,7 @@ from cumae.properties.results.writable import require_file, writing
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), help="Write the picture here.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write report and picture here.")
 def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
-    """Draw a saved failure with its first wrong element marked, or a plain case or trace. Runs no kernel."""
+    """Draw a saved failure, or a plain case or trace. Marks the first wrong element. Runs no kernel."""
     tried, finding, title = _read(file)
     case = tried.steps[-1] if isinstance(tried, Trace) else tried
     for name, out in (("--svg", svg_file), ("--html", html_file)):

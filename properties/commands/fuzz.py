@@ -85,7 +85,7 @@ def fuzz(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Fuzz TARGET (module:function) against its oracle; without TARGET, every kernel shipped here."""
+    """Fuzz TARGET (module:function) against its oracle. Without TARGET, fuzz every shipped kernel."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     if target is not None and operation is None:

@@ -16,7 +16,7 @@ from cumae.properties.operations import OPERATIONS
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def list_operations(as_json: bool) -> None:
-    """List the operations with outputs, rules, oracle inputs and shipped kernels."""
+    """List the operations, with rules, inputs, outputs and kernels."""
     listed = _listed()
     if as_json:
         click.echo(json.dumps(listed, indent=1, ensure_ascii=False))

@@ -52,7 +52,7 @@ def mutate(
     file: Path | None,
     resume: bool,
 ) -> int:
-    """Inject faults into TARGET (module:function), or into every kernel shipped here, one at a time.
+    """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
 
     Exit status 1 if a mutant survives: no check kills it, and it is not shown to be equivalent.
     """

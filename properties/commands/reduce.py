@@ -37,9 +37,10 @@ def reduce(
     limit: float,
     out: Path | None,
 ) -> int:
-    """Write the smallest case that fails the check of FILE, on TARGET or the function that FILE names.
+    """Write the smallest case that fails the same check as FILE.
 
-    Kernels run in isolated processes. If the case agrees now, nothing is written and the exit status is 0.
+    It runs on TARGET, or on the function that FILE names. Kernels run in isolated processes. If
+    the case agrees now, nothing is written and the exit status is 0.
     """
     place = out or file.with_name(f"{file.stem}.reduced.json")
     require_file("--out", place)

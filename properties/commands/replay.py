@@ -37,7 +37,7 @@ def replay(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Run each saved case again: FIXED if it agrees now, FAILED with the report if not.
+    """Run saved cases again: FIXED if they agree now, FAILED if not.
 
     With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt). Its outputs
     are judged, AGREES or FAILED; with --target a function runs on its inputs instead.

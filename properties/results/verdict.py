@@ -115,7 +115,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared and everything agreed."""
+        """Return whether something was compared and everything agreed."""
         return self.status == "agrees"
 
     def __bool__(self) -> bool:
