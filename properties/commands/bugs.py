@@ -1,4 +1,4 @@
-"""``cumae bugs``: the collection of known bugs, each searched from cold."""
+"""``cumae bugs``: search for each known bug from cold."""
 
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ from cumae.properties.running.machine import machine
 @options.device
 @json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
-    """Search the bugs that engines shipped, broken implementations all, and say what caught each."""
+    """Search for the known engine bugs and print what caught each. Each is a broken implementation."""
     found = chosen(report)
     where = prepare(device)
     became: dict[int, Hunt] = {}
@@ -60,7 +60,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
 
 
 def _print(hunts: list[Hunt], console: Console) -> None:
-    """Print a row for each bug, and what they come to."""
+    """Print a row for each bug, and the totals."""
     numbers = ("cases", "seconds", "requests", "tokens", "steps")
     columns = [Column(name, no_wrap=True) for name in ("report", "operation, dialect", "caught by")]
     table = Table(*columns, *(Column(name, justify="right") for name in numbers), box=SIMPLE)
@@ -84,12 +84,12 @@ def _print(hunts: list[Hunt], console: Console) -> None:
     if caught_ones:
         line += f", median {median(one.seconds for one in caught_ones):.2f} s"
     if len(tried) < len(hunts):
-        line += f"; to be run on another machine: {len(hunts) - len(tried)}"
+        line += f"; left for another machine: {len(hunts) - len(tried)}"
     console.print(line)
 
 
 def _write(hunts: list[Hunt], file: Path) -> None:
-    """Write a record for each bug, and what it was measured on."""
+    """Write a record for each bug, and the machine."""
     records = []
     for one in hunts:
         requests, tokens, steps = one.size

@@ -1,4 +1,4 @@
-"""``cumae compare``: a candidate against its base, bit for bit, and the ratio of their speeds."""
+"""``cumae compare``: compare a candidate with its base bit for bit, and time both."""
 
 import shlex
 from itertools import chain, islice
@@ -24,16 +24,16 @@ from cumae.properties.search.first_cases import fixture_cases
 @click.command()
 @click.argument("base")
 @click.argument("candidate")
-@options.operation("The operation both compute.", required=True)
-@options.dialect("How both name their arguments.")
-@options.cases("Beyond the fixtures.", default=200)
+@options.operation("The operation that both compute.", required=True)
+@options.dialect("How both functions name their arguments.")
+@options.cases("Cases beyond the fixtures.", default=200)
 @click.option(
-    "--case", "file", type=click.Path(path_type=Path), help="Compare on the case in this file only."
+    "--case", "file", type=click.Path(path_type=Path), help="Compare only on the case in this file."
 )
 @options.seed
 @options.device
 @options.failures
-@click.option("--speed/--no-speed", default=None, help="Time both where they agree; on a GPU by default.")
+@click.option("--speed/--no-speed", default=None, help="Time both if they agree; the default on a GPU.")
 def compare(
     base: str,
     candidate: str,
@@ -46,10 +46,11 @@ def compare(
     failures: Path,
     speed: bool | None,
 ) -> int:
-    """Compare CANDIDATE with BASE (module:function each): the same bits in whole output buffers.
+    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function.
 
-    Prints the first difference and saves its case. Where there is none, the ratio of their times, calls
-    alternating: on a GPU, or with --speed, as Triton's interpreter says little of one.
+    Compares whole buffers. Prints the first difference and saves its case. If there is none, prints the
+    ratio of their times in alternating calls; on a CPU only with --speed, as the interpreter says little
+    about a GPU.
     """
     require_folder("--failures", failures)
     chosen = prepare(device)
@@ -65,7 +66,7 @@ def compare(
     finding, case, compared = first_difference(old, new, tried, chosen)
     if finding is None or case is None:
         if not compared:
-            raise ValueError(f"cases = {cases}, must hold one that both functions promise: nothing compared")
+            raise ValueError(f"cases = {cases}, must include one that both functions promise")
         click.echo(f"equal: {counted(compared, 'case')}, every output bit for bit")
         if chosen == "cuda" if speed is None else speed:
             _print_speed(old, new, chosen)
@@ -85,9 +86,7 @@ def compare(
 
 def _print_speed(old: Binding, new: Binding, device: Device) -> None:
     ratio = speed_ratio(old, new, device)
-    where = (
-        "in Triton's interpreter, which says little of a GPU" if device == "cpu" else "launched from Python"
-    )
+    where = "in Triton's interpreter, no measure of a GPU" if device == "cpu" else "launched from Python"
     click.echo(
         f"time of candidate / base: {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f}, 10 % to 90 %), "
         f"{ratio.candidate:.1f} and {ratio.base:.1f} µs {where}"

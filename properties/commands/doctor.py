@@ -1,4 +1,4 @@
-"""``cumae doctor``: what this machine can run, and why not."""
+"""``cumae doctor``: report what this machine can run, and why the rest fails."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ HOOKS_CURE = "use Triton 3.6 to 3.9"
 
 @click.command()
 def doctor() -> int:
-    """Say what this machine can run, trying it with a tiny kernel; exit status 2 when nothing can run."""
+    """Try tiny kernels and report what this machine can run. Exit status 2 if nothing can run."""
     _line("Python", platform.python_version(), sys.version_info < (3, 10) and "install Python >= 3.10")
     missing = [name for name in NEEDED if not _version(name)]
     for name, cure in NEEDED.items():
@@ -33,8 +33,8 @@ def doctor() -> int:
     interpreter = fault_of("interpreter")
     _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
     hooks = fault_of("hooks") if not interpreter else "needs the interpreter"
-    _line("memory hooks", hooks or "planted faults are seen", hooks and HOOKS_CURE)
-    gpu = fault_of("gpu") if has_gpu() else "none can be seen"
+    _line("memory hooks", hooks or "injected faults are detected", hooks and HOOKS_CURE)
+    gpu = fault_of("gpu") if has_gpu() else "none is visible"
     cure = "run on the CPU, or install a driver and a torch build for it"
     if _hidden():
         cure = f"{_hidden()} hides it"
@@ -51,7 +51,7 @@ def doctor() -> int:
 
 
 def _line(name: str, found: str, cure: str | bool) -> None:
-    """Print one line: ok, or what to do."""
+    """Print one line: ok, or the remedy."""
     mark = f"{found}: {cure}" if cure else f"ok, {found}"
     click.echo(f"{name:13} {mark}")
 

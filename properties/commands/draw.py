@@ -1,4 +1,4 @@
-"""``cumae draw``: a saved failure, or a plain case, as a picture."""
+"""``cumae draw``: draw a saved failure or a plain case."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from cumae.properties.results.writable import require_file, writing
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), help="Write the picture here.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write report and picture here.")
 def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
-    """Draw a saved failure, its first wrong element marked, or a plain case or trace. No kernel runs."""
+    """Draw a saved failure, or a plain case or trace. Marks the first wrong element. Runs no kernel."""
     tried, finding, title = _read(file)
     case = tried.steps[-1] if isinstance(tried, Trace) else tried
     for name, out in (("--svg", svg_file), ("--html", html_file)):
@@ -46,7 +46,7 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
 
 
 def _read(file: Path) -> tuple[Case | Trace, Finding | None, str]:
-    """Return the case or trace in a file, what it failed if it is a failure file, and a title."""
+    """Return the case or trace in a file, the finding if it is a failure file, and a title."""
     value = read_file(file)
     if isinstance(value, dict) and {"case", "trace"} & value.keys():
         saved = load_failure(file)

@@ -1,4 +1,4 @@
-"""``cumae fuzz``: kernels against oracles until the time is up."""
+"""``cumae fuzz``: compare kernels with oracles until the time is up."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -51,22 +51,22 @@ def parse_shard(text: str) -> tuple[int, int]:
 @options.operation()
 @options.dialect()
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
-@options.cases("Cases a kernel beyond the fixtures, instead of --time.")
+@options.cases("Cases per kernel beyond the fixtures, instead of --time.")
 @options.seed
 @click.option(
-    "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs with seeds of their own."
+    "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs, each with its own seed."
 )
 @options.device
 @options.checks
-@click.option("--large", is_flag=True, help="First one case of 65,536 requests and a million tokens.")
-@json_file("the figures, and of each failure what, where and the case,")
+@click.option("--large", is_flag=True, help="Start with one case of 65,536 requests and a million tokens.")
+@json_file("the figures, and the finding, place and case of each failure,")
 @options.failures
-@options.isolate("In processes of their own; TARGET is by default.")
+@options.isolate("Run in isolated processes; the default for a TARGET.")
 @click.option(
-    "--sanitize", type=click.Choice(SANITIZERS), help="Under Triton's assertions, or compute-sanitizer."
+    "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
 )
-@options.limit("Seconds a case may take in a process of its own.")
-@options.verbose("Say where the time went; print whole tracebacks.")
+@options.limit("Seconds a case may take in an isolated process.")
+@options.verbose("Print where the time went, and whole tracebacks.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -85,7 +85,7 @@ def fuzz(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Fuzz TARGET (module:function), or without one every kernel shipped here, against the oracles."""
+    """Fuzz TARGET (module:function) against its oracle. Without TARGET, fuzz every shipped kernel."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     if target is not None and operation is None:
@@ -141,7 +141,7 @@ def fuzz(
 
 @contextmanager
 def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
-    """Yield what searches one job after the other."""
+    """Yield a function that searches one job."""
     if not isolated:
         from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
@@ -160,7 +160,7 @@ def _run_large(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Cons
 
 
 def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *, isolated: bool) -> None:
-    """Add a verdict for each kernel; an interrupted one is there as far as it went."""
+    """Add a verdict for each kernel; an interrupted search adds its partial verdict."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
     theirs = "its oracle" if len(jobs) == 1 else "their oracles"
     console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")

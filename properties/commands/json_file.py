@@ -1,4 +1,4 @@
-"""``--json FILE`` of every command that has it: tried before anything runs, ``-`` is standard output."""
+"""``--json FILE``, shared by the commands; checked before anything runs. ``-`` is standard output."""
 
 import json
 import os
@@ -20,9 +20,9 @@ Command = Callable[..., int]
 
 
 def json_file(text: str) -> Callable[[Command], Command]:
-    """Return what gives a command the option ``--json FILE``, which it takes as ``file``.
+    """Return a decorator that adds the option ``--json FILE`` to a command, as its argument ``file``.
 
-    With ``-`` all that the command prints goes to standard error, so that standard output is JSON alone.
+    With ``-`` everything else that the command prints goes to standard error.
     """
 
     def decorate(command: Command) -> Command:
@@ -30,7 +30,7 @@ def json_file(text: str) -> Callable[[Command], Command]:
             "--json",
             "file",
             type=click.Path(path_type=Path, allow_dash=True),
-            help=f"Write {text} here as well; - is standard output, which then has nothing else.",
+            help=f"Also write {text} to this file; - is standard output, which then holds only JSON.",
         )
         @wraps(command)
         def run(*, file: Path | None, **given: Any) -> int:
@@ -48,7 +48,7 @@ def json_file(text: str) -> Callable[[Command], Command]:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Send to standard error what this process, and those that it starts, print."""
+    """Redirect the standard output of this process and its children to standard error."""
     sys.stdout.flush()
     aside = os.dup(1)
     token = _ASIDE.set(aside)
@@ -63,7 +63,7 @@ def _alone() -> Iterator[None]:
 
 
 def write_json(file: Path, content: Any) -> None:
-    """Write content as JSON. Raises ``ValueError`` where the file cannot be written."""
+    """Write content as JSON. Raises ``ValueError`` if the file cannot be written."""
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     with writing("--json", file):
         if file == STDOUT:

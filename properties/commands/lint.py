@@ -1,4 +1,4 @@
-"""``cumae lint``: the static look at compiled kernels, on a machine without a GPU."""
+"""``cumae lint``: static analysis of compiled kernels; needs no GPU."""
 
 import os
 from itertools import islice
@@ -26,18 +26,20 @@ CASES = 40
 @options.target
 @options.operation()
 @options.dialect()
-@json_file("what was found")
+@json_file("the findings")
 def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
-    """Compile what TARGET (module:function) launches and read it; without one, every kernel shipped here.
+    """Compile and analyse the kernels that TARGET launches.
 
-    Four rules: it compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
+    TARGET is module:function. Without it, every shipped kernel is analysed.
+
+    Four rules: a kernel compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
     masked load without `other` reaches a sum or an address; the number of compiles does not grow with the
-    step. Kernels are compiled from recorded launches, none runs. A TARGET under `conforms_to` has its
-    operation, dialect and Domain with it.
+    step. Kernels are compiled from recorded launches and never run. A TARGET under `conforms_to` brings its
+    operation, dialect and Domain.
     """
     interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
-    # Tests set the variable at their top, if it is not set or whatever it is: neither reaches Triton now.
+    # A test file may set or default this variable when it is imported; neither affects Triton now.
     os.environ["TRITON_INTERPRET"] = "0"
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     import torch

@@ -1,4 +1,4 @@
-"""``cumae list``: operations, their inputs and outputs, rules."""
+"""``cumae list``: list operations, with their inputs, outputs and rules."""
 
 import inspect
 import json
@@ -14,9 +14,9 @@ from cumae.properties.operations import OPERATIONS
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def list_operations(as_json: bool) -> None:
-    """List the operations: outputs, rules, the oracle's inputs and the kernels shipped here."""
+    """List the operations, with rules, inputs, outputs and kernels."""
     listed = _listed()
     if as_json:
         click.echo(json.dumps(listed, indent=1, ensure_ascii=False))
@@ -35,8 +35,8 @@ def list_operations(as_json: bool) -> None:
     for dialect in listed["dialects"]:
         click.echo(f"dialect {dialect['name']}: {', '.join(dialect['inputs'])}")
     promises = (f"{name}={value!r}" for name, value in listed["promises"].items())
-    click.echo(f"promises of a Domain, and what they are unasked: {', '.join(promises)}")
-    click.echo(f"    and of options, a tuple of values each: {', '.join(listed['options'])}")
+    click.echo(f"promises of a Domain, with defaults: {', '.join(promises)}")
+    click.echo(f"    promises about options, each a tuple of values: {', '.join(listed['options'])}")
 
 
 def _listed() -> dict[str, Any]:

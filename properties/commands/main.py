@@ -22,7 +22,7 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Commands imported when they are asked for: ``cumae doctor`` runs where torch is missing."""
+    """Commands imported on first use, so that ``cumae doctor`` runs without torch."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -44,7 +44,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; bad input is one line and exit status 2."""
+    """Run the command line; bad input gives one line and exit status 2."""
     try:
         status = cli(standalone_mode=False)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""``cumae mutate``: faults injected into kernels and oracles, and whether the suite notices them."""
+"""``cumae mutate``: inject faults into kernels and oracles, and report those that survive."""
 
 import json
 from collections import Counter
@@ -24,21 +24,21 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 KEPT_EVERY = 50
-"""Mutants after which what became of them is written down."""
+"""Mutants judged between two writes of the JSON file."""
 
 
 @click.command()
 @options.target
-@options.operation("The operation TARGET computes; an oracle's is known.")
+@options.operation("The operation that TARGET computes; not needed with an oracle.")
 @options.dialect()
-@click.option("--oracles", is_flag=True, help="Every oracle of this repository, instead of its kernels.")
+@click.option("--oracles", is_flag=True, help="Mutate this repository's oracles instead of its kernels.")
 @options.device
 @click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
 @options.checks
-@options.cases("Cases of the search that ends it.", default=25)
-@options.limit("Seconds after which a case is a hang.", default=5.0)
+@options.cases("Cases of the final search.", default=25)
+@options.limit("Seconds after which a case counts as a hang.", default=5.0)
 @json_file("every mutant")
-@click.option("--resume", is_flag=True, help="Judge again only what --json FILE does not hold, or survived.")
+@click.option("--resume", is_flag=True, help="Judge only the mutants that FILE lacks or lists as survivors.")
 def mutate(
     target: str | None,
     operation: str | None,
@@ -52,9 +52,9 @@ def mutate(
     file: Path | None,
     resume: bool,
 ) -> int:
-    """Inject faults into TARGET (module:function), or into every kernel shipped here, one at a time.
+    """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
 
-    Exit status 1 where a mutant survives: nothing notices it, and nothing shows that it is equal.
+    Exit status 1 if a mutant survives: no check kills it, and it is not shown to be equivalent.
     """
     is_kept = file not in (None, STDOUT)
     require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
@@ -81,7 +81,7 @@ def mutate(
             outcomes[left[number]] = outcome
             progress.advance(bar)
             if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
-                with suppress(ValueError):  # what keeps it from being written is told at the end
+                with suppress(ValueError):  # the last write reports the error
                     _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
         seconds = progress.tasks[0].elapsed or 0.0
     survivors = _print(tasks, outcomes, console)
@@ -107,9 +107,9 @@ def _targets(target: str | None, operation: str | None, dialect: str, *, oracles
 
 
 def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) -> int:
-    """Print a row for each target and each survivor; return how many there are."""
+    """Print a row for each target and each survivor; return the number of survivors."""
     table = Table(Column("target", no_wrap=True), "mutants", *STATUSES)
-    for target in dict.fromkeys(task.targets[0] for task in tasks):  # shared ones count under the first
+    for target in dict.fromkeys(task.targets[0] for task in tasks):  # shared: in the first only
         statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task.targets[0] == target)
         cells = [str(statuses[status]) for status in STATUSES]
         table.add_row(target.name.rpartition(":")[2], str(sum(statuses.values())), *cells)
@@ -133,13 +133,13 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
 
 
 def _named(task: Task) -> dict[str, Any]:
-    """Return what tells a mutant from all others."""
+    """Return a key that identifies a mutant."""
     names = ("module", "function", "line", "operator", "before", "after")
     return {name: getattr(task.mutant, name) for name in names}
 
 
 def _known(tasks: list[Task], file: Path) -> tuple[dict[int, Outcome], float]:
-    """Return what a file says became of mutants, but for survivors, and the process seconds spent."""
+    """Return the outcomes of a JSON file, except survivors, and the process seconds spent."""
     if not file.exists():
         return {}, 0.0
     run = json.loads(file.read_text())
@@ -155,7 +155,7 @@ def _known(tasks: list[Task], file: Path) -> tuple[dict[int, Outcome], float]:
 
 
 def _write(tasks: list[Task], outcomes: dict[int, Outcome], seconds: float, file: Path) -> None:
-    """Write what became of every mutant judged so far, on what, and the process seconds that it took."""
+    """Write the outcome of every mutant judged so far, the machine, and the process seconds spent."""
     records = [
         {"targets": [target.name for target in task.targets], **_named(task), **asdict(outcomes[i])}
         for i, task in enumerate(tasks)

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, each with its rule."""
+"""Options and arguments that several commands share, with their validation."""
 
 from collections.abc import Callable
 from math import inf
@@ -20,7 +20,7 @@ Names = tuple[str, ...]
 
 
 def check_checks(checks: Names, field: str = "--check") -> None:
-    """Raise ``ValueError`` for an unknown check. Imports torch, which takes a second, where there are any."""
+    """Raise ``ValueError`` for an unknown check. Imports torch, which takes a second, if a check is given."""
     if checks:
         from cumae.properties.checks import CHECKS
 
@@ -51,13 +51,13 @@ def _positive(context: click.Context, option: click.Parameter, seconds: float) -
     return seconds
 
 
-def operation(text: str = "The operation TARGET computes.", *, required: bool = False) -> Option:
+def operation(text: str = "The operation that TARGET computes.", *, required: bool = False) -> Option:
     """Return the option ``--op``."""
     return click.option("--op", "operation", required=required, callback=_known_operation, help=text)
 
 
 def dialect(text: str = "How TARGET names its arguments.", default: str | None = "cumae") -> Option:
-    """Return the option ``--dialect``; without a default, what a file says stands."""
+    """Return the option ``--dialect``; without a default, the file decides."""
     return click.option(
         "--dialect", default=default, show_default=default is not None, callback=_known_dialect, help=text
     )
@@ -78,7 +78,7 @@ def cases(text: str, default: int | None = None) -> Option:
 
 
 def isolate(text: str) -> Option:
-    """Return the option ``--isolate/--no-isolate``; None where neither is given."""
+    """Return the option ``--isolate/--no-isolate``; None if neither is given."""
     return click.option("--isolate/--no-isolate", default=None, help=text)
 
 
@@ -92,17 +92,17 @@ device = click.option(
     "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help="Where kernels run."
 )
 seed = click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Other seeds try other cases."
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random cases."
 )
 failures = click.option(
     "--failures",
     type=click.Path(path_type=Path),
     default=FAILURES,
     show_default=True,
-    help="Folder of saved failures.",
+    help="Folder for saved failures.",
 )
 checks = click.option(
-    "--check", "checks", multiple=True, callback=_known_checks, help="Only this check; may be repeated."
+    "--check", "checks", multiple=True, callback=_known_checks, help="Run only this check; may be repeated."
 )
 OF_A_CASE = "The operation, for a file that holds only a case."
-INSTEAD_OF_THE_FILES = "How the target names its arguments, instead of what the file says."
+INSTEAD_OF_THE_FILES = "How the target names its arguments; overrides the file."

@@ -1,4 +1,4 @@
-"""``cumae reduce``: the smallest case that still fails the check of a saved one."""
+"""``cumae reduce``: find the smallest case that still fails the check of a saved failure."""
 
 import time
 from pathlib import Path
@@ -26,7 +26,7 @@ from cumae.properties.search.job import Job
 @options.device
 @options.limit()
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Where to write it, instead of FILE.reduced.json."
+    "--out", type=click.Path(path_type=Path), help="The file to write, instead of FILE.reduced.json."
 )
 def reduce(
     file: Path,
@@ -37,9 +37,10 @@ def reduce(
     limit: float,
     out: Path | None,
 ) -> int:
-    """Write the smallest case that fails as FILE does, on TARGET or on the function the file names.
+    """Write the smallest case that fails the same check as FILE.
 
-    Kernels run in processes of their own. A case that agrees now is left alone: exit status 0.
+    It runs on TARGET, or on the function that FILE names. Kernels run in isolated processes. If
+    the case agrees now, nothing is written and the exit status is 0.
     """
     place = out or file.with_name(f"{file.stem}.reduced.json")
     require_file("--out", place)

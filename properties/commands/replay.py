@@ -1,4 +1,4 @@
-"""``cumae replay``: saved cases again, FIXED, FAILED or ERROR for each; dumps of an engine's tensors."""
+"""``cumae replay``: run saved cases again (FIXED, FAILED or ERROR), and judge dumps of engine tensors."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +20,11 @@ from cumae.properties.search.job import Job
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target", help="module:function to try instead of the one in the file.")
+@click.option("--target", help="module:function to run instead of the one in the file.")
 @options.operation(options.OF_A_CASE)
 @options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
 @options.device
-@options.isolate("In a process of its own; --target is by default.")
+@options.isolate("Run in an isolated process; the default with --target.")
 @options.limit()
 @options.verbose("Print whole tracebacks too.")
 def replay(
@@ -37,11 +37,11 @@ def replay(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Run each saved case again: FIXED when it agrees now, FAILED with the report when it does not.
+    """Run saved cases again: FIXED if they agree now, FAILED if not.
 
-    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt): the outputs
-    in it are judged, AGREES or FAILED, or with --target a function is run on its inputs.
-    A file that cannot be run is an ERROR; the others run all the same.
+    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt). Its outputs
+    are judged, AGREES or FAILED; with --target a function runs on its inputs instead.
+    A file that cannot be run is an ERROR; the other files still run.
     """
     chosen = prepare(device)
     status = 0
@@ -53,11 +53,11 @@ def replay(
                 if target is None:
                     status = max(status, _judge(file, dialect, operation))
                     continue
-                require(operation is not None, "--op", operation, "be given: a dump does not say")
+                require(operation is not None, "--op", operation, "be given: a dump names no operation")
                 saved = Saved(case_of(read_dump(file), dialect), str(operation), dialect, target, UNKNOWN)
             else:
                 saved = load_case(file, target, operation, dialect)
-            # A case that ended its process once is not run in this one, nor what a sanitizer found.
+            # Isolate cases that ended their process, and findings of a sanitizer.
             isolated = target is not None or saved.finding.ended if isolate is None else isolate
             isolated = isolated or bool(saved.finding.sanitizer)
             verdict = _replayed(saved, chosen, limit, isolated=isolated)
@@ -76,7 +76,7 @@ def replay(
 
 
 def _judge(file: Path, dialect: str, operation: str | None) -> int:
-    """Say of each operation that a dump shows whether its outputs are right; return the exit status."""
+    """Judge the outputs of each operation in a dump, print the verdicts and return the exit status."""
     from cumae.properties.comparing.judge_dump import (  # imports torch, which takes a second
         judge_dump,
         not_judged,
@@ -92,12 +92,12 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
     for name in not_judged(file, dialect):
-        click.echo(f"not judged: {name}, which follows from more than a dump says")
+        click.echo(f"not judged: {name}, because a dump does not determine it")
     return status
 
 
 def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> Verdict:
-    """Return the verdict of the target on the saved case and every check."""
+    """Return the verdict of the target on the saved case, with every check."""
     job = Job(
         target=saved.target,
         operation=saved.operation,

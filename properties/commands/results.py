@@ -1,4 +1,4 @@
-"""The verdicts of a run, printed and written."""
+"""Print and write the verdicts of a run."""
 
 import sys
 from collections import Counter
@@ -23,14 +23,14 @@ from cumae.properties.running.machine import machine
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
     """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
 
-    ``verbose``: where the time of each went, and tracebacks.
+    ``verbose``: also where the time of each went, and tracebacks.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
         shown.update(verdict.shapes)
     cases = sum(verdict.cases for verdict in verdicts)
     wrong = [verdict for verdict in verdicts if not verdict.ok]
-    if not wrong:  # else the shapes would bury what failed
+    if not wrong:  # the shapes would bury the failures
         _print_shapes(shown, cases, console)
     table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
     for verdict in verdicts:
@@ -51,34 +51,34 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
-            names = f"{verdict.target.split(':')[-1]} names no argument that shows"
-            console.print(f"not varied, as {names} it: {', '.join(verdict.hidden)}", markup=False)
+            hidden = ", ".join(verdict.hidden)
+            console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)
     if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
         console.print(f"{short} (-v says which)", markup=False, highlight=False, soft_wrap=True)
     print_failures(wrong, console, verbose=verbose)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:
-        console.print(f"decided by rounding, several answers right: {counted(several, 'row')}")
+        console.print(f"rows with several right answers, decided by rounding: {several}")
     comparisons = sum(verdict.comparisons for verdict in verdicts)
     result = disagreeing(wrong, verdicts) if wrong else "all agree"
     console.print(f"{result}: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}")
 
 
 def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") -> str:
-    """Return how many of the kernels disagree, in words."""
+    """Return in words how many kernels disagree."""
     ending = "s" if len(verdicts) == 1 else ""
     return f"{len(wrong)} of {counted(len(verdicts), 'kernel')}{tried} disagree{ending}"
 
 
 def print_failures(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
-    """Print the report of each verdict. ``verbose``: with its traceback."""
+    """Print the report of each verdict. ``verbose``: with tracebacks."""
     for verdict in verdicts:
         console.print()
         console.print(explain(verdict, verbose=verbose), markup=False, highlight=False, soft_wrap=True)
 
 
 def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
-    """Write what was run on what, one record a verdict. ``run``: what else is of the run, as its seed."""
+    """Write machine, command and a record for each verdict. ``run``: further fields, such as the seed."""
     records = [
         {
             "kernel": verdict.target,
@@ -102,7 +102,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
 
 
 def _record(failure: Failure) -> dict[str, Any]:
-    """Return what was found, where, on which case and in which file, as plain data."""
+    """Return the finding, its place, the case and the file as plain data."""
     finding = failure.finding
     place = place_of(failure.case, finding)
     tried = {"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}
@@ -118,10 +118,10 @@ def _record(failure: Failure) -> dict[str, Any]:
 
 
 def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
-    """Print the share of cases that show each shape, and name the shapes that none showed."""
+    """Print the share of cases that show each shape, and name the shapes without a case."""
     cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
     if cells:
-        console.print("shapes of cases, share of all:")
+        console.print("share of cases with each shape:")
         columns = max(1, console.width // (max(map(len, cells)) + 2))
         grid = Table.grid(padding=(0, 2))
         rows = -(-len(cells) // columns)
@@ -130,4 +130,4 @@ def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
         console.print(grid)
     missing = [name for name in SHAPES if not shown[name]]
     if missing:
-        console.print(f"shown by no case: {'; '.join(missing)}", markup=False)
+        console.print(f"shapes without a case: {'; '.join(missing)}", markup=False)

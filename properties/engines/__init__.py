@@ -1,1 +1,1 @@
-"""Released code under test: ``take`` and the adapters of what engines ship."""
+"""Released code under test: ``take``, and the adapters of engine functions."""

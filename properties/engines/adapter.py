@@ -1,4 +1,4 @@
-"""An adapter: where an engine keeps a function, which operation it computes, and what it promises."""
+"""An adapter: an engine function's file, its operation and its domain."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,11 +16,11 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """How a released function is called under the names of a dialect.
+    """Makes a released function callable with the argument names of a dialect.
 
-    ``file``: its place under the engine's root; ``names``: what is taken from it; ``stubs``: values for what
-    that imports. ``adapt`` gets what was taken and returns the function under test, which hands over and
-    returns, no more. ``versions``: the releases that it was tried with.
+    ``file``: its place under the engine's root; ``names``: the definitions to take from it; ``stubs``: values
+    for their imports. ``adapt`` gets the definitions and returns the function under test, which only passes
+    arguments and results on. ``versions``: the releases that it was tried with.
     """
 
     name: str
@@ -36,10 +36,10 @@ class Adapter:
     def function(self, root: Path | str) -> Function:
         """Return the function under test, taken from a wheel, a folder of packages or a checkout.
 
-        Raises ``ValueError`` where the file or a name is not there.
+        Raises ``ValueError`` if the file or a name is missing.
         """
         root = Path(root)
-        place = root / "python" / self.file  # where SGLang's checkout has its package
+        place = root / "python" / self.file  # the package folder in SGLang's checkout
         if not place.is_file():
             place = root / self.file
         taken = take(place, *self.names, **self.stubs)
@@ -67,7 +67,7 @@ class Engine:
         dialect: str | Dialect | None = None,
         **stubs: Any,
     ) -> Callable[[Callable[..., Function]], Callable[..., Function]]:
-        """Make an adapter of a function that gets what is taken and returns the function under test."""
+        """Register an adapter; decorates a function from the definitions taken to the function under test."""
 
         def adapted(adapt: Callable[..., Function]) -> Callable[..., Function]:
             name = adapt.__name__

@@ -1,4 +1,4 @@
-"""Index functions of flash-linear-attention, whose sequences have no cached context."""
+"""Index functions of flash-linear-attention, for sequences without cached context."""
 
 from collections.abc import Callable
 from typing import Any

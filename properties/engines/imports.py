@@ -1,4 +1,4 @@
-"""Where the imports of released code lead: inside its own source, to a real package, or nowhere."""
+"""Resolution of imports in released code: to its own source, to a real package, or to neither."""
 
 import ast
 import sys
@@ -14,7 +14,7 @@ _CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 
 
 def reaches(name: str, path: Path) -> bool:
-    """Return whether a name stands in a file or in what that imports, however far."""
+    """Return whether a name stands in a file or in its direct or indirect imports."""
     files, seen = deque([path]), {path}
     while files:
         file = files.popleft()
@@ -42,7 +42,7 @@ def _imported(node: ast.Import | ast.ImportFrom, importer: Path) -> list[Path]:
 
 
 def place(name: str, importer: Path, level: int) -> Path | None:
-    """Return the file or folder of a module named as an import names it, or None: it is foreign."""
+    """Return the file or folder of a module by its name in an import, None for a foreign one."""
     if level == 0:
         return find(name, importer)
     folder = importer.parents[level - 1]
@@ -50,7 +50,7 @@ def place(name: str, importer: Path, level: int) -> Path | None:
 
 
 def find(name: str, importer: Path) -> Path | None:
-    """Return the file or folder of a module inside the importer's own source, or None: it is foreign."""
+    """Return the file or folder of a module inside the importer's own source, None for a foreign one."""
     first, *rest = name.split(".")
     roots = [Path(*importer.parts[:i]) for i, part in enumerate(importer.parts) if part == first]
     for root in (*roots, importer.parent):
@@ -61,14 +61,14 @@ def find(name: str, importer: Path) -> Path | None:
 
 
 class Uninstalled(ast.NodeTransformer):
-    """In a ``try`` that expects it, the import of a foreign package fails, as where it is not installed."""
+    """Makes imports of foreign packages fail, as if not installed, inside a ``try`` that handles it."""
 
     def __init__(self, stubs: Mapping[str, Any], path: Path) -> None:
         self._stubs = stubs
         self._path = path
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
-        """Replace foreign imports by what they raise."""
+        """Replace foreign imports by ``raise ImportError``."""
         self.generic_visit(node)
         if any(_catches_imports(handler) for handler in node.handlers):
             node.body = [self._failing(child) for child in node.body]
@@ -94,12 +94,12 @@ def _catches_imports(handler: ast.ExceptHandler) -> bool:
 
 
 def names_of(node: ast.stmt) -> set[str]:
-    """Return the names that the imports of a statement bind, or, without any, those that it binds."""
+    """Return the names that the imports of a statement bind; without imports, those that it binds."""
     return {alias_name(alias) for child in imports_in(node) for alias in child.names} or bound_by(node)
 
 
 def is_real(node: ast.Import | ast.ImportFrom) -> bool:
-    """Whether an import is of a package that is imported as it is."""
+    """Return whether an import names a package that is really imported."""
     if isinstance(node, ast.ImportFrom):
         return node.level == 0 and top(node.module or "") in REAL
     return top(node.names[0].name) in REAL
@@ -111,7 +111,7 @@ def top(name: str) -> str:
 
 
 def folder_of(path: Path) -> Path | None:
-    """Return the folder of a package, or None for a module that is none."""
+    """Return the folder of a package, or None for a plain module."""
     return path if path.is_dir() else path.parent if path.stem == "__init__" else None
 
 

@@ -33,9 +33,9 @@ class Loader:
         return self._modules[path]
 
     def settle(self, *, last: bool = False) -> None:
-        """Define what decorated functions name; what cannot be defined becomes a stub that says why.
+        """Define the names that decorated functions use; one that cannot be defined becomes a stub.
 
-        What is being defined further out waits, until the ``last`` call.
+        Names whose definition is still running are postponed until the ``last`` call.
         """
         if last:
             self.pending.extend(self._postponed)
@@ -45,12 +45,12 @@ class Loader:
         self.is_settling = before
 
     def define(self, module: Module, name: str, *, last: bool = False) -> None:
-        """Define a name, or make it a stub that says why it cannot be; one being defined may wait."""
+        """Define a name, or make it a stub with the reason; postpone a name whose definition is running."""
         try:
             module.need(name)
         except Circular as error:
             if last:
-                raise ValueError(f"names = {name!r}, must not need itself: {error}") from error
+                raise ValueError(f"names = {name!r}, must not depend on itself: {error}") from error
             self._postponed.append((module, name))
         except ValueError as error:
             setattr(module, name, Stub(name, str(error), name))

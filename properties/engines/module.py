@@ -1,4 +1,4 @@
-"""One file of released code as a module that is defined name by name, as far as it is asked for."""
+"""One file of released code as a module that defines its names on demand."""
 
 import __future__
 
@@ -38,7 +38,7 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 class _Names(dict[str, Any]):
-    """The built-in names; behind them, a function that runs has defined what it reads of its file."""
+    """The built-in names; the lookup of any other name defines it in the module."""
 
     def __init__(self, module: "Module") -> None:
         super().__init__(vars(builtins), __import__=module._import)
@@ -52,11 +52,11 @@ class _Names(dict[str, Any]):
 
 
 class Circular(ValueError):
-    """A name is asked for while it is being defined."""
+    """Raised if a name is needed while it is being defined."""
 
 
 class Module(ModuleType):
-    """A module whose names are defined when they are needed, with what they need."""
+    """A module that defines a name when it is needed, together with its dependencies."""
 
     def __init__(self, loader: "Loader", path: Path) -> None:
         self._loader = loader
@@ -90,7 +90,7 @@ class Module(ModuleType):
                 for name in bound_by(node):
                     self._bound.setdefault(name, []).append(statement)
         for name, statements in self._bound.items():
-            if isinstance(statements[0].node, (ast.Import, ast.ImportFrom)):  # torch.x = y is no part of it
+            if isinstance(statements[0].node, (ast.Import, ast.ImportFrom)):  # torch.x = y is not part of it
                 self._bound[name] = [s for s in statements if name in names_of(s.node)]
 
     @property
@@ -99,9 +99,9 @@ class Module(ModuleType):
         return list(self._bound)
 
     def need(self, name: str) -> bool:
-        """Define a name with what it needs; return whether there is one.
+        """Define a name with its dependencies; return whether the file has it.
 
-        Raises ``ValueError`` where it cannot be defined.
+        Raises ``ValueError`` if it cannot be defined.
         """
         if name in self._loader.stubs:
             setattr(self, name, self._loader.stubs[name])
@@ -121,7 +121,7 @@ class Module(ModuleType):
         return name in vars(self)
 
     def method(self, kind: str, name: str) -> Any:
-        """Return one method of a class, without the rest of it, or None where there is none."""
+        """Return one method of a class, without the rest of it, or None if there is none."""
         for statement in self._bound.get(kind, []):
             if isinstance(statement.node, ast.ClassDef):
                 small = only(statement.node, name)
@@ -163,11 +163,11 @@ class Module(ModuleType):
                 self.wait(handed)
 
     def wait(self, statement: Statement) -> None:
-        """Have defined, as soon as that can be, what the functions of a statement read when they run."""
+        """Schedule the definition of the names that the functions of a statement read when they run."""
         self._loader.pending.extend((self, name) for name in statement.later - _BUILTINS)
 
     def _prepare(self, statement: Statement) -> None:
-        """Define what a statement reads while it runs."""
+        """Define the names that a statement reads while it runs."""
         for name in statement.noted - _BUILTINS if statement.is_decorated else ():
             self._loader.define(self, name)
             vars(self).setdefault(name, Stub(name, "being defined", name))
@@ -203,7 +203,7 @@ class Module(ModuleType):
             return self._loader.module(inner)
         where = f"{path.parent.name}.{path.stem}"
         if name in bound or "__getattr__" in bound:
-            return Stub(f"{where}.{name}", "known when the engine runs only", name)
+            return Stub(f"{where}.{name}", "known only when the engine runs", name)
         if folder is not None:
             return Stub(f"{where}.{name}", "a module that the source lacks", name)
         raise AttributeError(f"{path} has no {name}")
@@ -211,7 +211,7 @@ class Module(ModuleType):
     def _import(
         self, name: str, globals_: Any = None, locals_: Any = None, names: Any = (), level: int = 0
     ) -> Any:
-        """Stand for ``__import__`` in this module: real, inside the source, or a stub."""
+        """Replace ``__import__`` in this module: import a real package, a file of the source, or a stub."""
         given = {n: self._loader.stubs[n] for n in names or () if n in self._loader.stubs}
         if given and len(given) == len(names):
             return _Given(given)
@@ -224,7 +224,7 @@ class Module(ModuleType):
 
 
 class _Given(ModuleType):
-    """Names given in the place of a module's."""
+    """A module of given names, which replaces an imported one."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__("given")

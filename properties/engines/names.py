@@ -15,9 +15,9 @@ class Statement:
     """One statement at the top of a module, and the names that it reads.
 
     ``at_once``: while it runs; ``noted``: in annotations, which nothing depends on; ``later``:
-    when its functions run. ``handed``: what a call gets at once; ``is_decorated``: whether a decorator gets
-    its functions. Either may read what a function names without running it, as a compiler does.
-    ``error``: why it failed.
+    when its functions run. ``handed``: names passed to a call at once; ``is_decorated``: whether its
+    functions are decorated. The call or the decorator may read a function's names without running it, as a
+    compiler does. ``error``: why it failed.
     """
 
     node: ast.stmt
@@ -42,7 +42,7 @@ def statement_of(node: ast.stmt) -> Statement:
 
 
 def split_imports(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements, an import of several names as an import of each."""
+    """Yield statements, with an import of several names split into one import each."""
     for node in body:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -77,7 +77,7 @@ def bound_by(node: ast.stmt) -> set[str]:
 
 
 def imports_in(node: ast.stmt) -> list[_Import]:
-    """Return the imports of a statement, those in its branches included, those in functions not."""
+    """Return the imports of a statement and of its branches, but not of its functions."""
     every = (node, *_outside_functions(node))
     return [child for child in every if isinstance(child, (ast.Import, ast.ImportFrom))]
 
@@ -88,9 +88,9 @@ def alias_name(alias: ast.alias) -> str:
 
 
 def only(kind: ast.ClassDef, method: str) -> ast.ClassDef | None:
-    """Return a class with one method and what that reaches through its first argument or the class, or None.
+    """Return a class with one method and the members that it reaches through its first argument or the class.
 
-    Bases and decorators of the class are gone.
+    Removes bases and decorators. Returns None if the class has no such method.
     """
     members: dict[str, list[ast.stmt]] = {}
     for node in kind.body:
@@ -134,7 +134,7 @@ def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 class _Reader(ast.NodeVisitor):
-    """Collects the names that a statement reads, by when it does."""
+    """Collects the names that a statement reads, by the time of reading."""
 
     def __init__(self) -> None:
         self.at_once: set[str] = set()

@@ -1,4 +1,4 @@
-"""Code written for a GPU, read for Triton's interpreter: its tensors lie on the CPU."""
+"""Rewriting of GPU code for Triton's interpreter, with tensors on the CPU."""
 
 import ast
 from collections.abc import Callable
@@ -14,13 +14,13 @@ STAND_INS = {"cuda": "__cumae_cuda__", "compile": "__cumae_compile__"}
 
 
 class Stream:
-    """Stands for a stream or an event: all work is done."""
+    """Stands for a stream or an event on which all work is done."""
 
     cuda_stream = 0
     query = staticmethod(lambda: True)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Accept what a stream is made of."""
+        """Accept the arguments of a stream."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -56,17 +56,17 @@ class Cuda:
 
 
 def _as_it_is(function: Any = None, **kwargs: Any) -> Any:
-    """Stand for ``torch.compile``, with or without arguments: compiled code gives the same answers."""
+    """Replace ``torch.compile``, with or without arguments, by the uncompiled function."""
     return function if callable(function) else _as_it_is
 
 
 def stand_ins() -> dict[str, Callable[..., Any] | Cuda]:
-    """Return what the rewritten code finds under the names of ``STAND_INS``."""
+    """Return the values of the names of ``STAND_INS`` in rewritten code."""
     return {STAND_INS["cuda"]: Cuda(), STAND_INS["compile"]: _as_it_is}
 
 
 class OnCpu(ast.NodeTransformer):
-    """``x.is_cuda`` is true, ``x.cuda()`` is x, ``"cuda"`` names the CPU, ``torch.cuda`` a stand-in."""
+    """Makes ``x.is_cuda`` true, ``x.cuda()`` x, ``"cuda"`` the CPU, and ``torch.cuda`` a stand-in."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """Turn ``"cuda"`` and ``"cuda:…"`` into the CPU."""
@@ -75,8 +75,8 @@ class OnCpu(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Leave a tensor that is to be moved to the GPU where it is."""
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "is_cuda":  # a method of something else
+        """Replace a move of a tensor to the GPU by the tensor."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "is_cuda":  # a method of another object
             node.func.value = self.visit(node.func.value)
             return node
         self.generic_visit(node)
@@ -84,7 +84,7 @@ class OnCpu(ast.NodeTransformer):
         return node.func.value if moved and isinstance(node.func, ast.Attribute) else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """Replace what only a GPU has."""
+        """Replace attributes that exist only on a GPU."""
         if node.attr == "is_cuda" and isinstance(node.ctx, ast.Load):
             return ast.copy_location(ast.Constant(True), node)
         of_torch = isinstance(node.value, ast.Name) and node.value.id == "torch"
@@ -95,7 +95,7 @@ class OnCpu(ast.NodeTransformer):
 
 
 def take_first_config(value: Any) -> None:
-    """Leave an autotuned kernel one configuration: the interpreter has no clock to choose by."""
+    """Keep only the first configuration of an autotuned kernel: the interpreter cannot time them."""
     autotuner = import_module("triton.runtime.autotuner").Autotuner
     for part in (value, *(vars(value).values() if isinstance(value, type) else ())):
         part = getattr(part, "__func__", part)

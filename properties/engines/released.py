@@ -21,10 +21,10 @@ def engine_of(name: str) -> Engine:
 def tried(
     engine: str, name: str, root: str, examples: int | None, seconds: float | None, seed: int, device: str
 ) -> dict[str, Any]:
-    """Return what a check of one released function found, as plain data.
+    """Return the result of checking one released function, as plain data.
 
-    ``root``: the wheel, the folder of packages or the checkout; ``examples``, ``seconds``: of each, as
-    ``check`` takes them. ``report``: what disagrees, in words, or why the function could not be taken.
+    ``root``: the wheel, the folder of packages or the checkout; ``examples``, ``seconds``: the budget,
+    as in ``check``. ``report``: the disagreement in words, or why the function could not be taken.
     """
     adapter = engine_of(engine).adapters[name]
     operation = adapter.operation if isinstance(adapter.operation, str) else adapter.operation.name

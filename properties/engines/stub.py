@@ -1,4 +1,4 @@
-"""Stubs: stand for names of foreign packages, and for names that could not be defined."""
+"""Stubs for names of foreign packages, and for names that could not be defined."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -11,11 +11,11 @@ _ARITHMETIC = (
 
 
 class Stub:
-    """A name without a meaning: usable where code is defined, an error where a value is needed.
+    """A placeholder for a name: usable while code is defined, an error where a value is needed.
 
     It serves as base class (instances keep their arguments under the names of annotated fields), decorator,
-    context manager, generic and pair, its attributes and calls are stubs, and it is false. Arithmetic, order
-    and conversion to a number raise ``ValueError`` naming what to give.
+    context manager, generic and pair. Its attributes and calls are stubs, and it is false. Arithmetic, order
+    and conversion to a number raise ``ValueError`` with the name to give.
     """
 
     def __init__(self, path: str, why: str, given: str = "") -> None:
@@ -23,8 +23,8 @@ class Stub:
         self._path = path
         self._why = why
         self._given = given
-        said = f"stub of {path} = {why}, must be given where its value counts: take(…, {given}=…)"
-        self.__class__ = type(said, (Stub,), {})  # what torch says of an argument that it refuses
+        said = f"stub of {path} = {why}, must be given because its value is used: take(…, {given}=…)"
+        self.__class__ = type(said, (Stub,), {})  # torch's message for an argument that it refuses
 
     def __getattr__(self, name: str) -> "Stub":
         if name.startswith("__"):
@@ -32,7 +32,7 @@ class Stub:
         return Stub(f"{self._path}.{name}", self._why, self._given or name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the function or class that is decorated, else a stub."""
+        """Return the decorated function or class, else a stub."""
         if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], Stub):
             return args[0]
         return Stub(f"{self._path}(…)", self._why, self._given)
@@ -79,7 +79,7 @@ def _keep(self: object, *args: object, **kwargs: object) -> None:
 
 @classmethod  # type: ignore[misc]
 def _subclass(kind: type, **kwargs: object) -> None:
-    """Accept what a class statement gives to a base that is not there."""
+    """Accept the keyword arguments of a class statement."""
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:

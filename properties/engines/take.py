@@ -1,4 +1,4 @@
-"""Functions, classes and kernels by name out of a file of released code, without importing its package."""
+"""Take functions, classes and kernels by name from a file of released code without importing its package."""
 
 import os
 from difflib import get_close_matches
@@ -13,29 +13,29 @@ from cumae.properties.engines.unpack import file_of
 
 
 def take(source: str | Path, *names: str, **stubs: Any) -> Any:
-    """Return what a Python file defines under a name, or a tuple of these for several names.
+    """Return the definition of a name in a Python file, or a tuple of definitions for several names.
 
     ``source``: a file of a folder, a checkout or an installed package, or inside a wheel
     (``vllm.whl/vllm/v1/worker/block_table.py``). ``names``: functions, kernels, classes or constants;
-    ``Class.method`` is one method as a function, or as it is where it is static. The file is not imported:
-    only what the names need is defined. Imports inside the same source are followed in the same way; torch,
-    triton, numpy and the standard library are the real ones; any other import is a stub, which serves as
-    base class, decorator or flag and raises where its value counts. ``stubs``: values for such names, or in
-    the place of any name that the code defines or imports at the top of a file.
+    ``Class.method`` is one method as a function, a static one unchanged. The file is not imported:
+    only the names and their dependencies are defined. Imports inside the same source are followed in the same
+    way; torch, triton, numpy and the standard library are the real ones; any other import is a stub, which
+    serves as base class, decorator or flag and raises if its value is used. ``stubs``: values for such
+    names, or for any other name that the code defines or imports at the top of a file.
 
-    Where kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"`` names the CPU,
+    If kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"`` names the CPU,
     ``torch.compile`` leaves functions alone and autotuned kernels keep their first configuration. On a GPU
     nothing is rewritten. Raises ``ValueError`` for a file or a name that does not exist, a name that
-    cannot be defined, and a stub that nothing uses.
+    cannot be defined, and an unused stub.
     """
     path = file_of(source)
-    require(bool(names), "names", names, f"name what to take from {path.name}")
+    require(bool(names), "names", names, f"name definitions to take from {path.name}")
     loader = Loader(stubs, on_cpu=os.environ.get("TRITON_INTERPRET") == "1")
     module = loader.module(path)
     found = tuple(_taken(module, name, path) for name in names)
     loader.settle(last=True)
     for name in stubs:
-        require(reaches(name, path), "stubs", name, f"be a name in {path.name} or in what it imports")
+        require(reaches(name, path), "stubs", name, f"be a name in {path.name} or in a file that it imports")
     return found[0] if len(found) == 1 else found
 
 

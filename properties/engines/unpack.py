@@ -1,4 +1,4 @@
-"""Files inside wheels: unpacked once into a cache, so that lines and sources are those of real files."""
+"""Files inside wheels, unpacked once into a cache, so that tracebacks and sources name real files."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from cumae.oracle.model.rules import require
 
 
 def file_of(source: str | Path) -> Path:
-    """Return the file that a path names, which may lead through a wheel: ``x.whl/package/module.py``.
+    """Return the file of a path, which may lead through a wheel: ``x.whl/package/module.py``.
 
-    Raises ``ValueError`` where there is none.
+    Raises ``ValueError`` if there is none.
     """
     path = Path(source).expanduser().resolve()
     for wheel in (path, *path.parents):
@@ -28,10 +28,10 @@ def file_of(source: str | Path) -> Path:
 
 
 def unpacked(wheel: Path) -> Path:
-    """Return the folder of the cache that holds the Python files of a wheel, made where it is missing.
+    """Return the cache folder with the Python files of a wheel, unpacking it if missing.
 
     The folder is named by the wheel's content. The cache lies in ``$XDG_CACHE_HOME/cumae``, by default
-    ``~/.cache/cumae``. Raises ``ValueError`` for a file that is no wheel.
+    ``~/.cache/cumae``. Raises ``ValueError`` for a file that is not a wheel.
     """
     try:
         archive = zipfile.ZipFile(wheel)

@@ -1,1 +1,1 @@
-"""Faults: known bugs that are hunted, and mutants of correct kernels and oracles."""
+"""Faults: known bugs to search for, and mutants of correct kernels and oracles."""

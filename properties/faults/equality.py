@@ -1,4 +1,4 @@
-"""Whether a mutant answers as its original on every case of the small domain."""
+"""Comparison of a mutant with its original on every case of the small domain."""
 
 import inspect
 import sys
@@ -31,10 +31,10 @@ Answer = tuple[tuple[tuple[str, Words], ...], tuple[str, ...]] | str
 
 
 class SmallDomain:
-    """A target's own answers on the small domain, and what of its source gave them.
+    """A target's own answers on the small domain, and the lines of its source that ran.
 
-    Where the target stays right when the powers of two among its modules' constants become 2, they do:
-    so its tiles are small, too, and a step of three tokens has several.
+    Powers of two among its modules' constants become 2 if the target stays right with them. Its tiles are
+    then small, and a step of three tokens has several.
     """
 
     def __init__(self, suite: Suite) -> None:
@@ -54,19 +54,19 @@ class SmallDomain:
 
     @property
     def size(self) -> int:
-        """How many cases, or pairs of steps, the domain has."""
+        """The number of cases, or of pairs of steps, in the domain."""
         return len(self._traces) if self._is_stateful else len(self._cases)
 
     @property
     def described(self) -> str:
-        """What the domain is, in words."""
+        """The domain in words."""
         tiles = f", tiles cut to {CUT_TO}" if self._cut else ""
         return f"{PAIRS if self._is_stateful else CASES}, at block size 2 ({self.size} of them{tiles})"
 
     def compare(self, mutant: Mutant) -> Outcome:
-        """Return whether the mutant is equal on the whole domain, and what the first difference shows.
+        """Return whether the mutant is equal on the whole domain, or the first difference.
 
-        Where a check says that the mutant is wrong there, and the target is not, it is killed.
+        The mutant is killed if a check fails it on that case and passes the target.
         """
         if not any((mutant.module, line) in self._lines for line in range(mutant.first, mutant.last + 1)):
             return Outcome("survived", "", self.size, "its line is not seen to run on the small domain")
@@ -93,7 +93,7 @@ class SmallDomain:
         return f"{cut}{tried}"
 
     def _finding(self, i: int) -> Finding | None:
-        """Return what a check says of the target, as its module has it now, on a case."""
+        """Return the finding of a check on one case, for the target as its module defines it now."""
         binding, device = self._suite.bound(), self._suite.device
         if self._is_stateful:
             return TraceRun(binding, device, "forgets_history").all(self._traces[i])
@@ -108,13 +108,13 @@ class SmallDomain:
         return _answer(Bench(binding, self._cases[i], self._suite.device))
 
     def _may_cut(self) -> bool:
-        """Whether the target gives the same answers with small tiles, on a part of the domain."""
+        """Return whether the target gives the same answers with small tiles, on a part of the domain."""
         whole = {i: self._answer(i) for i in self._some()}
         with cut_tiles(self._parts) as changed:
             return changed and all(_equal(self._answer(i), was) for i, was in whole.items())
 
     def _some(self) -> set[int]:
-        """Return a part of the domain, from all over it, with a case without any tokens."""
+        """Return cases spread over the domain, one of them without tokens."""
         empty = (i for i, case in enumerate(self._cases) if case.num_tokens_padded == 0)
         return {*range(0, self.size, max(1, self.size // NUM_SOME)), *islice(empty, 1)}
 
@@ -129,7 +129,7 @@ class SmallDomain:
 
 @contextmanager
 def cut_tiles(parts: list[Part]) -> Iterator[bool]:
-    """Make the powers of two from 16 on that the modules of a target hold as constants small.
+    """Set the powers of two from 16 on among the constants of a target's modules to 2.
 
     Yields whether there are any.
     """
@@ -148,7 +148,7 @@ def cut_tiles(parts: list[Part]) -> Iterator[bool]:
 
 
 def _answer(bench: Bench) -> Answer:
-    """Return what a call wrote where something is specified, and what it did outside, or what it raised."""
+    """Return the specified outputs of a call and its other effects, or the exception."""
     try:
         seen = bench.observe()
     except KernelRaised as error:
@@ -173,7 +173,7 @@ def _equal(one: Answer, other: Answer) -> bool:
 
 @contextmanager
 def _reached(files: dict[str | None, str], lines: set[tuple[str, int]]) -> Iterator[None]:
-    """Collect the lines that run in these files, as module and number."""
+    """Collect the lines that run in these files, as module and line number."""
 
     def enter(frame: FrameType, event: str, _: object) -> Any:
         module = files.get(frame.f_code.co_filename)

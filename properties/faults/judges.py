@@ -1,4 +1,4 @@
-"""What a process that judges mutants keeps for each target, and the order in which they are judged."""
+"""Processes that judge mutants, and the order in which mutants are judged."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,12 +18,12 @@ from cumae.properties.search.process import Answer, Call
 from cumae.properties.search.processes import Processes, asked
 
 HARD_LIMIT = 600.0
-"""Seconds until a process that answers nothing, not even the alarm, is ended."""
+"""Seconds after which a process that does not even react to the alarm is ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is mutated. Of an oracle the operation and the dialect are empty."""
+    """A function to mutate. An oracle has an empty operation and dialect."""
 
     name: str
     operation: str = ""
@@ -31,20 +31,20 @@ class Target:
 
     @property
     def is_oracle(self) -> bool:
-        """Whether it is an oracle."""
+        """Return whether the target is an oracle."""
         return not self.operation
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A mutant, and the targets that it is part of: any of them may kill it."""
+    """A mutant, and the targets that use it: the suite of any of them may kill it."""
 
     targets: tuple[Target, ...]
     mutant: Mutant
 
 
 def tasks_of(targets: Sequence[Target]) -> list[Task]:
-    """Return every mutant of the targets once, with all the targets that it is part of."""
+    """Return every mutant of the targets once, with all targets that use it."""
     found: dict[Mutant, list[Target]] = {}
     for target in targets:
         for mutant in mutants_of(load_function(target.name)):
@@ -54,7 +54,7 @@ def tasks_of(targets: Sequence[Target]) -> list[Task]:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How mutants are judged: where, within which time, by which checks and how many cases of a search."""
+    """Settings for judging: device, time limit, checks, and number of cases of a search."""
 
     device: Device
     limit: float = 5.0
@@ -64,14 +64,14 @@ class How:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Why a target cannot be mutated, empty where it is right; and what it launched in the interpreter."""
+    """Why a target cannot be mutated, empty if it is right, and its launches in the interpreter."""
 
     refused: str
     launches: tuple[Launch, ...] = ()
 
 
 class Judge:
-    """The suites of the targets, made when they are asked for."""
+    """The suites of the targets, made on first use."""
 
     def __init__(self, tell: Tell, how: How) -> None:
         import torch._dynamo  # noqa: F401, the first launch would import it, and no limit may cut that in two
@@ -81,7 +81,7 @@ class Judge:
         self._domains: dict[Target, SmallDomain] = {}
 
     def prove(self, target: Target) -> Proof:
-        """Run a target itself, which must be right, through everything that mutants go through."""
+        """Run an unmutated target through everything that mutants go through; it must pass."""
         launches: list[Launch] = []
         with ExitStack() as stack:
             if interpreting() and not target.is_oracle:
@@ -93,12 +93,12 @@ class Judge:
         return Proof("", tuple(launches))
 
     def kill(self, task: Task) -> Outcome | None:
-        """Return how small cases of one of the targets kill a mutant."""
+        """Return the outcome of small cases of the mutant's targets, None if it survives them."""
         found = (self._suite(target).kill(task.mutant) for target in task.targets)
         return next((outcome for outcome in found if outcome is not None), None)
 
     def look_closer(self, task: Task) -> Outcome:
-        """Return how a search kills a mutant, or else how far it equals its original."""
+        """Return the outcome of a search, or else of the comparison with the original."""
         for target in task.targets:
             found = self._suite(target).kill_by_search(task.mutant)
             if found is not None:
@@ -116,7 +116,7 @@ class Judge:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process is of no more use."""
+        """Return whether this process can no longer be used."""
         return any(suite.is_lost for suite in self._suites.values() if isinstance(suite, Suite))
 
     def _suite(self, target: Target) -> Suite | OracleSuite:
@@ -140,9 +140,9 @@ class Judge:
 def judged(
     tasks: Sequence[Task], how: How, jobs: int, stage: Callable[[str, int], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield the number of each mutant and what became of it.
+    """Yield the number and the outcome of each mutant.
 
-    ``stage`` gets the name and the size of each stage: first cases, then the compiler, then a search and
+    ``stage`` gets the name and the size of each stage: small cases, then the compiler, then a search and
     the small domain. Raises ``ValueError`` for a target that is wrong before it is mutated.
     """
     targets = list(dict.fromkeys(target for task in tasks for target in task.targets))
@@ -164,7 +164,7 @@ def judged(
                 yield i, outcome
         in_kernels = [i for i in left if tasks[i].mutant.in_kernel]
         if no_interpreter:
-            stage(f"compiler left out, as nothing can be recorded: {no_interpreter}", 0)
+            stage(f"compiler skipped, because launches cannot be recorded: {no_interpreter}", 0)
             in_kernels = []
         equal = list(_same_code(tasks, in_kernels, proofs, jobs, stage))
         yield from equal
@@ -182,12 +182,12 @@ def _judges(how: How, jobs: int) -> Processes:
 
 
 def _each(workers: Processes, method: str, arguments: Sequence[object]) -> Iterator[tuple[int, Answer]]:
-    """Yield the number of each argument, and how a call of the method on it ended."""
+    """Yield the number of each argument, and the answer of the method to it."""
     return workers.each([asked(Call(method, argument, patience=HARD_LIMIT)) for argument in arguments])
 
 
 def _proved(judges: Processes, targets: Sequence[Target]) -> dict[Target, Proof]:
-    """Return the proofs of the targets. Raises ``ValueError`` where one is wrong."""
+    """Return the proofs of the targets. Raises ``ValueError`` if a target is wrong."""
     proofs = {}
     for i, answer in _each(judges, "prove", targets):
         proof: Proof = answer.result
@@ -211,7 +211,7 @@ def _same_code(
     jobs: int,
     stage: Callable[[str, int], None],
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield those of the mutants that compile to what their original compiles to."""
+    """Yield the mutants that compile to the same code as their original."""
     if not left:
         return
     stage("compiler", len(left))

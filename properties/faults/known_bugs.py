@@ -1,4 +1,4 @@
-"""The collection of known bugs, each searched from cold as a stranger's kernel would be."""
+"""Search for each known bug from cold, as in a kernel seen for the first time."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,19 +18,19 @@ from cumae.properties.search.processes import Plan, num_processes
 
 EXAMPLES, SECONDS = 300, 60.0
 REDUCE_SECONDS = 20.0
-"""In which a bug is made smaller: it need not be minimal to be known again."""
+"""Seconds for reducing a bug: it need not be minimal to be recognised."""
 MOST_REQUESTS = 33
-"""Of a case: an interpreted kernel with a program for each request costs a millisecond a request."""
+"""Seconds a case may take: an interpreted kernel with one program per request takes a millisecond each."""
 
 Outcome = Literal["caught", "caught by another check", "escaped", "needs a GPU", "needs the interpreter"]
 ELSEWHERE: tuple[Outcome, ...] = ("needs a GPU", "needs the interpreter")
-"""What becomes of bugs that are to be hunted on another machine."""
+"""Outcomes of bugs that need another machine."""
 Progress = Callable[[Bug, Verdict], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What became of a bug: found after so many cases and seconds, then reduced."""
+    """The outcome of a search for a bug: cases and seconds until it was found, and the reduced failure."""
 
     bug: Bug
     outcome: Outcome
@@ -41,7 +41,7 @@ class Hunt:
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Requests and tokens of the largest step of the minimal case, and its steps."""
+        """Requests and tokens of the largest step of the minimal case, and the number of steps."""
         if self.failure is None:
             return 0, 0, 0
         steps = steps_of(self.failure.tried)
@@ -50,7 +50,7 @@ class Hunt:
 
 
 def chosen(report: str | None) -> list[Bug]:
-    """Return the bugs of a report, or all. Raises ``ValueError`` for a report that has none."""
+    """Return the bugs of a report, or all. Raises ``ValueError`` for a report without a bug."""
     found = [bug for bug in BUGS if report is None or bug.report.startswith(report)]
     if not found:
         known = ", ".join(dict.fromkeys(bug.report for bug in BUGS))
@@ -65,11 +65,11 @@ def hunts(
     progress: Progress | None = None,
     examples: int = EXAMPLES,
 ) -> Iterator[tuple[int, Hunt]]:
-    """Yield the number of each bug and what became of it, as it comes, from isolated processes.
+    """Yield the number and the outcome of each bug as isolated processes finish.
 
-    Each is searched with every check, without fixtures or saved cases, within what its kernel promises.
-    ``progress`` gets the bug and its verdict, which grows. Bugs that end a CUDA context come first: they need
-    a new process for each smaller case.
+    Each search uses every check, no fixtures or saved cases, and the domain of the bug's kernel. ``progress``
+    gets the bug and its verdict so far. Bugs that end a CUDA context come first: they need a new process for
+    each smaller case.
     """
     reasons = [_elsewhere(bug, device) for bug in bugs]
     for number, reason in enumerate(reasons):
@@ -92,7 +92,7 @@ def _elsewhere(bug: Bug, device: Device) -> Outcome | None:
 
 
 def _hunting(bug: Bug, device: Device, seed: int, progress: Progress | None, examples: int) -> Plan[Hunt]:
-    """Plan to search a bug, then to reduce what was found."""
+    """Plan the search for a bug, then the reduction of its failure."""
     job = Job(
         target=bug.target,
         operation=bug.operation,
@@ -120,12 +120,12 @@ def _hunting(bug: Bug, device: Device, seed: int, progress: Progress | None, exa
 
 
 def status_of(hunts: Sequence[Hunt]) -> int:
-    """Return the exit status of a run: 1 where a bug escaped."""
+    """Return the exit status of a run: 1 if a bug escaped."""
     return 1 if any(one.outcome == "escaped" for one in hunts) else 0
 
 
 def domain_of(bug: Bug) -> Domain:
-    """Return what a bug's kernel promises; torch's own code allocates, so only GPU bugs are captured."""
+    """Return the domain of a bug's kernel; torch's own code allocates, so only GPU bugs are captured."""
     return Domain(**{"captured": bug.needs_gpu, "max_requests": MOST_REQUESTS, **bug.promises})
 
 

@@ -1,4 +1,4 @@
-"""Mutants: a target with one fault in its source, in place of the original for as long as one asks."""
+"""Mutants: a target with one fault in its source, swapped in for the original within a context."""
 
 import ast
 import inspect
@@ -19,7 +19,7 @@ _PLAIN = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 class Mutant:
     """One fault in one definition of a module: the characters ``start`` to ``stop`` become ``text``.
 
-    ``first``, ``last``: the lines of the statement it stands in; ``before``, ``after``: lines that differ.
+    ``first``, ``last``: the lines of the statement around it; ``before``, ``after``: the lines that differ.
     """
 
     module: str
@@ -44,14 +44,14 @@ class Mutant:
 
     @property
     def diff(self) -> str:
-        """What changed, as a diff shows it."""
+        """The change as a diff."""
         old = "\n".join(f"- {line}" for line in self.before.splitlines())
         new = "\n".join(f"+ {line}" for line in self.after.splitlines())
         return f"{old}\n{new}"
 
 
 def mutants_of(function: Callable[..., Any]) -> list[Mutant]:
-    """Return every mutant of a function: of its own source, and of what it uses from its package."""
+    """Return every mutant of a function: of its source, and of the definitions it uses from its package."""
     found: dict[tuple[str, str], Mutant] = {}
     for part in scope_of(function):
         for mutant in _of_part(part):
@@ -61,9 +61,9 @@ def mutants_of(function: Callable[..., Any]) -> list[Mutant]:
 
 @contextmanager
 def swapped(mutant: Mutant) -> Iterator[None]:
-    """Put the mutant wherever its package names the original, and take it away again.
+    """Replace the original by the mutant wherever its package names it, and restore it afterwards.
 
-    What the mutated definition raises when it is made passes through.
+    Exceptions raised while the mutated definition is created are passed on.
     """
     module = sys.modules[mutant.module]
     source, file = mutant.source, f"mutant/{mutant.module.replace('.', '/')}.py"
@@ -123,7 +123,7 @@ def _mutant(part: Part, title: str, source: str, place: Place) -> Mutant:
     if isinstance(node, ast.expr) and isinstance(new, ast.Expr) and not inside:
         negative = isinstance(new.value, ast.UnaryOp) and isinstance(new.value.operand, ast.Constant)
         number = negative or isinstance(new.value, ast.Constant)
-        asked = source[stop : stop + 1] == "." and number  # 1.to is no Python
+        asked = source[stop : stop + 1] == "." and number  # 1.to is not Python
         if asked or not (negative or isinstance(new.value, (*_PLAIN, ast.Tuple))):
             text = f"({text})"
     changed = source[:start] + text + source[stop:]

@@ -1,11 +1,11 @@
-"""The faults that are injected: an operator looks at one node of a syntax tree and says what to put there."""
+"""Fault operators: each looks at one node of a syntax tree and yields replacements."""
 
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 GARBAGE = "85"
-"""What a load without ``other`` may give: undefined on a device, 0 in the interpreter."""
+"""Masked-out lanes of a load without ``other``: undefined on a device, 0 in the interpreter."""
 ACCESSES = ("load", "store", "atomic_max", "atomic_min", "atomic_add", "atomic_cas")
 _EXCHANGED = {
     "min": "max",
@@ -41,7 +41,7 @@ _KEEPS_LEFT_ONLY = (ast.FloorDiv, ast.Mod)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is done to a node: the operator's name, and the text that takes the node's place."""
+    """A replacement of a node: the operator's name, and the text that takes the node's place."""
 
     operator: str
     text: str
@@ -49,9 +49,9 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of a function that may stand in for each other: ``bound`` with the line that binds each.
+    """The names of a function that may replace each other: ``bound`` with the line that binds each.
 
-    ``pointers``: those that are loaded from or stored to; ``attributes``: what the methods of its class keep.
+    ``pointers``: names that are loaded from or stored to; ``attributes``: those that its class's methods set.
     """
 
     bound: dict[str, int]
@@ -59,13 +59,13 @@ class Names:
     attributes: frozenset[str] = frozenset()
 
     def beside(self, name: str, line: int) -> list[str]:
-        """Return the names bound before a line that are pointers if this one is."""
+        """Return the names bound before a line: pointers for a pointer, others for any other name."""
         points = name in self.pointers
         return [n for n, at in self.bound.items() if at < line and (n in self.pointers) == points]
 
 
 def faults_of(node: ast.AST, names: Names, *, in_kernel: bool) -> Iterator[Fault]:
-    """Yield every fault that can be put in place of one node."""
+    """Yield every fault that can replace a node."""
     other: str | None
     match node:
         case ast.Compare(ops=[op], left=left, comparators=[right]):
@@ -108,7 +108,7 @@ def faults_of(node: ast.AST, names: Names, *, in_kernel: bool) -> Iterator[Fault
 
 
 def condition_faults(test: ast.expr, *, of_loop: bool) -> Iterator[Fault]:
-    """Yield the faults of what an ``if`` or a ``while`` asks."""
+    """Yield the faults of the condition of an ``if`` or a ``while``."""
     if not isinstance(test, (ast.Compare, ast.UnaryOp)) or of_loop:
         yield Fault("condition negated", f"not {_arm(test)}")
     if not of_loop:
@@ -117,9 +117,9 @@ def condition_faults(test: ast.expr, *, of_loop: bool) -> Iterator[Fault]:
 
 
 def alike(name: str, others: Collection[str]) -> str | None:
-    """Return the name most like this one and of its kind, or None.
+    """Return the most similar name of the same kind, or None.
 
-    ``i_``, ``o_``, ``m_`` and capitals are kinds of their own; other names are alike where they share a word.
+    ``i_``, ``o_``, ``m_`` and capitals are separate kinds; other names are similar if they share a word.
 
     >>> alike("cu_seqlens_q", ["cu_seqlens_k", "context_lens"]), alike("m_live", ["o_token", "m_token"])
     ('cu_seqlens_k', 'm_token')
@@ -146,7 +146,7 @@ def _compare(op: ast.cmpop, left: ast.expr, right: ast.expr) -> Iterator[Fault]:
 
 
 def base_of(node: ast.expr) -> str:
-    """Return the name that a sum begins with, which is the pointer where it is an address."""
+    """Return the name that a sum begins with: the pointer, if the sum is an address."""
     while isinstance(node, ast.BinOp):
         node = node.left
     return node.id if isinstance(node, ast.Name) else ""

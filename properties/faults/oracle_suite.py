@@ -1,4 +1,4 @@
-"""What notices a wrong oracle: the hand-worked fixtures, the examples in docstrings, a second formulation."""
+"""Suite against wrong oracles: hand-worked fixtures, docstring examples, and a second formulation."""
 
 import doctest
 import io
@@ -27,10 +27,10 @@ _WORDS: dict[Any, Any] = {ANY: "any", UNTOUCHED: "untouched"}
 
 
 class OracleSuite:
-    """An oracle's mutants against what is no oracle: answers worked out by hand, and the simulation.
+    """Compares an oracle's mutants with answers worked out by hand and with the simulation.
 
-    The simulation handles one token after the other and stands beside the tests, so that only a checkout
-    has it. Raises ``ValueError`` without it, and for a target that is no operation's oracle.
+    The simulation handles one token after the other. It is part of the tests, so only a checkout has it.
+    Raises ``ValueError`` without it, and for a target that is not the oracle of an operation.
     """
 
     def __init__(self, target: str, *, limit: float = 5.0) -> None:
@@ -52,22 +52,22 @@ class OracleSuite:
         self._small: list[Question] = []
 
     def refuse_a_wrong_target(self) -> None:
-        """Raise ``ValueError`` where the oracle itself is wrong: everything would seem killed."""
+        """Raise ``ValueError`` if the oracle itself is wrong: every mutant would count as killed."""
         outcome = self.kill(None)
         if outcome is not None:
             raise ValueError(f"target = {self.function.__name__!r}, must be right: {outcome.by}")
 
     def kill(self, mutant: Mutant | None) -> Outcome | None:
-        """Return which judge notices a mutant, None where none does."""
+        """Return the outcome with the judge that kills a mutant, None if none does."""
         return self._noticed(mutant, self._first, doctests=True)
 
     def kill_by_search(self, mutant: Mutant) -> Outcome | None:
-        """Return whether the simulation notices a mutant on more cases."""
+        """Return the outcome if the simulation kills a mutant on more cases, else None."""
         self._more = self._more or list(self._asked(2, NUM_MORE))
         return self._noticed(mutant, self._more)
 
     def compare(self, mutant: Mutant) -> Outcome:
-        """Return whether the mutant answers as the oracle on the whole small domain."""
+        """Return whether the mutant and the oracle agree on the whole small domain."""
         self._small = self._small or [("", step, self._answer(step)) for step in self._domain()]
         outcome = self._noticed(mutant, self._small)
         if outcome is None:
@@ -92,7 +92,7 @@ class OracleSuite:
         return None
 
     def _answer(self, step: Step) -> Any:
-        """Return what the oracle, as its module has it now, says of a step; an error is an answer too."""
+        """Return the answer, or the error as text, of the oracle as its module defines it now."""
         previous, case = step
         now = vars(sys.modules[self.function.__module__])[self.function.__name__]
         try:

@@ -1,4 +1,4 @@
-"""What became of a mutant."""
+"""Outcomes of mutants, and the clock that limits them."""
 
 import signal
 import time
@@ -15,7 +15,7 @@ STATUSES: tuple[Status, ...] = ("killed", "equivalent", "equal on the small doma
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``by``: the check that killed the mutant, or what shows that it is equal; after how many ``cases``."""
+    """``by``: the check that killed the mutant, or the proof that it is equal; ``cases``: cases run."""
 
     status: Status
     by: str
@@ -24,14 +24,14 @@ class Outcome:
 
 
 class OutOfTime(Interruption):
-    """Raised where a mutant does not come to an end; no ``except Exception`` keeps it."""
+    """Raised when a mutant exceeds its time; ``except Exception`` does not catch it."""
 
 
 class Clock:
-    """Ends what computes for longer than ``seconds`` since it was last wound, in the main thread.
+    """Ends code in the main thread that runs for more than ``seconds`` after the last ``wind``.
 
-    Processor time is counted, so that a busy machine kills no mutant. ``longest``: the most that was
-    counted from one winding to the next.
+    Counts processor time, so a busy machine kills no mutant. ``longest``: the longest time between
+    two calls of ``wind``.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -40,7 +40,7 @@ class Clock:
         self._wound: float | None = None
 
     def wind(self, *_: object) -> None:
-        """Start to count again."""
+        """Restart the count."""
         now = time.process_time()
         if self._wound is not None:
             self.longest = max(self.longest, now - self._wound)
@@ -49,7 +49,7 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Raise ``OutOfTime`` inside where the time is up."""
+        """Raise ``OutOfTime`` within when the time is up."""
 
         def ring(*_: object) -> None:
             raise OutOfTime

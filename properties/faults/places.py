@@ -1,4 +1,4 @@
-"""Where faults go: the statements and expressions of a function, but not what refuses bad input."""
+"""Places for faults: the statements and expressions of a function, except validation of its input."""
 
 import ast
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _NOT_VARIED_BY_NAME = ("other", "sem", "strict")
 
 
 class Place(NamedTuple):
-    """A node, the first and the last line of the statement it stands in, and a fault to put there."""
+    """A node, the first and last line of its statement, and a fault for it."""
 
     node: ast.expr | ast.stmt
     first: int
@@ -92,18 +92,18 @@ class _Walk:
 
 
 def _is_unpacked(node: ast.stmt) -> bool:
-    """Whether a statement takes tuples apart, which therefore keep all their parts."""
+    """Return whether a statement unpacks tuples, so that no part of them can be dropped."""
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return any(isinstance(target, ast.Tuple) for target in targets)
 
 
 def _is_grid(node: ast.expr, child: ast.expr) -> bool:
-    """Whether a tuple is an index, of which no part can be dropped; what it holds is looked at."""
+    """Return whether an expression is a constant index, such as a launch grid, which gets no fault."""
     return isinstance(node, ast.Subscript) and child is node.slice and isinstance(child, ast.Constant)
 
 
 def _is_deletable(node: ast.stmt, names: Names) -> bool:
-    """Whether a function still runs without a statement: what it binds was bound before."""
+    """Return whether a function still runs without a statement, because its names were bound before."""
     match node:
         case ast.AugAssign() | ast.Expr(value=ast.Call()) | ast.Continue() | ast.Break():
             return True

@@ -1,4 +1,4 @@
-"""Which definitions a target is made of: its own, and those of its package that it uses."""
+"""The definitions that make up a target: its own, and those of its package that it uses."""
 
 import ast
 import inspect
@@ -13,7 +13,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One definition at the top of a module; ``is_kernel``: decorated, as ``@triton.jit`` does."""
+    """One definition at the top of a module; ``is_kernel``: decorated, as with ``@triton.jit``."""
 
     module: str
     name: str
@@ -29,7 +29,7 @@ class Part:
 def plain(value: Any) -> Any:
     """Return the function that a decorator such as ``triton.jit`` wraps, or the value as it is.
 
-    A test made by ``conforms_to`` is its module's own definition, whatever it wraps.
+    A test made by ``conforms_to`` is not unwrapped: its module defines it.
     """
     while not isinstance(value, (types.FunctionType, type)) and hasattr(value, "fn"):
         value = value.fn
@@ -37,9 +37,9 @@ def plain(value: Any) -> Any:
 
 
 def scope_of(function: Callable[..., Any]) -> list[Part]:
-    """Return what a function is made of, itself first.
+    """Return the definitions that a function uses, itself first.
 
-    What only refuses bad input is left out: it is no part of an operation. Raises ``ValueError`` for a
+    Leaves out validators of input, which are no part of an operation. Raises ``ValueError`` for a
     function whose source cannot be read, or that is not defined at the top of its module.
     """
     first = plain(function)
@@ -60,12 +60,12 @@ def scope_of(function: Callable[..., Any]) -> list[Part]:
 
 
 def belongs(module: str, package: str) -> bool:
-    """Whether a module is the package or lies in it."""
+    """Return whether a module is the package or lies in it."""
     return module == package or module.startswith(f"{package}.")
 
 
 def is_refusal(statement: ast.stmt, names: dict[str, Any]) -> bool:
-    """Whether a statement does nothing but raise where an input is bad."""
+    """Return whether a statement only raises an error for bad input."""
     match statement:
         case ast.Raise() | ast.Assert():
             return True
@@ -80,7 +80,7 @@ def is_refusal(statement: ast.stmt, names: dict[str, Any]) -> bool:
 
 
 def _launches(function: types.FunctionType, seen: set[types.FunctionType]) -> bool:
-    """Whether a function of Python launches a kernel, itself or through others."""
+    """Return whether a Python function launches a kernel, itself or through others."""
     seen.add(function)
     part = _part(function)
     for node in ast.walk(part.node) if part else ():
@@ -94,7 +94,7 @@ def _launches(function: types.FunctionType, seen: set[types.FunctionType]) -> bo
 
 
 def bound_in(function: ast.FunctionDef) -> dict[str, int]:
-    """Return the names a function binds, with the first line that does; its arguments on line 0."""
+    """Return the names that a function binds, each with its first line; arguments have line 0."""
     arguments = function.args
     every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     bound = {argument.arg: 0 for argument in every if argument.arg != "self"}
@@ -105,7 +105,7 @@ def bound_in(function: ast.FunctionDef) -> dict[str, int]:
 
 
 def _used(part: Part, package: str) -> Iterator[Any]:
-    """Yield what a definition of a package uses of it, by names that are not its own."""
+    """Yield the values of the package that a definition uses through global names."""
     functions = [part.node] if isinstance(part.node, ast.FunctionDef) else part.node.body
     for function in functions:
         if isinstance(function, ast.FunctionDef):
@@ -136,7 +136,7 @@ def _without_refusals(node: ast.AST, names: dict[str, Any]) -> Iterator[ast.AST]
 
 
 def _part(value: Any) -> Part | None:
-    """Return the definition of a value, None where it is not one at the top of a module."""
+    """Return the definition of a value, None unless it stands at the top of a module."""
     inner = plain(value)
     if not isinstance(inner, (types.FunctionType, type)) or inner.__module__ not in sys.modules:
         return None

@@ -1,4 +1,4 @@
-"""All cases of a domain small enough to try every one: where a mutant and its original can be compared."""
+"""The small domain: few enough cases to compare a mutant and its original on all of them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +16,13 @@ CASES = (
     " they differ, behind them padding; without it, and under each option, those with lengths 0 and 2"
 )
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
-# What tells a function of the cumae dialect whether a request is a prefill.
+# Inputs of the cumae dialect that show whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens", "prefill_workspace"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
 
 
 def small_cases(binding: Binding) -> list[Case]:
-    """Return every case of the domain that a function promises and can see."""
+    """Return every case of the domain that a function promises and can distinguish."""
     cases = []
     reserved = binding.domain.reserved_blocks
     both = binding.dialect.name != "cumae" or bool(_PHASES & {*binding.inputs, *binding.features})
@@ -60,7 +60,7 @@ def small_traces(binding: Binding) -> list[Trace]:
 
 
 def _steps(most: int, lens: Sequence[int], *, both: bool) -> Iterator[tuple[Request, ...]]:
-    """Yield every tuple of at most so many requests of these lengths, in ``both`` phases, without blocks."""
+    """Yield every tuple of up to ``most`` requests of these lengths, in ``both`` phases, without blocks."""
     phases: tuple[Phase, ...] = ("prefill", "decode") if both else ("prefill",)
     kinds = [(c, q, p) for c, q, p in product(lens, lens, phases) if p == "prefill" or (c and q)]
     for count in range(most + 1):
@@ -71,7 +71,7 @@ def _steps(most: int, lens: Sequence[int], *, both: bool) -> Iterator[tuple[Requ
 def _with_blocks(
     requests: tuple[Request, ...], world: int, reserved: int, *, missing: bool = False
 ) -> tuple[Request, ...]:
-    """Return the requests with blocks of their own, in falling order, the first one missing if asked."""
+    """Return the requests with their own blocks, ids falling; ``missing``: without the first block."""
     given = []
     for b, request in enumerate(requests):
         count = -(-request.seq_len // (BLOCK_SIZE * world))
@@ -83,7 +83,7 @@ def _with_blocks(
 
 
 def _case(binding: Binding, batch: Batch, changed: Mapping[str, Any]) -> Case:
-    """Return the case of a batch with other values of some fields; latent rows are small."""
+    """Return the case of a batch with ``changed`` fields; latent rows are small."""
     fields = {name: value for name, value in changed.items() if name != "world"}
     rows, count = fields.pop("row_index", None), len(batch.requests)
     layout = {name: fields.pop(name) for name in tuple(fields) if name not in GROUP_OF}

@@ -38,12 +38,12 @@ LARGE: tuple[Callable[[Case], bool], ...] = (
     lambda case: case.num_requests_padded > 1024 and case.options.padding.dummy_request,
     lambda case: case.num_tokens_padded == 1025,
 )
-"""Kinds of cases that are longer than tiles are: barely and by more, in tokens and in requests."""
+"""Kinds of cases that exceed a tile: barely and by far, in tokens and in requests."""
 TRACES, STEPS = 4, 8
 
 
 class Suite:
-    """What a kernel is held to, in an order that kills early: a case that has killed comes first.
+    """The checks and cases for one kernel, ordered to kill early: a case that has killed comes first.
 
     ``limit``: seconds that a case may take; ``examples``: cases of the wider search; ``checks``: only these.
     """
@@ -76,13 +76,13 @@ class Suite:
         self._cases = [*small, *fixture_cases(binding)]
 
     def bound(self) -> Binding:
-        """Return the binding of the target as its module has it now."""
+        """Return the binding of the target as its module defines it now."""
         inner = plain(self.function)
         now = vars(sys.modules[inner.__module__])[inner.__qualname__]
         return binding_of(now, *self._names)
 
     def refuse_a_wrong_target(self) -> None:
-        """Raise ``ValueError`` where the target itself fails: everything would seem killed."""
+        """Raise ``ValueError`` if the target itself fails: every mutant would count as killed."""
         self._refuse_unless_right(self._proved)
 
     def _refuse_unless_right(self, find: Callable[[Binding], tuple[Finding, int] | None]) -> None:
@@ -92,13 +92,13 @@ class Suite:
             raise ValueError(f"target = {self.target!r}, must be right before it is mutated: {what}")
 
     def kill(self, mutant: Mutant) -> Outcome | None:
-        """Return how small cases kill a mutant, None where they do not.
+        """Return the outcome of small cases, None if the mutant survives them.
 
-        A case may take eight times what the slowest of them takes the target itself.
+        A case may take eight times as long as the slowest of them takes on the target itself.
         """
         whole = self._clock
         if self.device == "cpu" and self._brief is None:
-            whole.longest = 0.0  # a proof before it ran large cases too
+            whole.longest = 0.0  # the proof before it also ran large cases
             self._refuse_unless_right(self._first)
             self._brief = Clock(min(whole.seconds, max(SHORTEST, SLOWER * whole.longest)))
         self._clock = self._brief or whole
@@ -108,14 +108,14 @@ class Suite:
             self._clock = whole
 
     def kill_by_search(self, mutant: Mutant) -> Outcome | None:
-        """Return how the other checks, large cases or a search kill a mutant, None where they do not."""
+        """Return the outcome of the other checks, large cases and a search, None if the mutant survives."""
         return self._of(mutant, self._searched)
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process is of no more use.
+        """Return whether this process can no longer be used.
 
-        A mutant has broken the GPU's context, or was stopped in the middle of anything, an import for one.
+        A mutant lost the CUDA context, or was stopped at an arbitrary point, such as an import.
         """
         return self._stopped or device_lost(self.device)
 
@@ -138,7 +138,7 @@ class Suite:
         return self._first(binding) or self._closer(binding)
 
     def _first(self, binding: Binding) -> tuple[Finding, int] | None:
-        """Run the quick checks on small cases, and traces of what keeps something."""
+        """Run the quick checks on small cases, and traces of stateful operations."""
         if binding.keeps_state and (found := self._traced(binding)):
             return found
         quick = tuple(name for name in QUICK if name in self._checks)
@@ -155,14 +155,14 @@ class Suite:
     def _tried(
         self, binding: Binding, checks: tuple[str, ...], cases: list[Case]
     ) -> tuple[Finding, int] | None:
-        """Run checks on cases; one that shows something comes first from now on."""
+        """Run checks on cases; a case with a finding comes first from now on."""
         for count, case in enumerate(cases, 1):
             trial = Trial(binding, case, self.device)
             for check in checks:
                 if check not in self._checks:
                     continue
                 self._clock.wind()
-                # Buffers of an earlier case are called on without a guard of their own.
+                # Earlier cases' buffers are reused here without guards.
                 with watching() if check == "forgets_history" and interpreting() else nullcontext():
                     finding = finding_of(check, trial)
                 if finding is not None:
@@ -203,7 +203,7 @@ class Suite:
 
 
 def _small_and_large(binding: Binding) -> tuple[list[Case], list[Case]]:
-    """Return small drawn cases, and those longer than tiles are: one of each kind, and one that is idle."""
+    """Return small drawn cases, and large ones: one of each kind that exceeds a tile, and an idle one."""
     small: list[Case] = []
     large: dict[Callable[[Case], bool], Case] = {}
     for case in islice(seeded_cases(0, binding.domain, binding.features), MOST_LOOKED_AT):

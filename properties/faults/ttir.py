@@ -1,4 +1,4 @@
-"""Whether a mutant compiles to the code of its original, for what the original is launched with."""
+"""Comparison of the code that a mutant and its original compile to, for the original's launches."""
 
 import os
 import re
@@ -22,7 +22,7 @@ _TYPES |= {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a kernel was launched with: the type of each argument, and the constants."""
+    """A launch of a kernel: the type of each argument, and the constants."""
 
     module: str
     name: str
@@ -31,14 +31,14 @@ class Launch:
 
 
 def _reaches(launch: Launch, mutant: Mutant) -> bool:
-    """Whether the kernel of a launch is the mutated one, or calls it."""
+    """Return whether the kernel of a launch is the mutated one, or calls it."""
     kernel = vars(import_module(launch.module))[launch.name]
     return (mutant.module, mutant.name) in {(part.module, part.name) for part in scope_of(kernel)}
 
 
 @contextmanager
 def recording() -> Iterator[list[Launch]]:
-    """Collect what the interpreter launches, once for each set of constants and once for each of types."""
+    """Collect the interpreter's launches, one for each set of constants and one for each set of types."""
     from triton.runtime import interpreter
 
     found: list[Launch] = []
@@ -87,13 +87,13 @@ class Compiler:
     """Compiles mutants ahead of time; needs a process in which Triton does not interpret."""
 
     def __init__(self, tell: Tell) -> None:
-        os.environ["TRITON_ALWAYS_COMPILE"] = "1"  # the cache knows nothing of a helper that was swapped
+        os.environ["TRITON_ALWAYS_COMPILE"] = "1"  # the cache does not notice a swapped helper
         self._folder = tempfile.TemporaryDirectory(prefix="cumae-")
         os.environ["TRITON_CACHE_DIR"] = self._folder.name
         self._originals: dict[Launch, str | None] = {}
 
     def num_equal(self, asked: tuple[list[Launch], Mutant]) -> int:
-        """Return how many of the launches reach the mutant; 0 unless the code is equal in all of these."""
+        """Return the number of launches that reach the mutant; 0 unless the code is equal in all of them."""
         every, mutant = asked
         launches = [launch for launch in dict.fromkeys(every) if _reaches(launch, mutant)]
         for launch in launches:
@@ -106,7 +106,7 @@ class Compiler:
         return len(launches) if equal else 0
 
     def _ttir(self, launch: Launch) -> str | None:
-        """Return the code without the places it comes from, None where the compiler refuses it."""
+        """Return the code without source locations, None if the compiler refuses it."""
         import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
@@ -118,7 +118,7 @@ class Compiler:
         source = ASTSource(kernel, dict(launch.types), places)
         try:
             compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-        except Exception:  # whatever the compiler raises: it does not compile
+        except Exception:  # any error of the compiler: it does not compile
             return None
         lines = (line for line in compiled.asm["ttir"].splitlines() if not line.startswith("#loc"))
         return _PLACE.sub("", "\n".join(lines))

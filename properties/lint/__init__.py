@@ -1,1 +1,1 @@
-"""The static look at compiled kernels."""
+"""Static analysis of compiled kernels."""

@@ -1,4 +1,4 @@
-"""Products in 32 bits that reach an address, or are made 64 bits wide too late."""
+"""32-bit products that reach an address, or are widened to 64 bits too late."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ def narrow_products(
 ) -> Iterator[Flaw]:
     """Yield the 32-bit products that can pass 2^31 and reach an address, or are stored widened.
 
-    ``arguments``: the kernel's, without constants; ``programs``: the most on each axis.
+    ``arguments``: the kernel's arguments without constants; ``programs``: the most programs on each axis.
     """
     known = ranges_of(module, programs)
     for op in module.ops:
@@ -33,7 +33,7 @@ def narrow_products(
 
 
 def _reached(product: Value) -> dict[str, list[Value]]:
-    """Return the pointers to which what is computed from a value is added, or where it is stored widened."""
+    """Return the pointers that a product is added to or, after widening, stored through; by kind of use."""
     found: dict[str, list[Value]] = {}
     start = (product, False)
     seen, waiting = {start}, [start]
@@ -48,7 +48,7 @@ def _reached(product: Value) -> dict[str, list[Value]]:
                 found.setdefault("is widened too late and stored in", []).append(op.operands[0])
             elif op.name not in _ENDS and not (op.name == "arith.select" and place == 0):
                 widens = is_widened or op.name in ("arith.extsi", "arith.extui")
-                if op.name == "scf.for":  # only its lower bound is a value of the counter
+                if op.name == "scf.for":  # the counter takes the value of the lower bound only
                     following += [(op.results[-1], is_widened)] if place == 0 else []
                 else:
                     following += [(result, widens) for result in op.results if result.op is op]
@@ -58,7 +58,7 @@ def _reached(product: Value) -> dict[str, list[Value]]:
 
 
 def _roots(pointer: Value, arguments: Sequence[str]) -> set[str]:
-    """Return the kernel's arguments that a pointer comes from."""
+    """Return the kernel arguments that a pointer is computed from."""
     found: set[str] = set()
     seen, waiting = {pointer}, [pointer]
     while waiting:

@@ -1,4 +1,4 @@
-"""Ahead-of-time compiles of recorded launches, for targets that need not be here."""
+"""Ahead-of-time compiles of recorded launches, for targets that the machine need not have."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,21 +24,21 @@ _FP8 = {"fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2", "fp8e4b8": "f8E4M3FNUZ", "fp8e
 
 
 def compile_for(launch: Launch, target: str) -> None:
-    """Compile a launch for a target, to machine code. Raises what Triton raises where it cannot."""
+    """Compile a launch for a target, to machine code. Raises Triton's error if that fails."""
     with triton.knobs.compilation.scope():
-        triton.knobs.compilation.disable_line_info = True  # a sixth of the time, and nobody reads it
+        triton.knobs.compilation.disable_line_info = True  # takes a sixth of the time, unused here
         triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
 
 
 class Texts(NamedTuple):
-    """A launch as Triton first writes it down, and simplified, before any target shapes it."""
+    """The TTIR of a launch before any target changes it, as first written and simplified."""
 
     written: str
     simplified: str
 
 
 def texts_of(launch: Launch) -> Texts:
-    """Return the TTIR of a launch, not compiled further. Raises what Triton raises where it cannot."""
+    """Return the TTIR of a launch. Raises Triton's error if that fails."""
     source, backend = _source(launch), make_backend(TARGETS[READ_FROM])
     options = backend.parse_options(dict(launch.options))
     context = ir.context()
@@ -53,14 +53,14 @@ def texts_of(launch: Launch) -> Texts:
 
 
 def missing_on(target: str, texts: Texts) -> list[str]:
-    """Return the fp8 types that a kernel has and a target has not."""
+    """Return the fp8 types that a kernel uses and a target lacks."""
     able = make_backend(TARGETS[target]).parse_options({}).supported_fp8_dtypes
     used = set(re.findall(r"f8E\w+", texts.written))
     return [name for name, word in _FP8.items() if word in used and name not in able]
 
 
 def spread(launches: Iterable[Launch]) -> Iterator[Launch]:
-    """Yield as few of a kernel's launches as show each constant: every value, of integers the extremes."""
+    """Yield a few of a kernel's launches that cover each constant: every value, of integers the extremes."""
     same = list(launches)
     numbers = {
         name: sorted({v for launch in same if type(v := launch.constants.get(name)) is int})

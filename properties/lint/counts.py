@@ -1,4 +1,4 @@
-"""Steps of many sizes, otherwise alike, and what the largest step launches."""
+"""Steps that differ only in size, and the number of programs in the largest step."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ _CONTEXT_LEN = 5
 
 
 def counting_cases(binding: Binding) -> Iterator[Case]:
-    """Yield, for each count, a step of so many requests of a token, and one request of so many tokens."""
+    """Yield, for each count n, a step of n requests with one token each, and one request of n tokens."""
     domain = binding.domain
     size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
     phase = domain.phases[0]
@@ -38,7 +38,7 @@ def counting_cases(binding: Binding) -> Iterator[Case]:
 def most_programs(recorded: Iterable[tuple[Case, list[Launch]]]) -> dict[str, tuple[int, ...]]:
     """Return the most programs of each kernel on each axis, in a step of MOST_TOKENS tokens and requests.
 
-    A grid is taken to grow in proportion to the step at most, from the largest step recorded.
+    Assumes that a grid grows at most in proportion to the step, from the largest step recorded.
     """
     largest: dict[str, tuple[int, tuple[int, ...]]] = {}
     for case, launches in recorded:

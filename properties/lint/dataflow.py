@@ -1,4 +1,4 @@
-"""The text of Triton's intermediate representation, read into operations and what flows between them."""
+"""Parser of Triton's intermediate representation into operations and the values between them."""
 
 import re
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _ENDINGS = ("scf.yield", "tt.reduce.return", "tt.scan.return")
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """One value. ``op``: what computes it; ``sources``: values that it is one of, through loops, branches and
-    calls, and ``flows`` the reverse; ``argument``: which of the kernel's arguments it is, -1 for none;
-    ``loop``: the one that carries it from round to round.
+    """One value. ``op``: the operation that computes it; ``sources``: values that it may take, through loops,
+    branches and calls; ``flows``: the reverse; ``argument``: index of the kernel argument that it is, -1 for
+    none; ``loop``: the loop that carries it from round to round.
     """
 
     type: str = ""
@@ -31,7 +31,7 @@ class Value:
 
     @property
     def bits(self) -> int:
-        """Width of its integers, 0 where it holds none."""
+        """Width of its integers in bits, 0 if it holds none."""
         match = re.search(r"(?:^|x)i(\d+)>?$", self.type)
         return int(match[1]) if match else 0
 
@@ -40,8 +40,8 @@ class Value:
 class Op:
     """One operation and the loops and branches around it, outermost first.
 
-    A counted loop's last result is its counter; other results of loops, branches and reductions are only
-    what flows into them.
+    A counted loop's last result is its counter. Other results of loops, branches and reductions take the
+    values that flow into them.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Op:
 
 @dataclass(slots=True)
 class _Region:
-    """An open region: what its last operation's operands flow into, and what its block's arguments are."""
+    """An open region: the values that its last operation's operands flow into, and its block's arguments."""
 
     op: Op
     targets: list[list[Value]] = field(default_factory=list)
@@ -63,9 +63,9 @@ class _Region:
 
 
 class Module:
-    """A kernel's operations in order, those of the functions it calls included.
+    """A kernel's operations in order, including those of the functions it calls.
 
-    ``merges``: values that are no operation's own: arguments, and what loops, branches and calls hand on.
+    ``merges``: values that no operation computes: arguments, those that loops, branches and calls pass on.
     """
 
     def __init__(self, text: str) -> None:
@@ -88,7 +88,7 @@ class Module:
                 value.uses.append((op, i))
 
     def place(self, op: Op) -> tuple[str, int]:
-        """Return file and line of the source, the caller's where Triton's library computes it."""
+        """Return file and line of the source; for code of Triton's library, those of the caller."""
         return self._resolve(op.location) or ("", 0)
 
     def _resolve(self, location: str) -> tuple[str, int] | None:
@@ -190,7 +190,7 @@ class Module:
                 self._jumps.append((label, [self._look_up(n) for n in _NAME.findall(given)]))
 
     def _loop(self, op: Op, text: str, names: str) -> None:
-        """Open a loop: what it carries is what it starts with or what its last round yields."""
+        """Open a loop: a carried value is its initial value or the value that the last round yields."""
         is_counted = op.name == "scf.for"
         held_text = text.partition("iter_args")[2] if is_counted else text
         carried = _CARRIED.findall(held_text)

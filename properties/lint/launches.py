@@ -1,4 +1,4 @@
-"""Launches recorded in place of run: which kernels a function launches, for what arguments."""
+"""Launches recorded without running them: a function's kernels and their arguments."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,15 +13,15 @@ from triton.runtime.jit import JITFunction, create_function_from_signature, mang
 
 from cumae.properties.operations.targets import Interruption
 
-_BACKEND = make_backend(GPUTarget("cuda", 90, 32))  # keys are made of values, whatever the target
+_BACKEND = make_backend(GPUTarget("cuda", 90, 32))  # keys depend on values, not on the target
 Key = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch. ``types``: of each argument, before anything is specialised; ``constants``: constexpr
-    arguments and None; ``options``: num_warps and the like; ``key``: what Triton compiles anew for, by
-    argument or option; ``grid``: programs on each axis.
+    """One launch. ``types``: of each argument, before specialisation; ``constants``: constexpr arguments and
+    None; ``options``: num_warps and the like; ``key``: the values that trigger a new compile, by argument or
+    option; ``grid``: programs on each axis.
     """
 
     kernel: Any
@@ -39,26 +39,26 @@ class Launch:
 
     @property
     def place(self) -> tuple[str, int]:
-        """File and line where the kernel begins."""
+        """File and first line of the kernel."""
         code = self.kernel.fn.__code__
         return code.co_filename, code.co_firstlineno
 
     @property
     def variant(self) -> tuple[Any, ...]:
-        """What tells compiled code apart that was not specialised to the values of arguments."""
+        """A key of the compiled code, without specialisation to argument values."""
         parts = (self.types, self.constants, self.options)
         return (self.kernel, *(tuple((name, repr(value)) for name, value in part.items()) for part in parts))
 
 
 class Interpreted(Interruption):
-    """A kernel was launched that Triton interprets, by name: no ``Exception``, so that it ends the call."""
+    """Raised, with its name, for an interpreted kernel; not an ``Exception``, so that it ends the call."""
 
 
 @contextmanager
 def recording() -> Iterator[list[Launch]]:
-    """While it is entered no kernel runs, and the list gets each launch, of all configs of an autotuner.
+    """Record every launch in the yielded list instead of running it, for all configs of an autotuner.
 
-    Raises ``Interpreted`` out of a launch of a kernel that was made to be interpreted.
+    Raises ``Interpreted`` at the launch of a kernel that was made for the interpreter.
     """
     launches: list[Launch] = []
 

@@ -1,4 +1,4 @@
-"""The static look at compiled kernels: what functions launch is recorded, compiled and read, never run."""
+"""The linter: records the kernels that functions launch, compiles and analyses them, and never runs them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,16 +18,16 @@ from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised
 
-MOST_SAID = 300  # characters: an assembler prints the command to run it again as well
+MOST_SAID = 300  # characters: an assembler also prints the command line
 
 
 @dataclass(slots=True)
 class Looked:
-    """What was looked at of one kernel.
+    """The coverage of one kernel.
 
-    ``launches``: recorded; ``variants``: types and constants that were read; ``compiled``: of these to
-    machine code, by target; ``missing``: types that a target lacks; ``keys``: compiles that steps of all
-    sizes ask for.
+    ``launches``: recorded ones; ``variants``: analysed sets of types and constants; ``compiled``: variants
+    compiled to machine code, by target; ``missing``: types that a target lacks; ``keys``: compiles needed for
+    steps of all sizes.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Looked:
 
 @dataclass(slots=True)
 class Linted:
-    """What was found. ``raised``: by target, what the function said of calls that failed."""
+    """The result of a lint. ``raised``: by target, the errors of calls that failed."""
 
     kernels: dict[str, Looked] = field(default_factory=dict)
     flaws: set[Flaw] = field(default_factory=set)
@@ -52,11 +52,11 @@ def lint(
     device: Device = "cpu",
     targets: Sequence[str] = tuple(TARGETS),
 ) -> Linted:
-    """Return which rules the kernels break that functions launch on their cases and on steps of many sizes.
+    """Return the flaws of the kernels that functions launch on their cases and on steps of many sizes.
 
-    Each function is a target, its binding and its cases. No kernel runs, so what a function reads back from
-    the device is poison. Raises ``ValueError`` for a function that launches nothing or
-    a kernel that is interpreted.
+    Each function is a target, its binding and its cases. No kernel runs, so values that a function reads back
+    from the device are poison. Raises ``ValueError`` for a function that launches no kernel or an interpreted
+    one.
     """
     found = Linted()
     recorded: list[tuple[Case, list[Launch]]] = []
@@ -84,7 +84,7 @@ def lint(
 
 
 def _launches(binding: Binding, case: Case, device: Device, raised: list[str]) -> list[Launch]:
-    """Record one call. A function that fails where its kernels have not run is noted, not judged."""
+    """Record one call. A function that raises is noted, not judged, because its kernels have not run."""
     with recording() as launches:
         try:
             Bench(binding, case, device).call(poison=0).run()
@@ -106,7 +106,7 @@ def _read(
         looked.variants += 1
         try:
             texts[launch.variant] = texts_of(launch)
-        except Exception as error:  # a compiler fails in many ways, and each is a finding
+        except Exception as error:  # a compiler may raise anything; each error is a finding
             flaws.add(_refused(launch, "any target", error))
             continue
         module = Module(texts[launch.variant].simplified)
@@ -127,14 +127,14 @@ def _read(
 
 
 def _refused(launch: Launch, target: str, error: Exception) -> Flaw:
-    """Return what a compiler said, at the line of the kernel where it stopped if it told."""
+    """Return a compiler error as a flaw, at the line of the kernel if the error names one."""
     file, line, _ = compile_line(error, launch.kernel)
     said = " ".join(message_of(error).split())[:MOST_SAID]
     return Flaw(file, line, COMPILES, launch.name, f"does not compile for {target}: {said}")
 
 
 def _count_keys(launches: Iterable[Launch], found: Linted) -> None:
-    """Count the compiles that steps of many sizes ask for, and find arguments with too many values."""
+    """Count the compiles for steps of many sizes, and find arguments with too many values."""
     by_kernel = defaultdict(list)
     for launch in launches:
         by_kernel[launch.name].append(launch)

@@ -1,4 +1,4 @@
-"""The least and the largest value that each integer of a kernel can have, whatever it is given."""
+"""The least and the largest value that each integer of a kernel can have, for any input."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ _HULL = {"tt.cat", "tt.join"}
 def ranges_of(module: Module, programs: Sequence[int]) -> dict[Value, Range]:
     """Return the range of each integer value; ``programs``: the most programs on each axis.
 
-    Loaded and passed-in numbers have the range of their type. A sum is taken not to wrap; a product that can
-    pass its type may be anything.
+    Loaded and passed-in numbers have the range of their type. Sums are assumed not to wrap; a product that
+    can overflow its type may have any value.
     """
     known = {value: whole(value) for value in module.merges if value.bits and not value.sources}
     turn, changed = 0, True
@@ -62,7 +62,7 @@ def whole(value: Value) -> Range:
 
 
 def _range(op: Op, value: Value, given: list[Range | None], programs: Sequence[int]) -> Range | None:
-    """Return the range of a result; None while an operand has none."""
+    """Return the range of a result; None while an operand has no range."""
     constant = _constant(op, programs)
     if constant is not None:
         return constant
@@ -147,7 +147,7 @@ def _fits(found: Range, value: Value) -> bool:
 
 
 def _fitted(found: Range | None, value: Value) -> Range | None:
-    """Cut a range at the ends of its type: sums are taken not to wrap."""
+    """Cut a range at the ends of its type: sums are assumed not to wrap."""
     if found is None:
         return None
     low, high = whole(value)

@@ -1,10 +1,10 @@
-"""The types of an operation's results, as the text of Triton's intermediate representation gives them."""
+"""The types of an operation's results in the text of Triton's intermediate representation."""
 
 import re
 
 
 def listed_types(text: str) -> list[str]:
-    """Return the types of a list, in brackets or not.
+    """Return the types of a list, with or without brackets.
 
     >>> listed_types("(i32, tensor<4x!tt.ptr<i64>>)  : i32 {")
     ['i32', 'tensor<4x!tt.ptr<i64>>', 'i32']

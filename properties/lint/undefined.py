@@ -1,4 +1,4 @@
-"""Masked loads without `other`: what stands in the lanes they leave out is undefined."""
+"""Masked loads without `other`: the values in masked-out lanes are undefined."""
 
 import re
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _LOST: Mask = frozenset({(None, ())})
 
 
 def undefined_loads(module: Module, kernel: str) -> Iterator[Flaw]:
-    """Yield the masked loads without `other` whose undefined lanes do harm.
+    """Yield the masked loads without `other` whose undefined lanes reach a result.
 
-    They do in a sum over lanes and in a branch, and in an address, a mask or a stored value unless the access
-    has the load's mask, or one that implies it.
+    They do through a sum over lanes or a branch, and through an address, a mask or a stored value unless the
+    access has the load's mask, or one that implies it.
     """
     for op in module.ops:
         if op.name != "tt.load" or len(op.operands) != 2:
@@ -32,7 +32,7 @@ def undefined_loads(module: Module, kernel: str) -> Iterator[Flaw]:
 
 
 def _reached(load: Op) -> list[tuple[str, Op]]:
-    """Return where undefined lanes arrive, and at which operation."""
+    """Return the harmful uses of undefined lanes, each with its operation."""
     found = []
     start = (load.results[0], _lanes(load.operands[1]))
     seen, waiting = {start}, [start]
@@ -40,7 +40,7 @@ def _reached(load: Op) -> list[tuple[str, Op]]:
         value, mask = waiting.pop()
         following = [(after, _carried(mask, after)) for after in value.flows]
         if any(op.name in _SUMS for op, _ in value.uses):
-            following = []  # they go into the sum, which is found
+            following = []  # the sum itself is reported
         for op, place in value.uses:
             arrived = _arrival(op, place, mask)
             if arrived:
@@ -55,7 +55,7 @@ def _reached(load: Op) -> list[tuple[str, Op]]:
 
 
 def _arrival(op: Op, place: int, mask: Mask) -> str:
-    """Return what an operand may not be undefined for; empty where it does no harm."""
+    """Return the use in which an undefined operand does harm, empty if it does none."""
     if op.name in _SUMS:
         covered = op.name == "tt.histogram" and len(op.operands) == 2 and mask <= _lanes(op.operands[1])
         return "" if covered else "a sum over lanes"
@@ -71,14 +71,14 @@ def _arrival(op: Op, place: int, mask: Mask) -> str:
 
 
 def _is_masked_away(op: Op, place: int, mask: Mask) -> bool:
-    """Whether the undefined lanes are replaced by defined ones."""
+    """Return whether the undefined lanes are replaced by defined ones."""
     if op.name == "arith.andi":
         return mask <= _lanes(op.operands[1 - place])
     return op.name == "arith.select" and place == 1 and mask <= _lanes(op.operands[0])
 
 
 def _lanes(mask: Value, moves: tuple[str, ...] = ()) -> Mask:
-    """Return the conditions of which a mask is the conjunction, each with how it was turned."""
+    """Return the conditions whose conjunction is the mask, each with its lane moves."""
     op = mask.op
     if op is not None and op.name == "arith.andi":
         return _lanes(op.operands[0], moves) | _lanes(op.operands[1], moves)
@@ -90,7 +90,7 @@ def _lanes(mask: Value, moves: tuple[str, ...] = ()) -> Mask:
 
 
 def _move(op: Op) -> str:
-    """Return what an operation does to the order of lanes."""
+    """Return a key of an operation's change to the order of lanes."""
     shape = "x".join(re.findall(r"\d+(?=x)", op.text.rpartition("->")[2]))
     return f"{op.name} {op.text.partition('{')[2].partition('}')[0]} {shape}"
 
@@ -102,7 +102,7 @@ def _moved(mask: Mask, op: Op) -> Mask:
 
 
 def _carried(mask: Mask, after: Value) -> Mask:
-    """Return the mask of a value in the next round of a loop: conditions of this one cover it no more."""
+    """Return the mask of a value in the next round of a loop, which this round's conditions do not cover."""
     of_round = after.loop is not None and any(
         condition is not None and condition.op is not None and after.loop in condition.op.around
         for condition, _ in mask

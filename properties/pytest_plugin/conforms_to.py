@@ -32,10 +32,10 @@ from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.profiles import EXAMPLES
 
-LOST = "the CUDA context of this process is lost, by an item before: run this one without it"
+LOST = "an earlier item lost the CUDA context of this process: run this item without it"
 NO_GPU = "device='cuda': no GPU to run on"
 UNASKED = (
-    "no device chosen, and what pytest fills cannot be taken into another process: "
+    "no device chosen, and fixture values cannot be passed to an isolated process: "
     "add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 )
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
@@ -55,8 +55,8 @@ def conforms_to(
     """Turn a function with arguments by name into a pytest test: one item for each check.
 
     ``fixtures``: parameters that pytest fills. ``device="cuda"``: needs a GPU and is skipped without
-    one. ``checks``: only these. ``examples``: cases an item under the quick profile; the others
-    take more in proportion. Raises ``ValueError`` at collection for a name that is neither an input
+    one. ``checks``: run only these. ``examples``: cases per item under the quick profile; the other
+    profiles scale it. Raises ``ValueError`` at collection for a parameter that is neither an input
     nor an output.
     """
     if device not in ("any", "cuda"):
@@ -81,7 +81,7 @@ def conforms_to(
             _run_item(item, arguments["cumae_check"], request, device, examples, by_pytest=bool(given))
 
         if inspect.isclass(function) or not inspect.isfunction(getattr(function, "__wrapped__", function)):
-            del test.__dict__["__wrapped__"]  # pytest looks for the code of what is wrapped
+            del test.__dict__["__wrapped__"]  # pytest would look for the wrapped code
         names = dict.fromkeys((*_owner(function), *FILLED_BY_CUMAE, *fixtures))
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
@@ -101,13 +101,13 @@ def conforms_to(
 
 
 def _owner(function: Function) -> tuple[str, ...]:
-    """Return the first parameter of a method of a test class."""
+    """Return ``self`` for a method of a test class, else nothing."""
     names = tuple(inspect.signature(function).parameters)
     return names[:1] if names[:1] == ("self",) else ()
 
 
 def _filled(function: Function, values: Mapping[str, Any], given: Sequence[str]) -> Function:
-    """Return the function with the given parameters filled and gone from its signature."""
+    """Return the function with the given parameters filled and removed from its signature."""
     if inspect.isclass(function):
         return function
     signature = inspect.signature(function)
@@ -127,7 +127,7 @@ def _filled(function: Function, values: Mapping[str, Any], given: Sequence[str])
 def _run_item(
     binding: Binding, name: str, request: pytest.FixtureRequest, needs: str, examples: int, *, by_pytest: bool
 ) -> None:
-    """Run one check as one item: its cases depend on its node id and on the seed."""
+    """Run one check as one item, with cases that depend on its node id and the seed."""
     settings = settings_of(request.config)
     device = _device_of(settings.device, needs)
     if device_lost(device):
@@ -174,10 +174,10 @@ def _searched_isolated(
     request: pytest.FixtureRequest,
     failures: Path,
 ) -> Verdict:
-    """Return the verdict of an item on the CPU, in a process that interprets kernels as this one does not.
+    """Return the verdict of an item, run in an isolated process that interprets kernels on the CPU.
 
-    That process finds the test in its file, which it imports with the path that pytest has. A case may take
-    any time, as it may in this process.
+    The process imports the test file with pytest's ``sys.path`` and finds the test in it. Cases have no time
+    limit, as in this process.
     """
     job = Job(
         target=target,
@@ -194,7 +194,7 @@ def _searched_isolated(
 
 
 def _device_of(wanted: str, needs: str) -> Device:
-    """Return the device of an item. Unasked it is what there is, and this process stays as it is."""
+    """Return the device of an item. Without an option, keep the current device of the process."""
     if needs == "cuda" and not has_gpu():
         pytest.skip(NO_GPU)
     device = current()
@@ -209,19 +209,19 @@ def _device_of(wanted: str, needs: str) -> Device:
 
 
 def _target(request: pytest.FixtureRequest) -> str:
-    """Return what ``cumae replay`` finds the test by: its file, and the name that it has there."""
+    """Return the target by which ``cumae replay`` finds the test: its file and its name there."""
     owner = f"{request.cls.__qualname__}." if request.cls is not None else ""
     return f"{_file_of(request)}:{owner}{getattr(request.node, 'originalname', request.node.name)}"
 
 
 def _file_of(request: pytest.FixtureRequest) -> Path:
-    """Return the test file as seen from where pytest was called."""
+    """Return the test file relative to the folder in which pytest was called."""
     here = request.config.invocation_params.dir
     return request.path.relative_to(here) if request.path.is_relative_to(here) else request.path
 
 
 def _again(request: pytest.FixtureRequest, device: Device) -> str:
-    """Return the command that runs an item again: what the ini file does not give is in it."""
+    """Return the command that runs an item again, with the options that the ini file does not set."""
     config = request.config
     given = {name: config.getoption(f"cumae_{name}") for name in HELP}
     if given["device"] or not config.getini("cumae_device"):

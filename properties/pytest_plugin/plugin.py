@@ -1,4 +1,4 @@
-"""The pytest plugin: it chooses a device if asked, before triton is imported, and counts cumae's items."""
+"""The pytest plugin: sets the device before triton is imported, and counts the cases of cumae's items."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ Counts = tuple[int, int, int]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--cumae-device`` and its like, and ini values of the same names with underscores."""
+    """Add the ``--cumae-*`` options, and ini values of the same names with underscores."""
     group = parser.getgroup("cumae")
     for name, text in HELP.items():
         group.addoption(f"--cumae-{name}", default=None, help=text)
@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Set the device when the option or the ini value names one; without either nothing is changed."""
+    """Set the device if the option or the ini value names one; otherwise change nothing."""
     wanted = early_config.known_args_namespace.cumae_device or early_config.getini("cumae_device")
     if wanted:
         from cumae.properties.running.device import prepare
@@ -32,7 +32,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse values that cannot be parsed, and a folder that is asked for and cannot be written."""
+    """Refuse values that cannot be parsed, and a given folder that cannot be written."""
     try:
         folder = settings_of(config).failures
         if config.getoption("cumae_failures") or config.getini("cumae_failures"):
@@ -43,13 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def cumae_shard() -> str:
-    """Which of the items made of one check this is, as in ``2of4``."""
+    """Return the number of this item among those of its check, such as ``2of4``."""
     return "1of1"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make several items of each check where shards are asked for."""
+    """Make several items of each check if the run has shards."""
     if "cumae_shard" in metafunc.fixturenames:
         shards = settings_of(metafunc.config).shards
         if shards > 1:
@@ -57,14 +57,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run whose cumae items compared nothing."""
+    """Fail a run if its cumae items compared nothing."""
     counts = list(_counts(session.config))
     if counts and not sum(comparisons for _, comparisons, _ in counts) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say how many cases and comparisons there were, if any cumae item ran."""
+    """Print the numbers of cases and comparisons if any cumae item ran."""
     counts = list(_counts(config))
     if not counts:
         return
@@ -78,7 +78,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _counts(config: pytest.Config) -> Iterator[Counts]:
-    """Yield what each item counted: it travels in its report, from a worker too."""
+    """Yield the counts of each item; reports carry them, also from xdist workers."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for reports in reporter.stats.values() if reporter is not None else ():
         for report in reports:

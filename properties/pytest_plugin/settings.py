@@ -1,4 +1,4 @@
-"""What a pytest run asks for by option or ini value: device, profile, seed, shards, folder."""
+"""Settings of a pytest run from options and ini values: device, profile, seed, shards, folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +8,16 @@ from cumae.properties.search.profiles import EXAMPLES, FAILURES, PROFILES, SOAK_
 
 HELP = {
     "device": "where cumae's kernels run: auto, cpu (Triton's interpreter) or cuda",
-    "profile": "cases an item: quick (40, the default), ci (100), nightly (2,000) or soak (ten minutes)",
-    "seed": "other seeds try other cases (default 0)",
-    "shards": "items made of each check, each with a seed of its own (default 1)",
-    "failures": f"folder of saved failures (default {FAILURES})",
+    "profile": "cases per item: quick (40, the default), ci (100), nightly (2,000) or soak (ten minutes)",
+    "seed": "seed of the random cases (default 0)",
+    "shards": "items per check, each with its own seed (default 1)",
+    "failures": f"folder for saved failures (default {FAILURES})",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values of a run. ``device``: empty where nobody asked for one."""
+    """The values of a run. ``device``: empty if none is given."""
 
     device: str
     profile: str
@@ -26,7 +26,7 @@ class Settings:
     failures: Path
 
     def budget(self, examples: int) -> tuple[int | None, float | None]:
-        """Return cases and seconds of an item that takes ``examples`` cases under the quick profile."""
+        """Return the cases and seconds of an item with ``examples`` cases under the quick profile."""
         if self.profile == "soak":
             return None, SOAK_SECONDS
         return -(-examples * EXAMPLES[self.profile] // EXAMPLES["quick"]), None

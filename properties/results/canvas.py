@@ -1,4 +1,4 @@
-"""What an SVG is drawn on: rectangles, lines and words in the colours of a light and a dark page."""
+"""The canvas of an SVG: rectangles, lines and words in the colours of a light and a dark page."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -28,7 +28,7 @@ _DARK = {
 
 @dataclass(slots=True)
 class Picture:
-    """Elements drawn so far, where the next one goes, and pixels for each token."""
+    """A picture: elements drawn so far, the ``y`` of the next one, and pixels per token (``cell``)."""
 
     cell: float
     y: float = 12.0
@@ -39,7 +39,7 @@ class Picture:
         return LEFT + position * self.cell
 
     def text(self, x: float, y: float, words: str, kind: str = "text", anchor: str = "start") -> None:
-        """Write words from or up to a place."""
+        """Write words that start, or with ``anchor`` end, at a place."""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
         )
@@ -63,11 +63,11 @@ class Picture:
 
     @property
     def height(self) -> int:
-        """How high it has become."""
+        """The height so far, in pixels."""
         return round(self.y + 10)
 
     def element(self, top: int = 0) -> str:
-        """Return all of it as an SVG element, at ``top`` inside of another one."""
+        """Return the picture as an SVG element, at ``top`` inside another one."""
         height, place = self.height, f'y="{top}" ' if top else ""
         head = (
             f'<svg {place}xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '

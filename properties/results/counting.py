@@ -1,4 +1,4 @@
-"""A number of things in words."""
+"""Numbers with their nouns."""
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""The first wrong element up close: the window of a token over its keys, or its slot."""
+"""Details of the first wrong element: the window of its token over the keys, or its slot."""
 
 from collections.abc import Callable, Collection
 
@@ -13,7 +13,7 @@ AROUND = 4
 
 
 def details(case: Case, finding: Finding | None) -> list[str]:
-    """Return lines about the first wrong token: its window or its slot, nothing for other outputs."""
+    """Return lines about the first wrong token: its window or its slot; none for other outputs."""
     if finding is None or finding.index < 0:
         return []
     lines = _CLOSE_UPS.get(axis_named(finding.axis).values)
@@ -21,23 +21,23 @@ def details(case: Case, finding: Finding | None) -> list[str]:
 
 
 def is_about_windows(finding: Finding) -> bool:
-    """Whether the elements of a finding's output are windows or their bounds."""
+    """Return whether the elements of a finding's output are windows or their bounds."""
     return _CLOSE_UPS.get(axis_named(finding.axis).values) is _window_lines
 
 
 def is_about_slots(finding: Finding) -> bool:
-    """Whether the elements of a finding's output are slots, which ``details`` gives with their values."""
+    """Return whether the elements of a finding's output are slots, whose values ``details`` shows."""
     return _CLOSE_UPS.get(axis_named(finding.axis).values) is _slot_lines
 
 
 def window_of(case: Case, token: int) -> tuple[int, int]:
-    """Return the window [ks, ke) that the oracle gives a token."""
+    """Return the oracle's window [ks, ke) of a token."""
     answer = Inputs(case).call(causal_windows)
     return answer.ks[token], answer.ke[token]
 
 
 def seen_window(case: Case, finding: Finding) -> tuple[int, int] | None:
-    """Return the window with the wrong bound in it, None if the actual bound is not known."""
+    """Return the window with the wrong bound, or None if the actual bound is unknown."""
     values = axis_named(finding.axis).values
     if not _is_int(finding.actual):
         return None
@@ -67,7 +67,7 @@ def _outside(start: int, stop: int, num_rows: int) -> str:
 
 
 def _kept_keys(num_rows: int, bounds: Collection[int]) -> list[int]:
-    """Return the key rows to draw: all, or those near a bound or an end."""
+    """Return the key rows to draw: all, or those near a bound or an end of the step."""
     if num_rows <= MOST_KEYS:
         return list(range(num_rows))
     near = {bound + step for bound in (0, num_rows, *bounds) for step in range(-AROUND, AROUND)}
@@ -75,7 +75,7 @@ def _kept_keys(num_rows: int, bounds: Collection[int]) -> list[int]:
 
 
 def _key_line(start: int, stop: int, kept: list[int], num_rows: int) -> str:
-    """Return key rows as dots, those of the window as blocks in brackets, left out ones as a number."""
+    """Return key rows as dots, window rows as blocks in brackets, and skipped rows as a number."""
     cells, last = [], -1
     for row in [*kept, num_rows]:
         if row - last > 1:

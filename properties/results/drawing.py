@@ -12,20 +12,20 @@ CACHED, NEW, WRONG, PADDING = "░", "█", "✗", "·"
 COLUMNS = 100
 MOST_REQUESTS = 12
 _CUTS = ((8, 3, 6), (4, 2, 4), (2, 1, 2), (1, 1, 1), (1, 0, 1), (0, 0, 1))
-"""From generous to narrow: cells kept at each end, around what matters, and wrong ones shown."""
+"""Levels of cutting, widest first: cells kept at each end, cells around a wrong one, wrong ones shown."""
 
 
 def draw(case: Case, finding: Finding | None = None) -> str:
-    """Return a line for each request: phase, lengths, and its tokens cached, new or wrong, in blocks.
+    """Return a line for each request: phase, lengths, and its cached, new and wrong tokens in blocks.
 
-    Lines hold at most 100 characters: long requests and many requests are cut, wrong ones stay.
-    Below: the window or the slot of the first wrong token.
+    Lines hold at most 100 characters: long requests and many requests are cut, wrong ones are kept.
+    The window or slot of the first wrong token follows.
     """
     return "\n".join([*request_lines(case, finding), _legend(case), *details(case, finding)])
 
 
 def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
-    """Return the lines of requests and padding alone."""
+    """Return only the lines of requests and padding."""
     marks = marks_of(case, finding)
     requests = case.batch.requests
     shared = shared_blocks(case)
@@ -53,7 +53,7 @@ def _legend(case: Case) -> str:
 
 
 def shown_requests(count: int, marks: Marks, most: int = MOST_REQUESTS) -> list[int]:
-    """Return which requests to draw: all, or the first and the wrong ones, and the last."""
+    """Return the requests to draw: all, or the first, the wrong and the last ones."""
     if count <= most:
         return list(range(count))
     wrong = sorted(b for b in {*marks.positions, *marks.ends} if 0 <= b < count)
@@ -66,7 +66,7 @@ def shown_requests(count: int, marks: Marks, most: int = MOST_REQUESTS) -> list[
 
 
 def _heads(requests: Collection[Request]) -> list[str]:
-    """Return what stands before the cells of each request, in columns."""
+    """Return the aligned text before the cells of each request."""
     width = len(str(max(len(requests) - 1, 0)))
     context = max((len(str(r.context_len)) for r in requests), default=1)
     query = max((len(str(r.query_len)) for r in requests), default=1)
@@ -88,7 +88,7 @@ def _cells(case: Case, request: Request, wrong: Collection[int], shared: Collect
 
 
 def _kept(request: Request, wrong: Collection[int], ends: int, around: int, most_wrong: int) -> set[int]:
-    """Return the positions to draw: both ends, the first new token, and wrong ones."""
+    """Return the positions to draw: both ends, the first new token, and wrong positions."""
     length = request.seq_len
     if 2 * ends >= length:
         return set(range(length))
@@ -100,7 +100,7 @@ def _kept(request: Request, wrong: Collection[int], ends: int, around: int, most
 def _cut(
     case: Case, request: Request, wrong: Collection[int], shared: Collection[int], kept: set[int]
 ) -> str:
-    """Return the kept cells; what is left out stands as a number between dots."""
+    """Return the kept cells; a number between dots stands for skipped cells."""
     size = case.batch.tokens_per_block
     parts, last = [], -1
     for position in sorted(kept):
@@ -119,7 +119,7 @@ def _cut(
 
 
 def _padding(case: Case, marks: Marks) -> list[str]:
-    """Return the line of the padding, wrong rows marked, or nothing where there is none."""
+    """Return the line of the padding with wrong rows marked; none without padding."""
     layout = case.layout
     counts = (
         (layout.num_padding_tokens, "token"),

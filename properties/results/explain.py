@@ -1,4 +1,4 @@
-"""A verdict in words: what differs, where, by which rule, drawn, and one line that shows it again."""
+"""A verdict as text: the difference, its place, the rule, a drawing, and a command that reproduces it."""
 
 import re
 from textwrap import indent
@@ -12,9 +12,9 @@ from cumae.properties.results.verdict import Failure, Finding, Verdict
 
 
 def explain(verdict: Verdict, *, verbose: bool = False) -> str:
-    """Return the report of a verdict; one line where everything agreed.
+    """Return the report of a verdict; one line if everything agreed.
 
-    ``verbose``: with the whole traceback of what the function raised.
+    ``verbose``: with the whole traceback if the function raised.
     """
     if verdict.failure is None:
         return summary(verdict)
@@ -33,7 +33,7 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
     if failure.file is not None:
-        # Another process finds a function by its name only.
+        # Another process can find a function only by its name.
         again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
         lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
         if failure.stopped:
@@ -46,7 +46,7 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
 
 
 def told(case: Case, finding: Finding) -> list[str]:
-    """Return what differs and where, by which rule, and the likely cause."""
+    """Return the lines of a finding: difference, place, rule and likely cause."""
     lines = [f"  {finding.message}"]
     if finding.expected:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
@@ -66,7 +66,7 @@ def told(case: Case, finding: Finding) -> list[str]:
 
 
 def summary(verdict: Verdict) -> str:
-    """Return one line: status, comparisons and speed, and what took much of the time."""
+    """Return one line: status, counts and speed, and the case that took most of the time."""
     rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
     counts = f"{counted(verdict.cases, 'case')}, {counted(verdict.comparisons, 'comparison')}"
     counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"
@@ -76,7 +76,7 @@ def summary(verdict: Verdict) -> str:
 
 
 def slow_line(verdict: Verdict) -> str:
-    """Return which case took much of the time, and what was left out for the time's sake; else ""."""
+    """Return the slow case and the cases that the time budget cut; "" if there are none."""
     seconds, requests, tokens = verdict.slowest
     parts = []
     if seconds:
@@ -86,7 +86,7 @@ def slow_line(verdict: Verdict) -> str:
 
 
 def time_was_short(verdicts: list[Verdict]) -> str:
-    """Return in a line for how many verdicts the time was short, and what was not tried; else ""."""
+    """Return the number of verdicts with too little time, and the cases not tried; "" if there are none."""
     short = sum(bool(_left([verdict])) for verdict in verdicts)
     if not short:
         return ""
@@ -94,10 +94,10 @@ def time_was_short(verdicts: list[Verdict]) -> str:
 
 
 def _left(verdicts: list[Verdict]) -> list[str]:
-    """Return what was not tried for the time's sake."""
+    """Return the cases that the time budget cut or left out."""
     reasons = {
         "cut": "stopped between checks",
-        "left_out": "larger than the time allows left out",
+        "left_out": "left out as too large for the time",
         "not_tried": "of the fixtures and saved failures not tried",
     }
     counts = {what: sum(getattr(verdict, name) for verdict in verdicts) for name, what in reasons.items()}
@@ -105,7 +105,7 @@ def _left(verdicts: list[Verdict]) -> list[str]:
 
 
 def time_line(verdict: Verdict) -> str:
-    """Return where the time went.
+    """Return the seconds that each part took.
 
     >>> time_line(Verdict("f", "position_ids", "cumae", (), spent={"oracle": 0.25, "kernel": 2.0}))
     'oracle 0.2 s, kernel 2.0 s'
@@ -127,7 +127,7 @@ def _count(failure: Failure) -> str:
 
 
 def held_lines(case: Case, finding: Finding | None) -> list[str]:
-    """Return the host numbers, and the parts of layout and options that are not neutral, as text."""
+    """Return the host numbers, and the fields of layout and options that are not neutral, as text."""
     lines = [f"  called with: {finding.called_with}"] if finding and finding.called_with else []
     for name, record in (("layout", case.layout), ("options", case.options)):
         kind = type(record)

@@ -27,11 +27,11 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a failure file says: the case, and what the function of a target was found to do on it.
+    """The contents of a failure file: a case, and the finding of a target on it.
 
-    ``trace``: the steps that lead to it, of which ``case`` is the last; None for one case alone.
-    ``base``: what the target was compared with, "" for the oracle. ``domain``: what it promised beyond
-    what every function does, as text.
+    ``trace``: the steps that lead to the failure, of which ``case`` is the last; None for a single case.
+    ``base``: the function that the target was compared with, "" for the oracle. ``domain``: the target's
+    promises that differ from the defaults, as text.
     """
 
     case: Case
@@ -45,17 +45,17 @@ class Saved:
 
     @property
     def tried(self) -> Case | Trace:
-        """The trace, or the case alone."""
+        """The trace, or the single case."""
         return self.trace or self.case
 
 
 def steps_of(tried: Case | Trace) -> tuple[Case, ...]:
-    """Return the steps of a trace, or the case alone."""
+    """Return the steps of a trace, or the single case."""
     return tried.steps if isinstance(tried, Trace) else (tried,)
 
 
 def failure_file(folder: Path, verdict: Verdict, check: str) -> Path:
-    """Return the file of a target's failure of a check; each dialect and each domain has its own."""
+    """Return the file of a failure; each operation, dialect, target, domain and check has its own."""
     stem = _stem(verdict.operation, verdict.dialect, verdict.target, check)
     domain = f"-{crc32(verdict.domain.encode()):08x}" if verdict.domain else ""
     return folder / f"{stem}{domain}.json"
@@ -66,7 +66,7 @@ def _stem(*parts: str) -> str:
 
 
 def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "") -> Path:
-    """Write the failure and return its file; a larger one of the same target and check is replaced."""
+    """Write the failure and return its file, replacing an earlier one of the same target and check."""
     file = failure_file(folder, verdict, failure.finding.check)
     folder.mkdir(parents=True, exist_ok=True)
     write_failure(file, verdict, failure, base)
@@ -74,7 +74,7 @@ def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "
 
 
 def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
-    """Return the failure with its file; where it cannot be written, the verdict says why instead."""
+    """Return the failure with its file; if it cannot be written, set ``verdict.unsaved`` to the reason."""
     try:
         file = save_failure(folder, verdict, failure)
     except OSError as error:
@@ -85,7 +85,7 @@ def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
 
 
 def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = "") -> None:
-    """Write the failure to a file, whole or not at all. ``base``: what the target was compared with."""
+    """Write the failure to a file atomically. ``base``: the function that the target was compared with."""
     content: dict[str, Any] = {
         "version": VERSION,
         "operation": verdict.operation,
@@ -116,9 +116,9 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
 def saved_failures(
     folder: Path, operation: str, dialect: str, target: str, checks: Iterable[str]
 ) -> list[Saved]:
-    """Return how a target has failed one of the checks before, in this dialect and under any domain.
+    """Return the saved failures of a target for these checks, in this dialect and under any domain.
 
-    Raises ``ValueError`` for a file that does not say what a failure file says.
+    Raises ``ValueError`` for a file that is not a failure file.
     """
     found = []
     for check in checks:
@@ -131,7 +131,7 @@ def saved_failures(
 
 
 def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
-    """Return a saved failure or a plain case, with the target, operation and dialect given in its place.
+    """Return a saved failure or a plain case; a given target, operation or dialect replaces the saved one.
 
     Raises ``ValueError`` for a file that is neither, and for a plain case without target or operation.
     """
@@ -151,7 +151,7 @@ def load_case(file: Path, target: str | None, operation: str | None, dialect: st
 
 
 def load_failure(file: Path) -> Saved:
-    """Return what a failure file says. Raises ``ValueError`` naming field, value and rule."""
+    """Return the contents of a failure file. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
     required = ("version", "operation", "dialect", "target", "finding")
     items = closed(read_file(file), path, required=required, optional=("base", "case", "domain", "trace"))

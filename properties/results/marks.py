@@ -1,4 +1,4 @@
-"""The elements of a finding in its case: where the first one belongs, and what a drawing marks."""
+"""The elements of a finding in its case: the place of the first one, and the marks of a drawing."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ class Marks:
     """The parts of a case that a drawing marks as wrong.
 
     ``positions``: wrong positions of each request; ``padding``: wrong padding tokens, counted from
-    the first; ``ends``: requests whose end is a wrong entry.
+    the first; ``ends``: requests with a wrong ``cu_seqlens`` entry at their end.
     """
 
     positions: dict[int, frozenset[int]] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Marks:
 
 
 def marks_of(case: Case, finding: Finding | None) -> Marks:
-    """Return what to mark for a finding; nothing where it names no element."""
+    """Return the marks of a finding; none if it names no element."""
     if finding is None or finding.index < 0:
         return Marks()
     positions: dict[int, set[int]] = {}
@@ -40,7 +40,7 @@ def marks_of(case: Case, finding: Finding | None) -> Marks:
 
 
 def place_of(case: Case, finding: Finding) -> Place:
-    """Return where the first wrong element of a finding belongs; nowhere if the finding names none.
+    """Return the place of the first wrong element of a finding; an empty place if it names none.
 
     >>> from cumae.oracle import Batch, Request
     >>> case = Case(Batch((Request(3, 2, (7, 4)), Request(0, 1, (2,))), 4))
@@ -52,7 +52,7 @@ def place_of(case: Case, finding: Finding) -> Place:
 
 
 def place_text(case: Case, finding: Finding) -> str:
-    """Return the request, position and block of the first wrong element, "" where it has none."""
+    """Return the request, position and block of the first wrong element, "" if it has none."""
     return _placing(finding).text(case, finding.index, _seen(finding)) if finding.index >= 0 else ""
 
 
@@ -65,7 +65,7 @@ def _seen(finding: Finding) -> Seen:
 
 
 def shared_blocks(case: Case) -> frozenset[int]:
-    """Return the blocks that several requests hold live.
+    """Return the blocks that hold live tokens of several requests.
 
     >>> from cumae.oracle import Batch, Request
     >>> sorted(shared_blocks(Case(Batch((Request(4, 1, (7, 1)), Request(4, 1, (7, 2))), 4))))

@@ -1,4 +1,4 @@
-"""A trace as a picture: its steps one under the other, the last one with what went wrong in it."""
+"""A trace as a picture: its steps from top to bottom, with the finding in the last one."""
 
 from cumae.oracle import Case, Trace
 from cumae.properties.results.canvas import WIDTH
@@ -11,7 +11,7 @@ _HEADING = 30
 
 
 def draw_steps(trace: Trace, finding: Finding | None = None) -> str:
-    """Return the drawing of each step under its number; of a long trace the first and the last ones."""
+    """Return the drawing of each step under its number; a long trace shows its first and last steps."""
     last = len(trace.steps) - 1
     lines: list[str] = []
     for k, step in _shown(trace):
@@ -24,7 +24,7 @@ def draw_steps(trace: Trace, finding: Finding | None = None) -> str:
 
 
 def svg_steps(trace: Trace, finding: Finding | None = None) -> str:
-    """Return the pictures of the steps as one SVG element, 860 wide."""
+    """Return the pictures of the steps as one SVG element, 860 pixels wide."""
     last = len(trace.steps) - 1
     parts: list[str] = []
     y = 0
@@ -59,7 +59,7 @@ def _s(count: int) -> str:
 
 
 def _shown(trace: Trace) -> list[tuple[int | None, Case | None]]:
-    """Return the numbers and steps to draw; None stands for those left out."""
+    """Return the steps to draw with their numbers; None stands for skipped steps."""
     steps: list[tuple[int | None, Case | None]] = list(enumerate(trace.steps))
     if len(steps) <= MOST_STEPS:
         return steps

@@ -1,4 +1,4 @@
-"""A case as an SVG: requests as rows, tokens cached, new or wrong, blocks with ids, windows as bars."""
+"""A case as an SVG: requests as rows of cached, new and wrong tokens, blocks with ids, windows as bars."""
 
 from textwrap import wrap
 
@@ -21,12 +21,12 @@ TEXT_COLUMNS = 104
 
 
 def svg(case: Case, finding: Finding | None = None) -> str:
-    """Return the case as one SVG element, 860 wide, that follows a light or dark reader by itself."""
+    """Return the case as one SVG element, 860 pixels wide, in the light or dark colours of the page."""
     return picture_of(case, finding).element()
 
 
 def picture_of(case: Case, finding: Finding | None = None) -> Picture:
-    """Return what is drawn of a case: words, requests with their windows, padding."""
+    """Return the picture of a case: words, requests with their windows, padding."""
     marks = marks_of(case, finding)
     requests = case.batch.requests
     padding = case.layout.num_padding_tokens + case.layout.num_padding_slots
@@ -75,7 +75,7 @@ def _legend(picture: Picture, case: Case) -> None:
 
 
 def _words(picture: Picture, case: Case, finding: Finding | None) -> None:
-    """Write what differs and where above the rows."""
+    """Write the difference and its place above the rows."""
     if finding is None:
         return
     lines = [finding.message, place_text(case, finding)]
@@ -110,7 +110,7 @@ def _request(picture: Picture, case: Case, b: int, marks: Marks) -> None:
 
 
 def _cells(picture: Picture, request: Request, wrong: frozenset[int], top: float) -> None:
-    """Draw tokens one by one where there is room, else as two bars; a wrong one is at least 3 wide."""
+    """Draw tokens one by one if there is room, else as two bars; a wrong one is at least 3 pixels wide."""
     cell = picture.cell
     if cell >= SMALLEST_CELL:
         for position in range(request.seq_len):
@@ -129,7 +129,7 @@ def _cells(picture: Picture, request: Request, wrong: frozenset[int], top: float
 
 
 def _blocks(picture: Picture, case: Case, request: Request, wrong: frozenset[int], top: float) -> None:
-    """Draw block edges where they stand apart, and as many ids as fit, those of wrong tokens first."""
+    """Draw block edges that do not touch, and the ids that fit, those of wrong tokens first."""
     size = case.batch.tokens_per_block
     count = case.batch.num_live_blocks(request)
     shared = shared_blocks(case)
@@ -153,7 +153,7 @@ def _blocks(picture: Picture, case: Case, request: Request, wrong: frozenset[int
 
 
 def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> None:
-    """Draw the windows of a request's tokens as bars under its keys; of the wrong one, both."""
+    """Draw the windows of a request's tokens as bars under its keys; for the wrong token, both windows."""
     request, ratio = case.batch.requests[b], case.options.keys.compress_ratio
     if case.batch.world > 1 or request.phase != "prefill" or not request.query_len:
         return
@@ -188,7 +188,7 @@ def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> N
 
 
 def _stairs(picture: Picture, request: Request) -> bool:
-    """Whether there is room for the window of each token of a request."""
+    """Return whether the window of each token of a request has room."""
     few = 0 < request.query_len <= MOST_STAIRS
     return request.phase == "prefill" and few and picture.cell >= SMALLEST_CELL
 
@@ -198,7 +198,7 @@ def _has_stairs(picture: Picture, case: Case) -> bool:
 
 
 def _clipped(picture: Picture, position: float) -> float:
-    """Return the pixel of a position, at the picture's edge where it lies outside."""
+    """Return the pixel of a position, clipped to the picture."""
     return min(max(picture.x(position), LEFT - 8), WIDTH - 8)
 
 

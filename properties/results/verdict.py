@@ -1,4 +1,4 @@
-"""What a run found, as plain data: verdicts hold no tensor and import no engine."""
+"""Verdicts as plain data: they hold no tensor and import no engine."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,17 +11,16 @@ Status = Literal["agrees", "disagrees", "nothing compared"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One disagreement: the first differing element of an output, or a message where there is none.
+    """One disagreement: the first differing element of an output, or a message without an element.
 
     ``index`` counts elements of ``output``; ``expected`` and ``actual`` are their contents as
-    text; ``count`` of ``total`` elements differ. ``rule``: the sentence that is broken.
-    ``axis``: what the index counts. ``wrong``: the first places that differ, on that axis.
-    ``cause``: a guess at the fault, empty where none can be told. ``rows``: the table row of each
-    request, as the function counts rows, where it is not the request's index. ``raised_by``: what
-    was added to every block id of the case before the call. ``sanitizer``: under which it was found.
-    ``called_with``: the host numbers and texts that the function got, as text. ``ended``: whether the case
-    ended its process, did not return or made the CUDA context useless. ``traceback``: of what the function
-    raised, whole.
+    text; ``count`` of ``total`` elements differ. ``rule``: the broken rule.
+    ``axis``: the axis that the index counts on. ``wrong``: the first differing places on that axis.
+    ``cause``: the likely fault, empty if unknown. ``rows``: the table row of each request, as the function
+    counts rows, if it is not the request's index. ``raised_by``: the offset added to every block id of the
+    case before the call. ``sanitizer``: the one that found it. ``called_with``: the host numbers and texts
+    that the function got, as text. ``ended``: whether the case ended its process, did not return or lost the
+    CUDA context. ``traceback``: the whole traceback if the function raised.
     """
 
     check: str
@@ -46,10 +45,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A finding, the smallest case that shows it, how many cases that took, and where it is saved.
+    """A finding, the smallest case that shows it, the number of cases tried before it, and its file.
 
-    ``trace``: the steps that lead to it where one case does not; ``case`` is then the last of them.
-    ``stopped``: what kept the reducer from looking for smaller ones, empty where it found none.
+    ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
+    ``stopped``: why the reducer stopped early, empty if it finished.
     """
 
     finding: Finding
@@ -61,12 +60,12 @@ class Failure:
 
     @property
     def tried(self) -> Case | Trace:
-        """What shows the failure: the trace, or the case alone."""
+        """The trace that shows the failure, or the single case."""
         return self.trace or self.case
 
 
 def failure_of(finding: Finding, tried: Case | Trace, found_after: int, file: Path | None = None) -> Failure:
-    """Return the failure of a case, or of a trace at its last step."""
+    """Return the failure of a case, or of the last step of a trace."""
     if isinstance(tried, Trace):
         return Failure(finding, tried.steps[-1], found_after, file, tried)
     return Failure(finding, tried, found_after, file)
@@ -74,17 +73,17 @@ def failure_of(finding: Finding, tried: Case | Trace, found_after: int, file: Pa
 
 @dataclass(slots=True, repr=False)
 class Verdict:
-    """What a search of one function found; it is true where ``ok`` is.
+    """The result of searching one function; it is true if ``ok`` is.
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
     ``several_right``: rows of these cases in which rounding decides between several right answers;
-    ``hidden``: features of the operation that no case varied, as the function names nothing that shows them.
-    ``spent``: seconds in generating, oracle, kernel, checks and reducing. Of a budget of time: ``cut``, cases
-    that were stopped between checks; ``left_out``, cases that would have taken longer; ``not_tried``, first
-    ones for which no time was left; ``slowest``: seconds, requests and tokens of a case that took much of it.
-    ``domain``: in which fields the function's domain is its own, as text. ``unsaved``: why what was found
-    could not be saved.
+    ``hidden``: features that no case varied, because the function takes no argument for them.
+    ``spent``: seconds in generating, oracle, kernel, checks and reducing. With a time budget: ``cut``, cases
+    stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
+    failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
+    ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
+    the failure could not be saved.
     """
 
     target: str
@@ -109,21 +108,21 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        """``agrees``, ``disagrees``, or ``nothing compared``, which is no success either."""
+        """``agrees``, ``disagrees``, or ``nothing compared``, which is not a success."""
         if self.failure is not None:
             return "disagrees"
         return "agrees" if self.comparisons else "nothing compared"
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared and everything agreed."""
+        """Return whether something was compared and everything agreed."""
         return self.status == "agrees"
 
     def __bool__(self) -> bool:
         return self.ok
 
     def __repr__(self) -> str:
-        """Return one line: status, target, operation, counts, and what was found."""
+        """Return one line: status, target, operation, counts and the finding."""
         counts = f"{self.cases} cases, {self.comparisons} comparisons"
         said = f"{self.status}: {self.target}, {self.operation}, {counts}"
         if self.failure is not None:

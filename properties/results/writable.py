@@ -1,4 +1,4 @@
-"""Whether results can be written where they are asked for: tried before anything runs, and told after."""
+"""Checks that results can be written: before a run, and while writing."""
 
 import errno
 import os
@@ -9,14 +9,14 @@ from tempfile import TemporaryFile
 
 
 def cannot(name: str, path: Path, kind: str, error: OSError) -> str:
-    """Return in words that a file or folder could not be written."""
+    """Return the message for a file or folder that could not be written."""
     why = error.strerror or type(error).__name__
     return f"{name} = {str(path)!r}, must be a {kind} that can be written: {why}"
 
 
 @contextmanager
 def writing(name: str, path: Path, kind: str = "file") -> Iterator[None]:
-    """Raise ``ValueError`` for what keeps a file or folder from being written within."""
+    """Turn an ``OSError`` raised within into a ``ValueError`` that names the file or folder."""
     try:
         yield
     except OSError as error:
@@ -24,7 +24,7 @@ def writing(name: str, path: Path, kind: str = "file") -> Iterator[None]:
 
 
 def require_file(name: str, file: Path) -> None:
-    """Raise ``ValueError`` unless a file can be written; nothing is left behind."""
+    """Raise ``ValueError`` unless a file can be written; leaves nothing behind."""
     with writing(name, file):
         if file.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -35,7 +35,7 @@ def require_file(name: str, file: Path) -> None:
 
 
 def require_folder(name: str, folder: Path) -> None:
-    """Raise ``ValueError`` unless files can be written into a folder, made if need be; nothing is left."""
+    """Raise ``ValueError`` unless files can be written into a folder, made if missing; leaves nothing."""
     with writing(name, folder, "folder"):
         whole = folder.absolute()
         _write_in(next(path for path in (whole, *whole.parents) if path.exists()))

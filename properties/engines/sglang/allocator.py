@@ -1,4 +1,4 @@
-"""Slots that a step takes from free pages."""
+"""Slots that a step allocates from free pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def _free_pages(case: Case) -> Any:
 
 
 def _last_locs(case: Case) -> Any:
-    """Return the slot of each request's last cached token, -1 without one."""
+    """Return the slot of each request's last cached token, -1 for none."""
     size, found = case.batch.block_size, []
     for request in case.batch.requests:
         page, offset = divmod(request.context_len - 1, size)
@@ -44,7 +44,7 @@ _ALLOCATOR = "sglang/kernels/ops/memory/allocator.py"
 
 @ENGINE.adapts(_ALLOCATOR, "alloc_extend_kernel", operation="slot_mapping", dialect=_PAGES, domain=_TAKES)
 def alloc_extend(kernel: Any) -> Callable[..., None]:
-    """Slots that an extend takes: the rest of each last page, then free pages."""
+    """Slots allocated for an extend: the rest of each last page, then free pages."""
 
     def launch(
         pre_lens: Tensor,
@@ -70,7 +70,7 @@ def alloc_extend(kernel: Any) -> Callable[..., None]:
     domain=_TAKES.having(phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def alloc_decode(kernel: Any) -> Callable[..., None]:
-    """Slots that decodes take."""
+    """Slots allocated for decodes."""
 
     def launch(
         post_lens: Tensor,

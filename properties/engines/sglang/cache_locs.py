@@ -48,7 +48,7 @@ def assign_extend_cache_locs(kernel: Any) -> Callable[..., None]:
     _is_cuda=True,
 )
 def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
-    """The same by the launcher, one token for each request."""
+    """Slots of one new token for each request, by the launcher."""
 
     def launch(
         req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, end_offset: Tensor, batch: int
@@ -69,7 +69,7 @@ def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
     _is_cuda=True,
 )
 def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
-    """The same of requests that extend by the same number of tokens, 1 here."""
+    """Slots of requests that all extend by the same number of tokens, 1 here."""
 
     def launch(req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int) -> Tensor:
         where = (batch, 1, req_to_token.device)
@@ -88,7 +88,7 @@ def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
     _is_cpu=False,
 )
 def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
-    """Slots of draft tokens behind each request, 1 here."""
+    """Slots of the draft tokens after each request, 1 here."""
 
     def launch(
         req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, out_cache_loc: Tensor
@@ -107,7 +107,7 @@ def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
     _is_cpu=False,
 )
 def draft_positions(function: Any) -> Callable[..., None]:
-    """Their positions, from the same launch."""
+    """Positions of draft tokens, from the same launch."""
 
     def launch(
         req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, positions: Tensor

@@ -18,8 +18,8 @@ def _platform(*, has_triton: bool) -> SimpleNamespace:
 def _write_rows(function: Any) -> Callable[..., None]:
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         rows = kv_cache.view(-1, 1, kv_cache.shape[-1])
-        count = min(len(slot_mapping), len(kv_c))  # SGLang has as many of both
-        if rows.numel():  # a pool has rows
+        count = min(len(slot_mapping), len(kv_c))  # SGLang has as many rows as slots
+        if rows.numel():  # a real pool has rows
             function(rows, slot_mapping[:count], kv_c[:count], k_pe[:count], reserved_skip_index=-1)
 
     return launch
@@ -39,7 +39,7 @@ _WRITER = "sglang/kernels/ops/kvcache/mla_buffer.py"
     is_arch_support_pdl=lambda: False,
 )
 def set_mla_kv_buffer(function: Any) -> Callable[..., None]:
-    """Latent rows to their slots, by Triton."""
+    """Latent rows written to their slots, by Triton."""
     return _write_rows(function)
 
 
@@ -52,5 +52,5 @@ def set_mla_kv_buffer(function: Any) -> Callable[..., None]:
     current_platform=_platform(has_triton=False),
 )
 def set_mla_kv_buffer_in_torch(function: Any) -> Callable[..., None]:
-    """The same where the platform has no Triton."""
+    """Latent rows written to their slots, for platforms without Triton."""
     return _write_rows(function)

@@ -22,12 +22,12 @@ def _num_tokens(case: Case) -> int:
 
 
 def starts(case: Case) -> Any:
-    """Return where each request's new tokens begin among its tokens."""
+    """Return the first new position of each request."""
     return np.array([request.context_len for request in case.batch.requests], dtype=np.int64)
 
 
 def stops(case: Case) -> Any:
-    """Return where they end."""
+    """Return the end of the new positions of each request."""
     return np.array([request.seq_len for request in case.batch.requests], dtype=np.int64)
 
 

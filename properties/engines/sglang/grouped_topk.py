@@ -21,7 +21,7 @@ _FINITE = tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")
     domain=STEPS.having(logits_dtype=("fp32",), logits_kind=_FINITE),
 )
 def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The router of DeepSeek models in torch, of logits in fp32."""
+    """The router of DeepSeek models in torch, for fp32 logits."""
     return _router(function)
 
 
@@ -33,7 +33,7 @@ def biased_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     domain=STEPS.having(logits_dtype=("bf16",), logits_kind=_FINITE),
 )
 def biased_grouped_topk_in_bf16(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The same of logits in bf16, in which the scores are rounded."""
+    """The router of DeepSeek models in torch, for bf16 logits, which round the scores to bf16."""
     return _router(function)
 
 
@@ -75,7 +75,7 @@ def _router(function: Any) -> Callable[..., dict[str, Tensor]]:
     ),
 )
 def fused_topk_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The router without groups in torch; whoever calls it scales the weights."""
+    """The router without groups in torch; its caller scales the weights."""
 
     def launch(
         gating_output: Tensor,

@@ -1,4 +1,4 @@
-"""What the sparse indexer is told: windows, requests of tokens, selected slots."""
+"""Inputs of the sparse indexer: windows, requests of tokens, selected slots."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ Tensor = torch.Tensor
     domain=DECODES,
 )
 def transform_index_decode(function: Any) -> Callable[..., None]:
-    """Selected positions of decodes to slots."""
+    """Selected positions of decodes, converted to slots."""
 
     def launch(page_table_1: Tensor, topk_indices: Tensor, result: Tensor) -> None:
         function(page_table_1, topk_indices, result=result)
@@ -33,7 +33,7 @@ def transform_index_decode(function: Any) -> Callable[..., None]:
     domain=EXTENDS,
 )
 def transform_index_prefill(function: Any) -> Callable[..., Tensor]:
-    """Selected positions of an extend to slots."""
+    """Selected positions of an extend, converted to slots."""
 
     def launch(page_table_1: Tensor, topk_indices: Tensor, extend_seq_lens_cpu: Tensor) -> Tensor:
         found: Tensor = function(page_table_1, topk_indices, extend_seq_lens_cpu.tolist())
@@ -75,7 +75,7 @@ def indexer_token_to_batch_idx(method: Any) -> Callable[..., dict[str, Tensor]]:
 
 
 def _extend(seq_lens: Tensor, extend_seq_lens_cpu: Tensor) -> tuple[SimpleNamespace, SimpleNamespace]:
-    """Return what the method reads of its backend and of a forward batch."""
+    """Return stand-ins for the backend and the forward batch that the method reads."""
     mode = SimpleNamespace(is_extend_without_speculative=lambda: True, is_target_verify=lambda: False)
     batch = SimpleNamespace(
         forward_mode=mode,

@@ -18,7 +18,7 @@ Tensor = torch.Tensor
     domain=EXTENDS,
 )
 def compute_position_triton(function: Any) -> Callable[..., Tensor]:
-    """Positions of an extend."""
+    """Positions of an extend, by Triton."""
 
     def launch(extend_prefix_lens: Tensor, extend_seq_lens: Tensor, extend_num_tokens: int) -> Tensor:
         positions: Tensor = function(extend_prefix_lens, extend_seq_lens, extend_num_tokens)[0]
@@ -34,7 +34,7 @@ def compute_position_triton(function: Any) -> Callable[..., Tensor]:
     domain=EXTENDS,
 )
 def compute_position_torch(function: Any) -> Callable[..., Tensor]:
-    """The same in torch."""
+    """Positions of an extend, in torch."""
 
     def launch(extend_prefix_lens: Tensor, extend_seq_lens: Tensor) -> Tensor:
         positions: Tensor = function(extend_prefix_lens, extend_seq_lens)[0]

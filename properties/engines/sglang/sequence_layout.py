@@ -30,7 +30,7 @@ def start_locs(function: Any) -> Callable[..., dict[str, Tensor]]:
 
 
 def _lens_like(lens: Tensor) -> Callable[..., Tensor]:
-    """Return what makes tensors of int32 on the device of a tensor."""
+    """Return a function that makes int32 tensors on the device of a tensor."""
     return lambda *shape: torch.empty(shape, dtype=torch.int32, device=lens.device)
 
 
@@ -60,7 +60,7 @@ def normal_decode_metadata(function: Any) -> Callable[..., None]:
     domain=DECODES,
 )
 def fused_dsa_decode(function: Any) -> Callable[..., None]:
-    """The same from the fused metadata of sparse attention."""
+    """Key lengths of decodes and their running sum, from the fused metadata of sparse attention."""
 
     def launch(
         seq_lens: Tensor,

@@ -22,10 +22,10 @@ Tensor = torch.Tensor
     is_quantized_kv_cache=lambda kind: False,
 )
 def reshape_and_cache_diffkv(function: Any) -> Callable[..., None]:
-    """Keys and values of different widths in one cache; the two parts of a latent row here."""
+    """Keys and values of different widths in one cache; here, the two parts of a latent row."""
 
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        count = min(len(slot_mapping), len(kv_c))  # vLLM has as many of both
+        count = min(len(slot_mapping), len(kv_c))  # vLLM has as many rows as slots
         parts = kv_c[:count].unsqueeze(1), k_pe[:count].view(count, 1, -1)
         scale = torch.ones(1, device=kv_c.device)
         function(*parts, kv_cache.unsqueeze(2), slot_mapping[:count], "auto", scale, scale)

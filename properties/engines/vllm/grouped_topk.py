@@ -16,7 +16,7 @@ _PLATFORM = SimpleNamespace(
 )
 _ENVS = SimpleNamespace(VLLM_USE_FUSED_MOE_GROUPED_TOPK=False, VLLM_BATCH_INVARIANT=False)
 _NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "huge_and_tiny"))
-"""Kinds of logits whose selected scores have a sum above 0: this router divides by it as it is."""
+"""Kinds of logits with a positive sum of selected scores: this router divides by the sum."""
 
 
 @ENGINE.adapts(
@@ -28,7 +28,7 @@ _NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "h
     envs=_ENVS,
 )
 def grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The router of DeepSeek models in torch, of logits in fp32."""
+    """The router of DeepSeek models in torch, for fp32 logits."""
 
     def launch(
         gating_output: Tensor,

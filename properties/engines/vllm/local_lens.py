@@ -38,7 +38,7 @@ def get_dcp_local_seq_lens(function: Any) -> Callable[..., None]:
     domain=STEPS.having(world=(2, 3, 4, 8)),
 )
 def prepare_dcp_local_seq_lens(function: Any) -> Callable[..., None]:
-    """Runner V2: as a Triton kernel, which writes 0 behind the live requests. It refuses a world of 1."""
+    """Runner V2: a Triton kernel that writes 0 after the live requests and refuses a world of 1."""
 
     def launch(
         dcp_local_seq_lens: Tensor,

@@ -20,7 +20,7 @@ Tensor = torch.Tensor
     domain=STEPS.having(padding="untouched"),
 )
 def prepare_pos_seq_lens(function: Any) -> Callable[..., None]:
-    """Runner V2: positions; padded ones are left as they are."""
+    """Runner V2: positions; padding is left unwritten."""
 
     def launch(
         idx_mapping: Tensor,

@@ -18,7 +18,7 @@ Tensor = torch.Tensor
     domain=UNPADDED,
 )
 def expand_idx_mapping(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """Runner V2: the request of each logit; every token has one here."""
+    """Runner V2: the request of each logit; here every token has a logit."""
 
     def launch(idx_mapping: Tensor, starts: Tensor, num_tokens: int, max_query_len: int) -> dict[str, Tensor]:
         return {"req_id_per_token": function(idx_mapping, num_tokens, starts, max(max_query_len, 1))[0]}
@@ -51,7 +51,7 @@ def compute_token_to_req_indices(function: Any) -> Callable[..., None]:
     domain=UNPADDED,
 )
 def expand_kernel(kernel: Any) -> Callable[..., None]:
-    """A value of each request for each of its draft tokens; the request's number here."""
+    """A value of each request, repeated for its draft tokens; here, the request's index."""
 
     def launch(starts: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor) -> None:
         values = torch.arange(num_reqs, dtype=torch.int32, device=starts.device)

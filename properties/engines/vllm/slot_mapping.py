@@ -66,7 +66,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     domain=SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
-    """Runner V2: slots of each cache group, whose table is found through a tensor of addresses."""
+    """Runner V2: slots of each cache group, with tables passed as a tensor of addresses."""
 
     def launch(
         idx_mapping: Tensor,
@@ -144,7 +144,7 @@ def eagle_step_slots(kernel: Any) -> Callable[..., None]:
     "vllm/v1/spec_decode/utils.py", "compute_new_slot_mapping", operation="slot_mapping", domain=NEW
 )
 def compute_new_slot_mapping(function: Any) -> Callable[..., Tensor]:
-    """Slots of extended queries, none extended or rejected here."""
+    """Slots of extended queries; here none is extended or rejected."""
 
     def launch(
         query_start_loc: Tensor,
@@ -168,7 +168,7 @@ def compute_new_slot_mapping(function: Any) -> Callable[..., Tensor]:
 
 
 def _rows_of_tokens(case: Case) -> Any:
-    """Return slots that are not -1: no token is replayed."""
+    """Return slots that are not -1, so that no token is replayed."""
     return np.arange(case.batch.num_tokens, dtype=np.int64)
 
 
@@ -180,7 +180,7 @@ def _rows_of_tokens(case: Case) -> Any:
     domain=NEW.having(large_slots=True),
 )
 def compressed_slots(kernel: Any) -> Callable[..., None]:
-    """Slots of compressed states, one for each token here."""
+    """Slots of compressed states; here one for each token."""
 
     def launch(
         own_slots: Tensor,

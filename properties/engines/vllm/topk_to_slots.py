@@ -1,4 +1,4 @@
-"""Selected positions to slots, each where its position was or the valid ones in front."""
+"""Selected positions converted to slots, in place or with the valid ones in front."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def _tile(topk: int) -> int:
-    """Return the largest power of two that divides the columns, 128 at most: vLLM's tiles."""
+    """Return vLLM's tile: the largest power of two that divides the columns, at most 128."""
     return min(topk & -topk, 128)
 
 
@@ -26,7 +26,7 @@ _SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
     _SPARSE, "triton_convert_req_index_to_global_index", operation="topk_to_slots", domain=SELECTED
 )
 def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
-    """Selected positions to slots, or to rows of the prefill workspace."""
+    """Selected positions, converted to slots or to rows of the prefill workspace."""
 
     def launch(
         req_id: Tensor,
@@ -58,7 +58,7 @@ def convert_req_index_to_global_index(function: Any) -> Callable[..., Tensor]:
     _SPARSE, "triton_convert_req_index_to_global_index", operation="compact_topk_slots", domain=SELECTED
 )
 def convert_and_count(function: Any) -> Callable[..., Any]:
-    """The same, the valid ones of each row in front, and their number."""
+    """Slots of selected positions, the valid ones of each row in front, and their number."""
 
     def launch(
         req_id: Tensor, block_table: Tensor, token_indices: Tensor, BLOCK_SIZE: int, NUM_TOPK_TOKENS: int
@@ -86,7 +86,7 @@ def filter_and_convert_dcp_index(function: Any) -> Callable[..., Any]:
 
 @ENGINE.adapts(_SPARSE, "triton_filter_and_convert_dcp_index", operation="topk_to_slots", domain=SELECTED)
 def filter_dcp_index_in_place(function: Any) -> Callable[..., Any]:
-    """Slots of a rank, each where its position was, -1 for those of other ranks."""
+    """Slots of a rank in the place of their positions, -1 for those of other ranks."""
     return _of_rank(function, compact_valid_to_front=False)
 
 
@@ -113,7 +113,7 @@ def _of_rank(function: Any, **how: bool) -> Callable[..., Any]:
 
 
 def _positions_inside(inputs: Inputs) -> Ints:
-    """Return the selected positions without those that the token's request does not have."""
+    """Return the selected positions without those outside the token's request."""
     case, own = inputs.case, inputs["position_ids"]
     topk = case.options.selection.topk
     live = inputs["selected_positions"][: case.batch.num_tokens]
@@ -130,7 +130,7 @@ def _positions_inside(inputs: Inputs) -> Ints:
     domain=SELECTED,
 )
 def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
-    """DeepSeek V4: selected positions to slots; a position past the row of the table is not promised."""
+    """DeepSeek V4: selected positions, converted to slots; positions past the table row are not promised."""
 
     def launch(positions_inside: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int) -> Tensor:
         is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)

@@ -145,4 +145,4 @@ class TestChecks:
         target = "cumae.fixtures.correct.router:grouped_topk"
         how = "--op grouped_topk --cases 40 --no-isolate --check agrees".split()
         told = CliRunner().invoke(fuzz, [target, *how], standalone_mode=False)
-        assert "decided by rounding, several answers right: " in told.output, told.output
+        assert "rows with several right answers, decided by rounding: " in told.output, told.output

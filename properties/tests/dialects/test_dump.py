@@ -58,7 +58,7 @@ def test_what_a_dump_says_too_little_of_is_named(tmp_path: Path) -> None:
     file = written(tmp_path, ".json", STEP | {"out": [[5, 6]]})
     done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "not judged: out, which follows from more than a dump says"
+    assert done.stdout.splitlines()[-1] == "not judged: out, because a dump does not determine it"
 
 
 def test_the_command_line_judges_a_dump(tmp_path: Path) -> None:

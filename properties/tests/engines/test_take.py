@@ -151,9 +151,9 @@ def test_a_source_that_is_no_file_is_told(tree: Path, wheel: Path, inner: str, s
 
 
 def test_bad_calls_are_told(tree: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"names = \(\), must name what to take from positions\.py"):
+    with pytest.raises(ValueError, match=r"names = \(\), must name definitions to take from positions\.py"):
         cumae.take(tree / FILE)
-    with pytest.raises(ValueError, match=r"stubs = 'WITDH', must be a name in positions\.py or in what it"):
+    with pytest.raises(ValueError, match=r"stubs = 'WITDH', must be a name in positions\.py or in a file"):
         cumae.take(tree / FILE, "filled", WITDH=3)
     (tmp_path / "fake.whl").write_text("no zip")
     with pytest.raises(ValueError, match=r"source = .*fake\.whl', must be a wheel"):
