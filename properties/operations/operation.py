@@ -18,6 +18,7 @@ class Operation:
     ``judge``: for an operation with many right answers. It gets the outputs by name, floats as they are, and
     returns a sentence for each fault, a ``Fault`` where it is about one row; the oracle then gives one right
     answer, or shapes and extents only.
+    ``unattended``: why attention, computed through the metadata of a step, does not depend on the operation.
     ``rights``: how many answers of each row are right then: 1, 2 for several, 0 for any.
     """
 
@@ -30,3 +31,4 @@ class Operation:
     enlarge: Callable[[Case], Iterator[Case]] | None = None
     judge: Callable[[Inputs, Mapping[str, list[Any]]], Sequence[str]] | None = None
     rights: Callable[[Inputs], list[int]] | None = None
+    unattended: str = ""
