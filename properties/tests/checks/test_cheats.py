@@ -56,7 +56,7 @@ def test_an_oracle_rewritten_by_an_import_is_told() -> None:
 
 
 def test_the_oracles_are_shut_while_a_function_runs_and_open_after() -> None:
-    with oracles_shut(), pytest.raises(RuntimeError, match="by the function that it judges"):
+    with oracles_shut(), pytest.raises(RuntimeError, match="the function under test called an oracle"):
         oracle.position_ids([1], [2], 3)
     assert oracle.position_ids([1], [2], 3).position_ids == [1, 2, 0]
 
