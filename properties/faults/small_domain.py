@@ -37,7 +37,7 @@ def small_cases(binding: Binding) -> list[Case]:
 
 
 def _varied(features: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield fields that differ from neutral ones, one feature at a time; all lengths go with the first."""
+    """Yield a feature and changed fields, one feature at a time; only the first pair gets all lengths."""
     yield "", _PADDED
     yield "", {}
     for row in FEATURES:
