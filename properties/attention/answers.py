@@ -10,9 +10,7 @@ from cumae.properties.operations import OPERATIONS
 
 Lists = Mapping[str, Any]
 Answer = Callable[[Inputs], Lists]
-NO_PART = {
-    "grouped_topk": "rows go to experts after attention: no key or mask follows from it",
-}
+NO_PART = {name: operation.unattended for name, operation in OPERATIONS.items() if operation.unattended}
 """Operations that attention of the step does not depend on, and why."""
 _NEUTRAL = Options()
 ROW_DIM = 8

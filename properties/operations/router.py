@@ -48,6 +48,7 @@ def router(ties: Ties = "lower", rounding: Rounding = "fp32") -> Operation:
         ("cumae.gpu_impl:write_grouped_topk",),
         judge=partial(_faults, **how),
         rights=partial(_rights, **how),
+        unattended="rows go to experts after attention: no key or mask follows from it",
     )
 
 

@@ -190,6 +190,7 @@ LOCAL_LENS = Operation(
     frozenset({"world", "rank", "interleave"}),
     "runs of `interleave` positions go round the ranks; a rank holds the positions of its runs",
     ("cumae.gpu_impl:write_local_lens",),
+    unattended="the keys of a rank follow from its slots; no path of attention here asks for their number",
 )
 GROUPED_TOPK = router()
 

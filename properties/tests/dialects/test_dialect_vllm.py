@@ -64,7 +64,7 @@ SELECTING = Case(
     Batch((Request(3, 2, (5, 2)), Request(1, 1, (7,))), 4), Layout(num_padding_tokens=1), Options.of(topk=2)
 )
 # Of three tokens the second selects a position that no request has, and the last selects none first.
-GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4))
+GAPS = Case(Batch((Request(0, 3, (7,)),), 4), options=Options.of(topk=4, select_beyond=True))
 # A decode that reads the cache, and two prefills whose keys stand in a workspace, two rows and then one.
 GATHERING = Case(
     Batch((Request(2, 1, (5,), "decode"), Request(1, 1, (7,)), Request(0, 1, (2,))), 4),

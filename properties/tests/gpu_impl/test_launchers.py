@@ -124,18 +124,6 @@ def chunked_context() -> dict[str, Any]:
     }
 
 
-def local_lens() -> dict[str, Any]:
-    return {
-        "seq_lens": tensor([3, 0, 5]),
-        "num_requests": 2,
-        "world": 2,
-        "rank": 1,
-        "interleave": 2,
-        "local_lens": filled(3),
-        "rank_lens": filled(3, 2),
-    }
-
-
 GOOD: list[Callable[[], dict[str, Any]]] = [
     sequence_layout,
     position_ids,
@@ -144,7 +132,6 @@ GOOD: list[Callable[[], dict[str, Any]]] = [
     prefix_interleave,
     topk_to_slots,
     chunked_context,
-    local_lens,
 ]
 BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
     (sequence_layout, "query_lens", tensor([1.0, 2.0], torch.float32), "query_lens"),
@@ -195,12 +182,6 @@ BAD: list[tuple[Callable[[], dict[str, Any]], str, Any, str]] = [
     (chunked_context, "chunk_cu_seqlens", filled(6), "chunk_cu_seqlens.shape = (6,)"),
     (chunked_context, "chunk_totals", filled(2, dtype=torch.int64), "chunk_totals.dtype = torch.int64"),
     (chunked_context, "chunk_maxima", filled(4)[::2], "chunk_maxima.stride() = (2,)"),
-    (local_lens, "num_requests", 4, "num_requests = 4"),
-    (local_lens, "rank", 2, "rank = 2"),
-    (local_lens, "interleave", 0, "interleave = 0"),
-    (local_lens, "seq_lens", tensor([1.0, 2.0, 3.0], torch.float32), "seq_lens.dtype"),
-    (local_lens, "local_lens", filled(3, dtype=torch.int64), "local_lens.dtype = torch.int64"),
-    (local_lens, "rank_lens", filled(3, 3), "rank_lens.shape = (3, 3)"),
 ]
 
 

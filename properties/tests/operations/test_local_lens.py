@@ -1,11 +1,15 @@
 """Tokens on a context-parallel rank: worked by hand, and functions that are right or wrong about them."""
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
 import cumae
+from cumae.fixtures.correct.vllm import local_lens as right
+from cumae.gpu_impl import write_local_lens
 from cumae.oracle import local_lens
 from cumae.properties.cases.domain import Domain
 from cumae.properties.running.device import prepare
@@ -40,23 +44,6 @@ class TestLocalLens:
             local_lens([5], 1, 2, 2)
 
 
-def _held(lens: torch.Tensor, world: int, rank: int, interleave: int) -> torch.Tensor:
-    whole = lens // (world * interleave) * interleave
-    return whole + (lens % (world * interleave) - rank * interleave).clamp(0, interleave)
-
-
-def by_rank(
-    seq_lens: torch.Tensor,
-    num_reqs: int,
-    dcp_size: int,
-    dcp_rank: int,
-    cp_interleave: int,
-    dcp_local_seq_lens: torch.Tensor,
-) -> None:
-    dcp_local_seq_lens.copy_(_held(seq_lens, dcp_size, dcp_rank, cp_interleave))
-    dcp_local_seq_lens[num_reqs:] = 0
-
-
 def without_interleave(
     seq_lens: torch.Tensor,
     num_reqs: int,
@@ -65,7 +52,7 @@ def without_interleave(
     cp_interleave: int,
     dcp_local_seq_lens: torch.Tensor,
 ) -> None:
-    by_rank(seq_lens, num_reqs, dcp_size, dcp_rank, 1, dcp_local_seq_lens)
+    right(seq_lens, num_reqs, dcp_size, dcp_rank, 1, dcp_local_seq_lens)
 
 
 def padding_left_alone(
@@ -76,26 +63,7 @@ def padding_left_alone(
     cp_interleave: int,
     dcp_local_seq_lens: torch.Tensor,
 ) -> None:
-    held = _held(seq_lens, dcp_size, dcp_rank, cp_interleave)
-    dcp_local_seq_lens[:num_reqs] = held[:num_reqs]
-
-
-def of_every_rank(
-    seq_lens: torch.Tensor, num_requests: int, world: int, rank_lens: torch.Tensor, interleave: int
-) -> None:
-    for rank in range(world):
-        rank_lens[:, rank] = _held(seq_lens, world, rank, interleave)
-    rank_lens[num_requests:] = 0
-
-
-def test_torch_in_the_names_of_vllm_is_right() -> None:
-    verdict = cumae.check(by_rank, "local_lens", dialect="vllm", domain=TORCH, examples=40, save_to=None)
-    assert verdict.ok, cumae.explain(verdict)
-
-
-def test_the_lengths_of_every_rank_are_rows() -> None:
-    verdict = cumae.check(of_every_rank, "local_lens", domain=TORCH, examples=40, save_to=None)
-    assert verdict.ok, cumae.explain(verdict)
+    right(seq_lens[:num_reqs], num_reqs, dcp_size, dcp_rank, cp_interleave, dcp_local_seq_lens[:num_reqs])
 
 
 @pytest.mark.parametrize(
@@ -106,3 +74,32 @@ def test_a_wrong_one_is_found(wrong: Callable[..., None], check: str) -> None:
     assert verdict.failure is not None
     assert verdict.failure.finding.check == check
     assert verdict.failure.finding.axis == "request"
+
+
+def arguments() -> dict[str, Any]:
+    """Arguments that the launcher accepts."""
+    lens = torch.tensor([3, 0, 5], dtype=torch.int32, device=DEVICE)
+    outputs = {"local_lens": torch.full_like(lens, 77), "rank_lens": torch.full_like(lens, 77).repeat(2, 1).T}
+    outputs["rank_lens"] = outputs["rank_lens"].contiguous()
+    return {"seq_lens": lens, "num_requests": 2, "world": 2, "rank": 1, "interleave": 2, **outputs}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("num_requests", 4, "num_requests = 4"),
+        ("rank", 2, "rank = 2"),
+        ("interleave", 0, "interleave = 0"),
+        ("seq_lens", torch.ones(3), "seq_lens."),
+        ("local_lens", torch.ones(3, dtype=torch.int64), "local_lens.dtype = torch.int64"),
+        ("rank_lens", torch.ones((3, 3), dtype=torch.int32), "rank_lens.shape = (3, 3)"),
+    ],
+)
+def test_the_launcher_refuses_bad_input_before_it_writes(field: str, value: Any, says: str) -> None:
+    good = arguments()
+    write_local_lens(**good)
+    assert good["local_lens"].tolist() == [1, 0, 0]
+    bad = arguments() | {field: value.to(DEVICE) if isinstance(value, torch.Tensor) else value}
+    with pytest.raises(ValueError, match=rf"^{re.escape(says)}.*, must "):
+        write_local_lens(**bad)
+    assert all((bad[name] == 77).all() for name in ("local_lens", "rank_lens") if name != field)

@@ -34,7 +34,12 @@ BESIDE_THE_CHECK = {
 }
 
 # Lists that take a line for each operation.
-RE_EXPORTS = {"oracle/__init__.py", "oracle/operations.py", "gpu_impl/__init__.py"}
+RE_EXPORTS = {
+    "oracle/__init__.py",
+    "oracle/operations.py",
+    "gpu_impl/__init__.py",
+    "fixtures/correct/__init__.py",
+}
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,10 @@ class Recipe:
         """Return the files of the recipe; of a pattern, those that name the thing."""
         text = self.page.split(f"## {self.title}\n")[1].split("\n## ")[0]
         paths = [self.filled(path) for path in re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)]
-        return {
+        found = (
             file for path in paths for file in ([path] if "*" not in path else self.naming(matching(path)))
-        }
+        )
+        return {file for file in found if self.title != "An operation" or file not in RE_EXPORTS}
 
     def others(self) -> set[str]:
         """Return the source files that name the thing and are not of the recipe."""

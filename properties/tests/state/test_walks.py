@@ -53,7 +53,7 @@ def test_every_walk_is_a_trace_whose_buffers_keep_their_shapes(part: int) -> Non
 
 def test_walks_reach_what_engines_do() -> None:
     seen: Counter[str] = Counter()
-    for number in range(40):
+    for number in range(80):
         for step in steps_of(number, 30):
             seen.update(shapes_of(step))
     for shape in (
