@@ -75,13 +75,13 @@ class TestChecks:
         assert found["verdict"].ok
 
     def test_rounding_to_bf16_is_right_where_that_is_the_rule(self) -> None:
-        verdict = check(wrong.sigmoid_in_bf16, router(rounding="bf16"), domain=UNCAPTURED, examples=150)
+        verdict = check(wrong.sigmoid_in_bf16, router(rounding="bf16"), domain=UNCAPTURED, examples=80)
         assert verdict.ok, verdict.failure
 
     def test_weights_made_in_bf16_are_right_where_that_is_the_rule(self) -> None:
         """As torch makes them: scores in the dtype of the logits, and weights in that of the scores."""
         in_bf16 = router(ties="any", rounding="bf16")
-        verdict = check(wrong.all_in_bf16, in_bf16, domain=NO_NAN, examples=200)
+        verdict = check(wrong.all_in_bf16, in_bf16, domain=NO_NAN, examples=100)
         assert verdict.ok, verdict.failure
         failure = check(wrong.all_in_bf16, router(ties="any"), domain=NO_NAN).failure
         assert failure is not None
