@@ -5,10 +5,6 @@ from typing import Any
 
 import torch
 
-from cumae.oracle import Inputs
-from cumae.properties.dialects import VLLM
-from cumae.properties.dialects.dialect import Input
-from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.engines.vllm.engine import ENGINE, SELECTED
 
 Tensor = torch.Tensor
@@ -112,29 +108,18 @@ def _of_rank(function: Any, **how: bool) -> Callable[..., Any]:
     return launch
 
 
-def _positions_inside(inputs: Inputs) -> Ints:
-    """Return the selected positions without those outside the token's request."""
-    case, own = inputs.case, inputs["position_ids"]
-    topk = case.options.selection.topk
-    live = inputs["selected_positions"][: case.batch.num_tokens]
-    rows = [[p if p <= own[t] else -1 for p in row] for t, row in enumerate(live)]
-    rows += [[-1] * topk] * case.layout.num_padding_tokens
-    return ints(rows, "int32", case.layout.garbage, width=topk)
-
-
 @ENGINE.adapts(
     "vllm/models/deepseek_v4/common/ops/cache_utils.py",
     "compute_global_topk_indices_and_lens",
     operation="topk_to_slots",
-    dialect=VLLM.extend(positions_inside=Input(_positions_inside, ("topk",))),
-    domain=SELECTED,
+    domain=SELECTED.having(select_beyond=(False,)),
 )
 def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
     """DeepSeek V4: selected positions, converted to slots; positions past the table row are not promised."""
 
-    def launch(positions_inside: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int) -> Tensor:
+    def launch(token_indices: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int) -> Tensor:
         is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)
-        slots: Tensor = function(positions_inside, req_id, block_table, BLOCK_SIZE, is_valid)[0]
+        slots: Tensor = function(token_indices, req_id, block_table, BLOCK_SIZE, is_valid)[0]
         return slots
 
     return launch

@@ -1,17 +1,19 @@
 """Promises on values, whole steps and ids: draws, large cases, fixtures and the reducer stay inside them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 import pytest
 
-from cumae.oracle import Case
+from cumae.oracle import Batch, Case, Inputs, Options, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import FEATURES, PROMISED
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case, seeded_cases
 from cumae.properties.checks import CHECKS, checks_for
+from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
@@ -166,3 +168,18 @@ def test_the_steps_of_an_engine_keep_to_it_or_are_not_promised(name: str) -> Non
     assert all(map(one.holds, promised))
     # The engine prefills as well, which is no verify step.
     assert len(promised) == len(steps) or (one.domain.verify_steps and len(promised) > 12)
+
+
+def test_selected_positions_go_beyond_the_table_in_every_dialect_that_holds_them() -> None:
+    options = Options.of(topk=4, select_beyond=True)
+    beyond = Case(Batch((Request(0, 3, (7,)),), 4), options=options)
+    inside = replace(beyond, options=options.having(select_beyond=False))
+    found = set()
+    for dialect in DIALECTS.values():
+        for name, known in dialect.inputs.items():
+            held, other = (known.hold(Inputs(case)) for case in (beyond, inside))
+            if isinstance(held, Ints) and isinstance(other, Ints) and (held.values != other.values).any():
+                assert "select_beyond" in (name, *known.carries), (dialect.name, name)
+                found.add((dialect.name, name))
+    # SGLang selects inside the request only.
+    assert found == {("cumae", "selected_positions"), ("vllm", "token_indices")}
