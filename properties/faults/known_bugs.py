@@ -20,7 +20,7 @@ EXAMPLES, SECONDS = 300, 60.0
 REDUCE_SECONDS = 20.0
 """Seconds for reducing a bug: it need not be minimal to be recognised."""
 MOST_REQUESTS = 33
-"""Seconds a case may take: an interpreted kernel with one program per request takes a millisecond each."""
+"""Requests of a case: an interpreted kernel with one program per request takes a millisecond for each."""
 
 Outcome = Literal["caught", "caught by another check", "escaped", "needs a GPU", "needs the interpreter"]
 ELSEWHERE: tuple[Outcome, ...] = ("needs a GPU", "needs the interpreter")
