@@ -121,7 +121,7 @@ class Domain:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The block sizes of drawn cases: each promised divisor divides one of them."""
+        """The block sizes of drawn cases: those that a promised interleave and kernel block size divide."""
         names = ("interleave", "kernel_block_size")
         return tuple(size for size in self.block_sizes if all(self.holds_whole(name, size) for name in names))
 

@@ -57,7 +57,7 @@ def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_
     if works[first].context_len > least:
         shorter = max(least, works[first].context_len - over * tokens_per_block)
         return _changed(works, first, lambda work: replace(work, context_len=shorter))
-    if max(work.query_len for work in works) > max(2, int(not domain.empty_requests)):
+    if max(work.query_len for work in works) > 2:
         return [replace(work, query_len=min(work.query_len, 2)) for work in works]
     return works[:-1]
 

@@ -56,7 +56,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
         dropped |= set(ON_GPU_ONLY)
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
-    # Free PyTorch's cached memory, so that tensors of tens of gigabytes fit.
+    # memcheck runs without PyTorch's caching allocator, and tensors of tens of gigabytes do not fit.
     if not _shows_large_ids(binding) or sanitizing() == "memcheck":
         dropped.add("survives_large_ids")
     if not (binding.domain.strided and _shows_strides(binding)):

@@ -2,6 +2,7 @@
 
 from cumae.oracle import Case, Trace
 from cumae.properties.results.canvas import WIDTH
+from cumae.properties.results.counting import counted
 from cumae.properties.results.drawing import draw, request_lines
 from cumae.properties.results.svg import picture_of
 from cumae.properties.results.verdict import Finding
@@ -50,12 +51,8 @@ def _heading(trace: Trace, k: int) -> str:
     computed = sum(request.query_len > 0 for request in step.batch.requests)
     tokens, rows = step.batch.num_tokens, step.num_tokens_padded
     padded = f" in {rows} rows" if rows != tokens else ""
-    said = f"{tokens} token{_s(tokens)}{padded} of {computed} request{_s(computed)}"
+    said = f"{counted(tokens, 'token')}{padded} of {counted(computed, 'request')}"
     return f"step {k + 1} of {len(trace.steps)}: {said}"
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
 
 
 def _shown(trace: Trace) -> list[tuple[int | None, Case | None]]:
