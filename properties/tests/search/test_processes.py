@@ -80,8 +80,9 @@ def test_what_loses_the_context_is_made_smaller_in_few_processes_and_ends_no_oth
     losing = "cumae.properties.tests.losing"
     bad = f"{losing}:loses_the_context_on_three_requests"
     cases = (steps(1), steps(2, 1, 3, 2, 5))
-    plans = [searching(job(bad, *cases)), searching(job("cumae.gpu_impl:write_position_ids", steps(1)))]
-    with Processes(f"{losing}:Losing", "cpu") as processes:
+    right = job("cumae.gpu_impl:write_position_ids", steps(1), device="cpu")
+    plans = [searching(job(bad, *cases, device="cpu")), searching(right)]
+    with Processes(f"{losing}:Losing", "cpu", environment={"TRITON_INTERPRET": "1"}) as processes:
         found = dict(processes.each(plans))
         assert processes.num_dead <= 6
     failure = found[0].failure
