@@ -1,4 +1,4 @@
-"""Run the adapters on released engines: engines.py OUT ENGINE=WHEEL…; exit status 1 if one disagrees."""
+"""Run the adapters on released engines: engines.py OUT ENGINE=WHEEL…; exit status 1 unless all agree."""
 
 import argparse
 import json

@@ -130,7 +130,7 @@ def write_cache(
     multiples of 4 bytes. In each of four tiles of 128 values, in fp32: scale = max(amax / 448, 2^-126), or
     with power_of_two_scales 2^ceil(log2(max(amax / 448, 1e-4))); byte j is clamp(x[j] / scale, -448, 448) as
     e4m3fn, to nearest even. The scale of tile t lies little-endian at byte 512 + 4t; the last 64 values are
-    copied bit for bit from byte 528 on. Values must be finite there.
+    copied bit for bit from byte 528 on. The 512 values that are scaled must be finite; nothing checks that.
     Raises ValueError for a wrong dtype, device, shape, stride or option, before anything is written. Does not
     synchronise or allocate, so a CUDA graph can capture it.
     Rule: vLLM concat_and_cache_mla and its fp8_ds_mla rows.

@@ -90,7 +90,7 @@ def launch_tile_sums(
     split_size: int,
     sums: torch.Tensor,
 ) -> None:
-    """Write running sums of ceil(kv_len / split_size) into sums int32 [T], T > 0; arguments are checked.
+    """Write running sums of ceil(kv_len / split_size) into sums int32 [T], T > 0; checks nothing.
 
     The last entry of each tile of TOKENS_PER_TILE tokens counts from token 0, those before it from the first
     token of their tile.

@@ -1,4 +1,4 @@
-"""A sparse schedule that is kept between steps and rebuilt only when its key changes."""
+"""A sparse schedule that is kept between steps while its key is known and unchanged."""
 
 from typing import NamedTuple
 

@@ -83,7 +83,7 @@ def _is_open(
     key: Callable[[int], object],
     ties: Ties,
 ) -> bool:
-    """Return whether rounding can change which entries are the best."""
+    """Return whether rounding, or a tie that goes to any, leaves a choice of the best entries."""
     left = set(all_of).difference(taken)
     lowest, highest = min(values[i] for i in taken), max((values[i] for i in left), default=-inf)
     if lowest > highest + reach:
@@ -126,7 +126,7 @@ def group_key(token: Routed, group: int, margins: Margins) -> object:
     """Return a key that two groups share only if every rounding gives them the same score.
 
     The key holds the two best choices and those that rounding can put in their place. The second place has
-    room for one, so its candidates count once.
+    room for one, so its candidates count once, or twice if they can take the first place too.
     """
     members = sorted(token.members(group), key=lambda i: -token.choices[i])
     best, second = (token.choices[i] for i in members[:2])

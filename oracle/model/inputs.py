@@ -97,9 +97,9 @@ def _row_index(inputs: Inputs) -> list[Any]:
 
 
 def _block_table(inputs: Inputs) -> list[list[Any]]:
-    """Return rows of kernel blocks, as wide as the longest request plus the spare columns.
+    """Return rows of kernel blocks, as wide as the longest list of block ids plus the spare columns.
 
-    If the layout adds columns to a table, missing blocks at the end of a request are -1 in it.
+    Missing blocks at the end of a request are cut off, unless the layout has a least number of columns.
     """
     case = inputs.case
     rows, requests = _rows(inputs), case.batch.requests

@@ -241,7 +241,7 @@ BLIND_SPOTS = (
     BlindSpot(
         ("chunked_context",),
         ("chunk_lens",),
-        "smaller, for requests that compute nothing, and below 0",
+        "smaller, for requests that compute nothing, and below 0 instead of 0",
         "no row attends to the keys that are not gathered",
         unread_chunk,
     ),

@@ -147,13 +147,16 @@ def longer_than_any(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> b
 
 
 def room_for_all(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Return whether the total lies between the rows of the chunk and the size of the workspace."""
+    """Return whether the total lies between the rows of the chunk and the size of the workspace.
+
+    For an empty chunk it may also be below 0.
+    """
     now, then = right["chunk_totals"][index], wrong["chunk_totals"][index]
     return bool(now <= then <= inputs["workspace_tokens"] or then <= now == 0)
 
 
 def unread_chunk(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Return whether the chunk is shorter and its request computes nothing, or its length is below 0."""
+    """Return whether the chunk is shorter, and its request computes nothing or it should be empty."""
     idle = index % inputs["num_requests_padded"] not in _computing(inputs)
     now, then = right["chunk_lens"][index], wrong["chunk_lens"][index]
     return bool(then <= now and (idle or now == 0))

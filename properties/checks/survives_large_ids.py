@@ -18,7 +18,7 @@ from cumae.properties.running.trial import Trial
 def survives_large_ids(trial: Trial) -> Finding | None:
     """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory.
 
-    Other checks report kernels that fail on the unmoved case, or whose large strides fail at small sizes too.
+    Other checks report kernels that fail on the unmoved case, or with strides of a moderate size.
     If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:

@@ -54,7 +54,7 @@ def mutate(
 ) -> int:
     """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
 
-    Exit status 1 if a mutant survives: no check kills it, and it is not shown to be equivalent.
+    Exit status 1 if a mutant survives: nothing kills it, and it is not shown to be equivalent.
     """
     is_kept = file not in (None, STDOUT)
     require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")

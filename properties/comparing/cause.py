@@ -58,7 +58,7 @@ def likely_cause(
         if all(holds(*pair) for pair in pairs):
             return cause
     if all(found in stale for _, found in pairs):
-        return "stale: the memory still holds its content from before the call"
+        return "stale: the value that the memory held before the call"
     if extent is None:
         return ""
     if wrong[0] >= extent.num_live:

@@ -45,7 +45,7 @@ def difference(
 
 
 def _text(word: Any, is_fp32: bool, first: int) -> str:
-    """Return a value as text; for a row, the eight bytes around the first that differs."""
+    """Return a value as text; for a row, the aligned eight bytes that hold the first that differs."""
     if is_fp32:
         return f"{np.int32(word).view(np.float32):.9g}"
     if np.ndim(word) == 0:

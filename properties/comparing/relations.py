@@ -251,7 +251,7 @@ FACTS = {
     ),
     "renaming": Fact(
         "renaming physical blocks renames slots and changes nothing else",
-        "{what}{whose} neither stayed nor moved by one block when every block id was raised by one",
+        "{what}{whose} did not change as its block did when every block id was raised by one",
         _renamed,
         _with_their_blocks,
     ),

@@ -42,7 +42,7 @@ def read_dump(file: Path) -> Dump:
 
 
 def is_dump(file: Path) -> bool:
-    """Whether a file name is that of a dump and not of our own case or failure files."""
+    """Return whether a file is a dump, by its suffix or its keys, and no case or failure file of our own."""
     if file.suffix in (".npz", ".pt"):
         return True
     try:

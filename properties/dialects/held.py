@@ -85,7 +85,7 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
 
 
 def in_table(held: Ints, layout: Layout, step: int = 1) -> Ints:
-    """Return a table with a layout's spare columns, gaps and column step."""
+    """Return a table with at least a layout's ``min_table_columns``, its row gap and a column step."""
     width = held.values.shape[1]
     bare = max(layout.min_table_columns - width, 0)
     row_stride = max(width + bare, 1) * step + layout.table_row_gap

@@ -23,7 +23,7 @@ HARD_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A function to mutate. An oracle has an empty operation and dialect."""
+    """A function to mutate. An oracle has an empty operation."""
 
     name: str
     operation: str = ""

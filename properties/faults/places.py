@@ -98,7 +98,7 @@ def _is_unpacked(node: ast.stmt) -> bool:
 
 
 def _is_grid(node: ast.expr, child: ast.expr) -> bool:
-    """Return whether an expression is a constant index, such as a launch grid, which gets no fault."""
+    """Return whether an expression is a constant index, such as the 0 of ``x[0]``, which gets no fault."""
     return isinstance(node, ast.Subscript) and child is node.slice and isinstance(child, ast.Constant)
 
 

@@ -27,10 +27,7 @@ class Part:
 
 
 def plain(value: Any) -> Any:
-    """Return the function that a decorator such as ``triton.jit`` wraps, or the value as it is.
-
-    A test made by ``conforms_to`` is not unwrapped: its module defines it.
-    """
+    """Return the function that a decorator such as ``triton.jit`` wraps, or the value as it is."""
     while not isinstance(value, (types.FunctionType, type)) and hasattr(value, "fn"):
         value = value.fn
     return inspect.unwrap(value) if isinstance(value, types.FunctionType) else value

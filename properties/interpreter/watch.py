@@ -17,7 +17,7 @@ from cumae.properties.interpreter.races import Event, Race, races_of
 from cumae.properties.interpreter.region import Region
 
 FAR = 2**40
-"""In elements: an access farther than this from a tensor was not computed from it, but from an empty one."""
+"""In elements: an access farther than this from every tensor was computed from none, or from an empty one."""
 _HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "hooks.py"))
 
 

@@ -74,7 +74,7 @@ METADATA_CACHE = Operation(
         ),
     ),
     frozenset({"topk", "split_size", "num_workers", "host_lens"}),
-    "a cached schedule equals a fresh build, and is kept while its inputs do not change",
+    "a cached schedule equals a fresh build, and is kept while nothing it depends on changes",
     ("cumae.gpu_impl:MetadataCache",),
 )
 PERSISTENT_BUFFERS = Operation(
@@ -107,6 +107,6 @@ PERSISTENT_BUFFERS = Operation(
         ),
     ),
     frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
-    "a step writes its own rows, clears rows that only the step before had, and leaves the rest untouched",
+    "a step writes its rows and `kv_indptr` to the end, clears rows that only the step before had, and no others",
     ("cumae.gpu_impl:PersistentBuffers",),
 )

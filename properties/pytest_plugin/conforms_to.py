@@ -35,7 +35,7 @@ from cumae.properties.search.profiles import EXAMPLES
 LOST = "an earlier item lost the CUDA context of this process: run this item without it"
 NO_GPU = "device='cuda': no GPU to run on"
 UNASKED = (
-    "no device chosen, and fixture values cannot be passed to an isolated process: "
+    "no device chosen, and what pytest fills (fixtures, `self`) cannot be passed to an isolated process: "
     "add --cumae-device=auto (or `cumae_device = auto` in the ini file)"
 )
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")

@@ -66,7 +66,7 @@ def told(case: Case, finding: Finding) -> list[str]:
 
 
 def summary(verdict: Verdict) -> str:
-    """Return one line: status, counts and speed, and the case that took most of the time."""
+    """Return one line: status, counts and speed, and a case that took much of the time."""
     rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
     counts = f"{counted(verdict.cases, 'case')}, {counted(verdict.comparisons, 'comparison')}"
     counts += f", {verdict.seconds:.1f} s, {rate:.0f} cases/s"

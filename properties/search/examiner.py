@@ -97,7 +97,7 @@ class Examiner:
         if len(self.checks) == 1:
             return self.checks
         number = self.verdict.cases
-        # Run `keeps_facts` last: a wrong value makes a clearer report.
+        # `keeps_facts` is not among the early: a wrong value on a later case makes a clearer report.
         early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
         return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
 
@@ -168,7 +168,7 @@ class Examiner:
         return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
 
     def begin(self, check: str) -> Callable[[Case], None]:
-        """Start a trace; return a function that runs its next step and raises on a failure or a late end."""
+        """Start a trace; return a function that runs its next step, and raises if it fails or time is up."""
         run = TraceRun(self.binding, self.device, check)
 
         def run_step(case: Case) -> None:

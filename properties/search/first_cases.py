@@ -11,7 +11,7 @@ from cumae.properties.results.failure_file import saved_failures, steps_of
 
 
 def fixture_cases(binding: Binding) -> list[Case]:
-    """Return the valid fixture cases of an operation within the function's domain."""
+    """Return the valid fixture cases of an operation that the function promises and can see."""
     from cumae.fixtures.format import load, names
 
     if binding.operation.name not in names():
@@ -27,7 +27,7 @@ def first_cases(
     """Return the target's saved failures, then fixtures.
 
     Failures count if they were saved in this dialect, under any domain, and lie within the function's
-    domain; traces come last.
+    domain; among them traces come last.
     """
     first: list[Case | Trace] = []
     if failures is not None:

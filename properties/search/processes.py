@@ -34,7 +34,7 @@ class Processes(AbstractContextManager["Processes"]):
     when a process starts; a worker whose ``is_lost`` is true is replaced. ``environment``: variables added
     in each process. ``spares``: the least number of ready processes that wait to replace a dead one; it
     grows with the deaths, up to ``jobs``. Under a sanitizer, each call has a process of its own.
-    ``num_dead``: the number of processes replaced so far.
+    ``num_dead``: the number of processes that ended with a call so far.
     """
 
     def __init__(

@@ -113,8 +113,8 @@ class Engine:
     def step(self, wishes: Sequence[int] = (), *, rejects: int = 0, hidden: bool = False) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
-        A row without a wish is idle, unless ``min_tokens`` of the domain needs it; if no request can compute
-        the tokens, a new one arrives. Up to ``rejects`` drafts of a speculative decode are rejected
+        A row without a wish is idle, unless ``min_tokens`` of the domain needs it; if there is
+        no request at all, a new one arrives. Up to ``rejects`` drafts of a speculative decode are rejected
         afterwards. ``hidden``: the host does not know the lengths.
         """
         if self._domain.min_tokens and not self.live():

@@ -55,7 +55,7 @@ def draw_setting(
     block_size = choices.pick(small)
     worlds = domain.among("world", (1, 1, 2, 3))
     world = choices.pick(worlds) if "world" in features else domain.settled("world")
-    # Every step has one padded request, so a dummy request may take the padding tokens.
+    # A padded request in every step, if the domain has padding, may take the padding tokens.
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
     if options.selection.topk > 64 and "topk" not in domain.values:

@@ -81,7 +81,7 @@ def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
 
 
 def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
-    """Return windows of an extend batch's indexer: each request is a prefill, and no row is padding."""
+    """Return windows of an extend batch's indexer: each request is a prefill; it has no rows of padding."""
 
     def expect(_: Any, inputs: Inputs) -> list[Any]:
         case = inputs.case

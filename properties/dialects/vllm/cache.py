@@ -36,7 +36,7 @@ CACHE_INPUTS = {
     "kv_c": Input(lambda inputs: _part(inputs, rope=False), _ROWS),
     "k_pe": Input(lambda inputs: _part(inputs, rope=True), _ROWS),
     "kv_c_and_k_pe": Input(held_latents, _ROWS),
-    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),  # as long as the rows
+    "slot_mapping": Input(_slots, ("interleave", "missing_blocks", "rank", "world")),
     "kv_cache_dtype": Input(
         lambda inputs: "fp8_ds_mla" if inputs.case.options.rows.row_format == "fp8" else "auto",
         ("row_format",),
