@@ -1,6 +1,7 @@
 """The routes of sparse attention: selected slots, whole or cut into the work items of a schedule."""
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 
 from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
 from cumae.properties.attention.step import Step, at
@@ -95,8 +96,10 @@ def _places(step: Step, row: int) -> Sequence[int]:
     if row >= len(inputs["selected_positions"]):
         return range(row * topk, (row + 1) * topk)
     own = inputs["position_ids"][row]
-    selected = [p if isinstance(p, int) else -1 for p in inputs["selected_positions"][row]]
-    return [row * topk + j for j in sorted(range(topk), key=lambda j: not 0 <= selected[j] <= own)]
+    selected = inputs["selected_positions"][row][:topk]
+    valid = [isinstance(p, int) and 0 <= p <= own for p in selected]
+    places = range(row * topk, row * topk + topk)
+    return [*compress(places, valid), *compress(places, (not held for held in valid))]
 
 
 def _selected(step: Step, rank: int, row: int, places: Sequence[int]) -> list[Key]:

@@ -22,7 +22,8 @@ def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
         room = prod(shape[:-1]) if output.is_rows else shape[0]
         if not isinstance(values, list) or (len(values) != room and not output.optional):
             raise OutOfReach(f"holds {values!r:.80} in {output.name}, which has {room} entries")
-        if set(map(type, values)) <= {int}:
+        kinds = set(map(type, values)) | {type(n) for v in values if type(v) is tuple for n in v[1:]}
+        if all(issubclass(kind, (int, Mark)) for kind in kinds - {tuple}):
             continue
         for i, value in enumerate(values):
             numbers = value[1:] if isinstance(value, tuple) else [value]

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_no_blind_spot_is_there_for_nothing() -> None:
 
 @cache
 def entries_noticed(operation: str) -> tuple[int, set[BlindSpot]]:
-    """Change each entry of each output to one more and one less; return how many are noticed, and the spots.
+    """Change entries of each output to one more and one less; return how many are noticed, and the spots.
 
     Raises ``AssertionError`` unless each is noticed exactly where no blind spot has it.
     """
@@ -93,8 +94,9 @@ def entries_noticed(operation: str) -> tuple[int, set[BlindSpot]]:
 
 
 def _with_one_entry_changed(right: Lists) -> Iterator[tuple[str, Lists]]:
+    """Yield answers with one wrong entry: of an output of hundreds of entries, every few."""
     for name, values in right.items():
-        for index, value in enumerate(values):
+        for index, value in islice(enumerate(values), 0, None, 1 + len(values) // 150):
             for less in (-1, 1) if isinstance(value, (int, tuple)) else ():
                 now = (*value[:-1], value[-1] + less) if isinstance(value, tuple) else value + less
                 changed = [*values[:index], now, *values[index + 1 :]]
