@@ -74,8 +74,6 @@ class Judge:
     """The suites of the targets, made on first use."""
 
     def __init__(self, tell: Tell, how: How) -> None:
-        import torch._dynamo  # noqa: F401, the first launch would import it, and no limit may cut that in two
-
         self._how = how
         self._suites: dict[Target, Suite | OracleSuite] = {}
         self._domains: dict[Target, SmallDomain] = {}

@@ -66,17 +66,22 @@ def spread(launches: Iterable[Launch]) -> Iterator[Launch]:
         name: sorted({v for launch in same if type(v := launch.constants.get(name)) is int})
         for name in {name for launch in same for name in launch.constants}
     }
-    seen: set[tuple[str, str]] = set()
-    for launch in same:
-        shown = {
+    shown = [
+        {
             (name, repr(value))
             for name, value in (*launch.constants.items(), *launch.options.items())
             if type(value) is not int
             or value in (*numbers.get(name, [value])[:1], *numbers.get(name, [])[-1:])
         }
-        if not seen or shown - seen:
-            seen |= shown or {("", "")}
-            yield launch
+        for launch in same
+    ]
+    if same and not any(shown):
+        yield same[0]
+    while any(shown):
+        most = max(range(len(same)), key=lambda i: len(shown[i]))
+        covered = shown[most]
+        shown = [values - covered for values in shown]
+        yield same[most]
 
 
 def _source(launch: Launch) -> ASTSource:

@@ -42,7 +42,7 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._poison = poison
         self._made: list[_Allocation] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plain = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
         if name not in _EMPTY | _FILLED or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
@@ -87,3 +87,7 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             fences = torch.cat([content[:GUARD_BYTES], content[-GUARD_BYTES:]])
             if bool((fences != self._poison).any()):
                 yield f"allocated tensor {i} was written outside its elements"
+
+
+# Set behind the class: in it, torch would wrap the method and import its compiler for that, which takes seconds.
+FencedAllocations.__torch_dispatch__ = FencedAllocations._dispatch  # type: ignore[method-assign]
