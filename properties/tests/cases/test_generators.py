@@ -42,7 +42,8 @@ def test_drawn_cases_show_every_shape() -> None:
         shown.update(shapes_of(case))
 
     for number in (1, 2, 3):
-        seed(number)(collect)()
+        if set(SHAPES) - shown:
+            seed(number)(collect)()
     assert set(SHAPES) - shown == set()
 
 

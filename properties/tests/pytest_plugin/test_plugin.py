@@ -116,7 +116,7 @@ def test_shards_make_items_with_seeds_of_their_own_and_runs_repeat(tmp_path: Pat
 
 
 def test_the_summary_counts_under_a_profile_and_in_workers(tmp_path: Path) -> None:
-    write_test(tmp_path, KERNEL_TEST.replace("examples=5", "checks=('agrees', 'keeps_facts')"))
+    write_test(tmp_path, KERNEL_TEST.replace("examples=5", "checks=('agrees', 'stays_in_bounds')"))
     (tmp_path / "pytest.ini").write_text("[pytest]\ncumae_profile = ci\ncumae_device = cpu\n")
     serial = run_pytest(tmp_path)
     assert serial.returncode == 0, serial.stdout
