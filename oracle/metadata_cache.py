@@ -1,4 +1,4 @@
-"""The sparse schedule from a cache: equal to a fresh build, and rebuilt unless its key is known and unchanged."""
+"""The sparse schedule from a cache: equal to a fresh build, rebuilt unless its key is known and unchanged."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

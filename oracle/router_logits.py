@@ -39,7 +39,7 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         "close_biases": (7.0, 7.01),
     }
     if kind == "near_ties":
-        # At its center each expert's choice is almost 1: the bias is 1 minus the score, or an fp32 neighbour of that.
+        # At its center each expert's choice is almost 1: the bias is 1 minus the score, or a neighbour.
         shorts = (1 - sigmoid(center) for center in _centers(seed, num_experts))
         return [as_stored(_moved(rounded_to_fp32(short), draw.randrange(-1, 2)), dtype) for short in shorts]
     if kind in values:

@@ -61,7 +61,7 @@ def _written(trial: Trial, name: str) -> Mask:
 
 
 def _earlier(case: Case) -> list[tuple[Case, str]]:
-    """Return the case with every request twice, each time in blocks of its own, and with its requests reversed."""
+    """Return the case with every request twice, the copies in other blocks, and with reversed requests."""
     requests, rows = case.batch.requests, case.layout.row_index
     offset = 1 + max((max(r.block_ids, default=0) for r in requests), default=0)
     twice = [*requests, *renamed(case, offset).batch.requests]

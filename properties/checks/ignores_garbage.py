@@ -7,7 +7,7 @@ from cumae.properties.running.trial import Trial
 
 
 def ignores_garbage(trial: Trial) -> Finding | None:
-    """Call with the case's kind of garbage, or with another, by the number of tokens, if it is the quiet one."""
+    """Call with the case's kind of garbage, or with another one if it is the quiet kind."""
     base = trial.first
     kinds = [kind for kind in GARBAGE_KINDS if kind != trial.binding.dialect.quiet_garbage]
     drawn = trial.case.layout.garbage

@@ -16,8 +16,8 @@ class Statement:
 
     ``at_once``: while it runs; ``noted``: in annotations, which nothing depends on; ``later``:
     when its functions run. ``handed``: names passed to a call at once; ``is_decorated``: whether its
-    functions or its class are decorated. The call or the decorator may read a function's names without running it, as a
-    compiler does. ``error``: why it failed.
+    functions or its class are decorated. The call or the decorator may read a function's names without
+    running it, as a compiler does. ``error``: why it failed.
     """
 
     node: ast.stmt

@@ -118,7 +118,7 @@ def _shows(first: _Touch, second: _Touch) -> bool:
 
 
 def _ordered(events: Sequence[Event], first: _Touch, second: _Touch) -> bool:
-    """Return whether the first program releases, after its access, what the second acquires before its own."""
+    """Return whether the first program releases after its access what the second acquires before its own."""
     between = events[first.time : second.time + 1]
     for i, released in enumerate(between):
         if released.program != first.event.program or not released.synchronises:

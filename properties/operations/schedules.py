@@ -107,6 +107,6 @@ PERSISTENT_BUFFERS = Operation(
         ),
     ),
     frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
-    "a step writes its rows and `kv_indptr` to the end, clears rows that only the step before had, and no others",
+    "a step writes its rows and all of `kv_indptr`, and clears those rows that only the step before had",
     ("cumae.gpu_impl:PersistentBuffers",),
 )

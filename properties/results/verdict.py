@@ -18,9 +18,9 @@ class Finding:
     ``axis``: the axis that the index counts on. ``wrong``: the first differing places on that axis.
     ``cause``: the likely fault, empty if unknown. ``rows``: the table row of each request, as the function
     counts rows, if it is not the request's index. ``raised_by``: the offset added to every block id of the
-    case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and texts
-    that the function got, as text. ``ended``: whether the case ended its process, did not return or lost the
-    CUDA context. ``traceback``: the whole traceback if the function raised.
+    case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
+    texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
+    lost the CUDA context. ``traceback``: the whole traceback if the function raised.
     """
 
     check: str
@@ -45,7 +45,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A finding, the smallest case that shows it, the number of cases tried with the first one, its file.
+    """A finding, the smallest case that shows it, the number of cases until it was found, its file.
 
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
     ``stopped``: why the reducer stopped early, empty if it finished.

@@ -89,5 +89,5 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 yield f"allocated tensor {i} was written outside its elements"
 
 
-# Set behind the class: in it, torch would wrap the method and import its compiler for that, which takes seconds.
-FencedAllocations.__torch_dispatch__ = FencedAllocations._dispatch  # type: ignore[method-assign]
+# Set behind the class: in it, torch wraps the method and imports its compiler for that, which takes a second.
+FencedAllocations.__torch_dispatch__ = FencedAllocations._dispatch  # type: ignore[method-assign, assignment]

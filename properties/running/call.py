@@ -28,7 +28,8 @@ class Call:
     """One call whose arguments lie in memory of their own, or in that of an earlier call.
 
     After an ``earlier`` call of the same function, buffers keep their addresses if all of them fit, and
-    outputs that are no inputs start with the values that it left. ``room``: bytes that each buffer may grow to at its address.
+    outputs that are no inputs start with the values that it left. ``room``: bytes that each buffer may
+    grow to at its address.
     """
 
     def __init__(

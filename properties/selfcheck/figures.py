@@ -196,7 +196,7 @@ def _minutes(runs: list[Json]) -> str:
 def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [
-        "Device time of one call in a CUDA graph (`cumae bench`; launched where it says host, device or launched):",
+        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched:",
         "",
     ]
     lines += ["| kernel | size | time |", "|---|---|---|"]
