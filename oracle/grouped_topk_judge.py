@@ -17,7 +17,7 @@ from cumae.oracle.router_margins import (
     group_key,
     is_undefined,
     margins_of,
-    weight_bounds,
+    weight_ranges,
 )
 
 LOWER_FIRST = 'the lower index goes first, unless the operation is router(ties="any")'
@@ -156,14 +156,11 @@ def _wrong_weight(
     renormalize: bool,
     margins: Margins,
 ) -> str:
-    """Return which weight is further from the exact weight of this selection than its bound, or ""."""
+    """Return which weight is none that rounding can give this selection, or ""."""
     exact = weights_of(token, ids, scaling_factor, renormalize)
-    for i, found, wanted, bound in zip(
-        ids, weights, exact, weight_bounds(token, ids, scaling_factor, renormalize, margins), strict=True
-    ):
-        if bound == inf:
-            if found < 0:
-                return f"the weight of expert {i} is {found:.9g}, must not be negative"
-        elif not abs(found - wanted) <= bound:
-            return f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {bound:.2g}"
+    ranges = weight_ranges(token, ids, scaling_factor, renormalize, margins)
+    for i, found, wanted, (least, most) in zip(ids, weights, exact, ranges, strict=True):
+        if not least <= found <= most:
+            within = max(wanted - least, most - wanted)
+            return f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
     return ""

@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from cumae.oracle.grouped_topk import Routed, best_groups, routed, selection
+from cumae.oracle.grouped_topk import Routed, best_groups, routed, selection, weights_of
 from cumae.oracle.model.marks import GARBAGE
 
 Ties = Literal["lower", "any"]
@@ -135,18 +135,26 @@ def group_key(token: Routed, group: int, margins: Margins) -> object:
     return frozenset((bit, min(count, most)) for bit, count in Counter(token.bits[i] for i in near).items())
 
 
-def weight_bounds(
+def weight_ranges(
     token: Routed, ids: Sequence[int], scaling_factor: float, renormalize: bool, margins: Margins
-) -> Iterator[float]:
-    """Yield how far each weight may lie from the exact one; inf where the sum of scores is too small."""
-    k, total = len(ids), sum(token.scores[i] for i in ids)
-    coarse = margins.unit if margins.unit > U else 0.0
-    for i in ids:
+) -> Iterator[tuple[float, float]]:
+    """Yield the least and the largest right value of each weight."""
+    exact = weights_of(token, ids, scaling_factor, renormalize)
+    k, off, scores = len(ids), margins.score, [token.scores[i] for i in ids]
+    total, coarse = sum(scores), margins.unit if margins.unit > U else 0.0
+    lows, highs = [max(0.0, score - off) for score in scores], [score + off for score in scores]
+    for score, wanted, low, high in zip(scores, exact, lows, highs, strict=True):
+        p = score / total if total else 0.0
         if not renormalize:
-            yield scaling_factor * (margins.score + 2 * U + 2.1 * coarse * (token.scores[i] + margins.score))
-        elif total <= max(2.0**-12, 2 * k * margins.score):
-            yield inf
+            bound = scaling_factor * (off + 2 * U + 2.1 * coarse * (score + off))
+        elif total > 2 * k * off:
+            of_scores = off * (1 + k * p) / (total - k * off)
+            bound = scaling_factor * (of_scores + U * (k + 3) * p + 4.1 * coarse * (p + of_scores))
         else:
-            p = token.scores[i] / total
-            of_scores = margins.score * (1 + k * p) / (total - k * margins.score)
-            yield scaling_factor * (of_scores + U * (k + 3) * p + 4.1 * coarse * (p + of_scores))
+            # Scores may be off by as much as they are: a weight is least with the others at their most.
+            rounded = scaling_factor * (U * (k + 3) + 4.1 * coarse)
+            least = low / (low + max(0.0, sum(highs) - high)) if low else 0.0
+            most = high / (high + max(0.0, sum(lows) - low))
+            yield max(0.0, scaling_factor * least - rounded), scaling_factor * most + rounded
+            continue
+        yield wanted - bound, wanted + bound

@@ -185,10 +185,28 @@ class TestTheJudge:
                     weights = [w + bound * beyond * (k == j) for k, w in enumerate(exact)]
                     assert len(judged(options, [row], bias, ids, weights)) == count
 
-    def test_a_sum_of_nothing_leaves_weights_open(self) -> None:
+    @pytest.mark.parametrize(
+        ("logits", "weights", "is_right"),
+        [
+            ((-20.0, -20.0), (0.9, 0.0), True),  # either score can be computed as 0
+            ((-20.0, -20.0), (0.0, 0.0), True),  # and so can their sum
+            ((-20.0, -20.0), (0.9, -0.1), False),
+            ((-20.0, -20.0), (1.1, 0.0), False),  # no score is larger than the sum
+            ((-14.0, -14.0), (0.5, 0.5), True),  # 8.3e-7, off by up to 4.8e-7
+            ((-14.0, -14.0), (0.25, 0.75), True),
+            ((-14.0, -14.0), (0.0, 0.0), False),
+            ((-14.0, -14.0), (0.2, 0.8), False),
+            ((-9.0, -9.0), (0.5, 0.5), True),
+            ((-9.0, -9.0), (0.0, 0.0), False),  # the sum is below 2^-12
+            ((-9.0, -9.0), (0.49, 0.51), False),
+        ],
+    )
+    def test_small_scores_leave_weights_as_open_as_they_are_uncertain(
+        self, logits: tuple[float, float], weights: tuple[float, float], is_right: bool
+    ) -> None:
         options = Options.of(num_experts=4, num_groups=1, topk_group=1, top_k=2)
-        assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, 0.0]) == []
-        assert judged(options, [[-20.0] * 4], [0.0] * 4, [0, 1], [0.9, -0.1]) != []
+        said = judged(options, [[*logits, -30.0, -30.0]], [0.0] * 4, [0, 1], [*weights])
+        assert (said == []) == is_right, said
 
     def test_groups_with_the_same_sum_are_a_tie_in_whatever_order_it_is_added(self) -> None:
         """In float64 (s + 1/4) + t is one unit less than s + (t + 1/4) here."""
