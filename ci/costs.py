@@ -38,7 +38,7 @@ if __name__ == "__main__":
         done = subprocess.run([sys.executable, "-c", RUN, target, operation], capture_output=True, check=True)
         found.append({"target": target, **json.loads(done.stdout)})
         print(found[-1], flush=True)
-    total = round(sum(one["seconds"] for one in found), 1)
-    record = {**machine(), "command": "ci/costs.py", "seconds": total, "functions": found}
-    Path(sys.argv[1]).write_text(json.dumps(record, indent=1) + "\n")
+        total = round(sum(one["seconds"] for one in found), 1)
+        record = {**machine(), "command": "ci/costs.py", "seconds": total, "functions": found}
+        Path(sys.argv[1]).write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes minutes
     print(f"{total} s for {len(found)} functions")
