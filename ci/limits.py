@@ -37,7 +37,6 @@ def searched(number: int, examples: int, device: str) -> dict[str, Any]:
     job = Job(
         target=limit.target,
         operation=limit.operation,
-        dialect=limit.dialect,
         domain=Domain(**{"captured": False, **limit.promises}),
         device=chosen,
         budget=Budget(examples),

@@ -161,6 +161,6 @@ def _wrong_weight(
     ranges = weight_ranges(token, ids, scaling_factor, renormalize, margins)
     for i, found, wanted, (least, most) in zip(ids, weights, exact, ranges, strict=True):
         if not least <= found <= most:
-            within = max(wanted - least, most - wanted)
+            within = wanted - least if found < wanted else most - wanted
             return f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
     return ""

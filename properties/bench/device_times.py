@@ -140,7 +140,7 @@ def _write_timings() -> list[Timing]:
 def _interleave_timings() -> list[Timing]:
     """Time 1,048,576 key rows of 576 bf16, nine in ten cached, and a copy of the same bytes.
 
-    Both ways to copy are timed: in a graph it took 1.5 times as long as launched (H200).
+    Both ways to copy are timed, because a graph may copy more slowly than a launch.
     """
     requests, length, cached, block_size, width = 64, 16_384, 14_720, 64, 576
     blocks = requests * length // block_size

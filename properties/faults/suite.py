@@ -17,7 +17,6 @@ from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.findings import device_lost, finding_of
@@ -59,7 +58,6 @@ class Suite:
         examples: int = 25,
         checks: tuple[str, ...] | None = None,
     ) -> None:
-        warm_up()
         self.target = target
         self.device = device
         self.function = load_function(target)

@@ -24,12 +24,6 @@ class _Allocation:
     is_filled: bool
 
 
-def warm_up() -> None:
-    """Allocate once under the mode: the imports of torch take seconds that no kernel is charged for."""
-    with FencedAllocations(0):
-        torch.zeros(1)
-
-
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A torch mode in which ``torch.empty`` and its kin return poisoned tensors between guard words.
 
@@ -89,5 +83,5 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 yield f"allocated tensor {i} was written outside its elements"
 
 
-# Set behind the class: in it, torch wraps the method and imports its compiler for that, which takes a second.
+# Set behind the class: in it, torch would wrap the method, and import its compiler at the first call.
 FencedAllocations.__torch_dispatch__ = FencedAllocations._dispatch  # type: ignore[method-assign, assignment]

@@ -13,7 +13,6 @@ from cumae.properties.checks import Trial
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Failure, Finding, Verdict
-from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.sanitizer import sanitizing
@@ -33,7 +32,6 @@ class Searcher:
         tampering()  # records the suite before any function's module is imported
         import_module("triton.runtime.interpreter")  # takes seconds that the first case must not be charged
         torch.zeros(1, device=self._device)
-        warm_up()
 
     @property
     def is_lost(self) -> bool:

@@ -14,7 +14,6 @@ from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
-from cumae.properties.running.allocations import warm_up
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.stopwatch import stopwatch
@@ -68,7 +67,6 @@ def search(
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
-    warm_up()
     pace = Pace(verdict, budget)
     examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins)
     if progress is not None:

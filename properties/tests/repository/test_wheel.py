@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("oracle", "gpu_impl", "properties", "fixtures")
-NOT_IN_THE_WHEEL = {"front", "selfcheck", "tests"}  # front is the package cumae itself
+NOT_IN_THE_WHEEL = {"front", "limits", "selfcheck", "tests"}  # front is the package cumae itself
 
 
 def build(folder: Path) -> Path:
@@ -41,6 +41,7 @@ def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
             if not NOT_IN_THE_WHEEL & set(path.parts)
         }
         assert wanted == {path for path in wanted if (site / "cumae" / room / path).exists()}
+    assert not any((site / "cumae" / room).exists() for room in ("fixtures/limits", "properties/front"))
     assert not any((site / "cumae/properties" / room).exists() for room in NOT_IN_THE_WHEEL)
     code = "import cumae, cumae.oracle; print(cumae.__file__)"
     environment = os.environ | {"PYTHONPATH": str(site)}

@@ -22,7 +22,7 @@ SMALL = step((3, 2), (0, 4), padding=1)
 def agrees(limit: Limit, tried: Case | Trace) -> bool:
     """Return whether the check that must find the limit passes on a case or on steps."""
     domain = Domain(**{"captured": False, **limit.promises, **limit.widened})
-    binding = binding_of(load_function(limit.target), limit.operation, limit.dialect, domain)
+    binding = binding_of(load_function(limit.target), limit.operation, domain=domain)
     verdict = search(binding, DEVICE, Budget(examples=0), checks=[limit.check], first=[tried], reduce=False)
     assert verdict.comparisons
     return bool(verdict.ok)
