@@ -24,7 +24,7 @@ from cumae.oracle.model.case_json import (
 )
 from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.inputs import INPUTS, Inputs
-from cumae.oracle.model.layout import GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
+from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
@@ -48,6 +48,7 @@ from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
 
 __all__ = [
     "ANY",
+    "DENSE",
     "FLOAT_DTYPES",
     "GARBAGE",
     "GARBAGE_KINDS",

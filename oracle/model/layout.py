@@ -1,16 +1,30 @@
 """The memory layout of a batch in an engine: padding, table rows and tails, strides, widths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
 
 GarbageKind = Literal["minus_one", "zero", "plausible", "huge"]
 GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "huge")
 MOST_ROWS = 2**22
+TableOrder = Literal["row", "column"]
+TABLE_ORDERS: tuple[TableOrder, ...] = ("row", "column")
 IndexDtype = Literal["int32", "int64"]
 INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64")
+DENSE: Mapping[str, Any] = {
+    "table_row_gap": 0,
+    "table_column_step": 1,
+    "table_order": "row",
+    "cache_row_gap": 0,
+    "cache_block_gap": 0,
+    "new_row_gap": 0,
+    "key_row_gap": 0,
+    "vector_step": 1,
+    "storage_offset": 0,
+}
+"""The strides of a layout without gaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +43,17 @@ class Layout:
     persistent buffers beyond the padded tokens. ``context_slack``: the host's bound on the contexts minus the
     longest context.
 
-    ``table_row_gap``, ``cache_row_gap``, ``key_row_gap``: elements between two rows of the table, of the
-    cache, and of both the new rows and the keys. ``table_column_step``: elements from one table column to the
-    next. ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths,
-    rows and ids. ``host_lens``: whether the host knows the lengths of the step.
+    ``table_row_gap``: elements between two rows of the table. ``table_column_step``: elements from one column
+    to the next. ``table_order``: in ``column`` order a column's entries are neighbours, so the step leads
+    from row to row, and the gap is between two columns. ``cache_row_gap``, ``cache_block_gap``: elements
+    between two rows of a block, and between two blocks beyond that. ``new_row_gap``: between two new rows, of
+    latents or of logits. ``key_row_gap``: between two rows of the keys, and of the rotary part of new rows
+    where an engine holds it in a tensor of its own. ``vector_step``: elements between two entries of the
+    one-dimensional tensors that may be views. ``storage_offset``: elements by which each tensor begins later
+    than at an address with the largest alignment.
+
+    ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths, rows
+    and ids. ``host_lens``: whether the host knows the lengths of the step.
     """
 
     num_padding_tokens: int = 0
@@ -45,8 +66,13 @@ class Layout:
     num_spare_blocks: int = 0
     table_row_gap: int = 0
     table_column_step: int = 1
+    table_order: TableOrder = "row"
     cache_row_gap: int = 0
+    cache_block_gap: int = 0
+    new_row_gap: int = 0
     key_row_gap: int = 0
+    vector_step: int = 1
+    storage_offset: int = 0
     garbage: GarbageKind = "minus_one"
     index_dtype: IndexDtype = "int32"
     num_spare_tokens: int = 0
@@ -67,10 +93,14 @@ class Layout:
             "min_table_columns",
         ):
             require_int(name, getattr(self, name), 0, MOST_ROWS)
-        for name in ("table_row_gap", "cache_row_gap", "key_row_gap"):
-            require_int(name, getattr(self, name), 0, 2**40)
+        for name in DENSE:
+            if name.endswith("_gap"):
+                require_int(name, getattr(self, name), 0, 2**40)
         require_int("key_slack", self.key_slack, -(2**31))
-        require_int("table_column_step", self.table_column_step, 1, 1024)
+        require_int("table_column_step", self.table_column_step, 1, 2**20)
+        require_int("vector_step", self.vector_step, 1, 1024)
+        require_int("storage_offset", self.storage_offset, 0, 1024)
+        require_choice("table_order", self.table_order, TABLE_ORDERS)
         require_choice("garbage", self.garbage, GARBAGE_KINDS)
         require_choice("index_dtype", self.index_dtype, INDEX_DTYPES)
         require_bool("host_lens", self.host_lens)
@@ -85,3 +115,8 @@ class Layout:
         require(
             len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"
         )
+
+    @property
+    def strides(self) -> dict[str, Any]:
+        """The fields that only say how far apart elements lie in memory, with their values."""
+        return {name: getattr(self, name) for name in DENSE}

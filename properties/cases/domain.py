@@ -30,7 +30,10 @@ class Domain:
 
     ``rowless_requests``: whether a request may have no row of the table, -1. ``reserved_blocks``: lowest
     block ids that belong to no request. ``max_block_id``: the largest block id. ``large_slots``: whether
-    slots of 2^31 and more are promised. ``strided``: whether tables and rows may be non-contiguous.
+    slots of 2^31 and more are promised. ``strided``: whether tables and rows may be non-contiguous, and
+    their tensors begin at any element. ``strided_vectors``: one-dimensional arguments that may then be views
+    with a step; none by default, because engines pass contiguous ones.
+
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
     keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
@@ -57,6 +60,7 @@ class Domain:
     max_context_len: int = MAX_LEN
     max_query_len: int = MAX_LEN
     strided: bool = True
+    strided_vectors: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ("prefill", "decode")
     uniform_decodes: bool = False
     verify_steps: bool = False

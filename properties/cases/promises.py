@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cumae.oracle import Case, Request
+from cumae.oracle import DENSE, Case, Request
 from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_choice, require_int
 
@@ -47,9 +47,14 @@ def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Cal
     return check_all
 
 
-def _names(name: str, values: Any) -> None:
-    names = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
-    require(names, name, values, "be a tuple of check names")
+def _names_of(what: str) -> Callable[[str, Any], None]:
+    """Return a check for a tuple of names."""
+
+    def check_all(name: str, values: Any) -> None:
+        names = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
+        require(names, name, values, f"be a tuple of {what} names")
+
+    return check_all
 
 
 def _dims(name: str, dims: Any) -> None:
@@ -91,9 +96,7 @@ def _count(requests: Sequence[Request]) -> str:
 
 
 def _strided(promised: bool, case: Case) -> str | None:
-    layout = case.layout
-    gaps = layout.table_row_gap + layout.cache_row_gap + layout.key_row_gap
-    return None if promised or (not gaps and layout.table_column_step == 1) else "strided tensors"
+    return None if promised or case.layout.strides == DENSE else "strided tensors"
 
 
 def _padding(promised: Padding, case: Case) -> str | None:
@@ -163,6 +166,7 @@ PROMISES: Mapping[str, Promise] = {
     "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims),
     "router_shapes": Promise(_several(_router_shape, or_none=True), _routed),
     "strided": Promise(require_bool, _strided),
+    "strided_vectors": Promise(_names_of("argument"), lambda names, c: None),
     "reserved_blocks": Promise(
         _whole(0, 1024),
         _of_requests(lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None),
@@ -196,6 +200,6 @@ PROMISES: Mapping[str, Promise] = {
     "uniform_decodes": Promise(require_bool, _uniform),
     "verify_steps": Promise(require_bool, _verify),
     "captured": Promise(require_bool, lambda promised, c: None),
-    "all_but": Promise(_names, lambda names, c: None),
+    "all_but": Promise(_names_of("check"), lambda names, c: None),
 }
 """By field of ``Domain``, in the order in which a case is checked."""

@@ -116,8 +116,18 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "garbage, zero": lambda c: c.layout.garbage == "zero",
     "garbage, plausible": lambda c: c.layout.garbage == "plausible",
     "garbage, huge": lambda c: c.layout.garbage == "huge",
-    "strided table": lambda c: c.layout.table_row_gap > 0 or c.layout.table_column_step > 1,
-    "strided rows": lambda c: c.layout.cache_row_gap > 0 or c.layout.key_row_gap > 0,
+    "gaps between table rows alone": lambda c: (
+        c.layout.table_row_gap > 0 and c.layout.table_column_step == 1 and c.layout.table_order == "row"
+    ),
+    "steps between table columns alone": lambda c: (
+        c.layout.table_row_gap == 0 and c.layout.table_column_step > 1 and c.layout.table_order == "row"
+    ),
+    "table by columns": lambda c: c.layout.table_order == "column",
+    "gaps between cached rows": lambda c: c.layout.cache_row_gap > 0,
+    "gaps between blocks alone": lambda c: c.layout.cache_block_gap > 0 == c.layout.cache_row_gap,
+    "gaps of new rows and of keys differ": lambda c: c.layout.new_row_gap != c.layout.key_row_gap,
+    "vectors with a step": lambda c: c.layout.vector_step > 1,
+    "tensors that begin at any element": lambda c: c.layout.storage_offset > 0,
     "tokens padded, requests not": lambda c: c.layout.num_padding_tokens > 0 == c.layout.num_padding_requests,
     "requests padded, tokens not": lambda c: c.layout.num_padding_requests > 0 == c.layout.num_padding_tokens,
     "padding over a tile": lambda c: c.layout.num_padding_tokens > 128,

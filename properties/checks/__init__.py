@@ -17,9 +17,9 @@ from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import is_strided, survives_large_ids
 from cumae.properties.checks.writes_everything import writes_everything
-from cumae.properties.dialects import TENSORS, Held, Ints
+from cumae.properties.dialects import Held, Ints
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.outputs import strides_of
+from cumae.properties.operations.strides import shows_strides
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
@@ -59,7 +59,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     # memcheck runs without PyTorch's caching allocator, and tensors of tens of gigabytes do not fit.
     if not _shows_large_ids(binding) or sanitizing() == "memcheck":
         dropped.add("survives_large_ids")
-    if not (binding.domain.strided and _shows_strides(binding)):
+    if not (binding.domain.strided and shows_strides(binding)):
         dropped.add("accepts_strides")
     if len(binding.domain.among("index_dtype", INDEX_DTYPES)) < 2 or not _shows_index_dtype(binding):
         dropped.add("accepts_index_types")
@@ -79,17 +79,6 @@ def _shows_index_dtype(binding: Binding) -> bool:
         isinstance(one, Ints) and isinstance(other, Ints) and one.dtype != other.dtype
         for one, other in zip(_held(binding, _PROBE), _held(binding, wide), strict=True)
     )
-
-
-def _shows_strides(binding: Binding) -> bool:
-    """Whether an input or a given output of the function has the layout's gaps."""
-    gaps = replace(_PROBE, layout=Layout(table_row_gap=1, cache_row_gap=1, key_row_gap=1))
-    some, others = (
-        [held.strides for held in _held(binding, case) if isinstance(held, TENSORS)]
-        + [strides_of(binding.forms[name], case) for name in binding.outputs]
-        for case in (_PROBE, gaps)
-    )
-    return some != others
 
 
 def _held(binding: Binding, case: Case) -> list[Held]:

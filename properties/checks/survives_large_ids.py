@@ -62,4 +62,4 @@ def _first_finding(trial: Trial) -> Finding | None:
 
 def is_strided(layout: Layout) -> bool:
     """Whether there are gaps between rows."""
-    return layout.table_row_gap + layout.key_row_gap + layout.cache_row_gap > 0
+    return any(value > 0 for name, value in layout.strides.items() if name.endswith("_gap"))

@@ -1,6 +1,7 @@
 """The dialect of the kernels shipped here: the oracle's own names, held as small tensors."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def _block_table(inputs: Inputs) -> Ints:
     table = inputs["block_table"]
     width = len(table[0]) if table else 0
     held = ints(table, layout.index_dtype, layout.garbage, width=width)
-    return in_table(held, layout, layout.table_column_step)
+    return in_table(held, layout, is_free=True)
 
 
 def _topk_indices(inputs: Inputs) -> Ints:
@@ -74,11 +75,16 @@ def _selected_positions(inputs: Inputs) -> Ints:
 
 
 def held_logits(inputs: Inputs) -> Floats:
-    """Return the router's logits [T, E] as a tensor."""
+    """Return the router's logits [T, E] as a contiguous tensor."""
     layout, options = inputs.case.layout, inputs.case.options
     return floats(
         inputs["logits"], options.router.logits_dtype, layout.garbage, width=options.router.num_experts
     )
+
+
+def _logits(inputs: Inputs) -> Floats:
+    """Return the logits as rows with gaps."""
+    return replace(held_logits(inputs), row_gap=inputs.case.layout.new_row_gap)
 
 
 def held_bias(inputs: Inputs) -> Floats:
@@ -89,15 +95,16 @@ def held_bias(inputs: Inputs) -> Floats:
 def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
     """Return the blocks up to the largest id; the cached rows of the step are live.
 
-    ``gap``: elements between rows for each element of the layout's ``cache_row_gap``.
+    ``gap``: elements for each element of the layout's ``cache_row_gap`` and ``cache_block_gap``.
     """
     case = inputs.case
     size = case.batch.block_size
     dtype, width = row_dtype(case)
     row = width + case.layout.cache_row_gap * gap
+    block = size * row + case.layout.cache_block_gap * gap
     shape = (case.num_cache_blocks, size, width)
     live = np.array(cached_places(case), dtype=np.int64).reshape(-1, 2)
-    return rows(shape, dtype, (size * row, row, 1), live, case.layout.garbage, seed=1)
+    return rows(shape, dtype, (block, row, 1), live, case.layout.garbage, seed=1)
 
 
 def cache_before(inputs: Inputs) -> Rows:
@@ -113,7 +120,7 @@ def held_latents(inputs: Inputs) -> Rows:
     dtype, width = row_dtype(case)
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape = (case.max_num_tokens, width)
-    return rows(shape, dtype, (width + case.layout.key_row_gap, 1), live, case.layout.garbage, seed=2)
+    return rows(shape, dtype, (width + case.layout.new_row_gap, 1), live, case.layout.garbage, seed=2)
 
 
 def held_slots(inputs: Inputs) -> Ints:
@@ -129,7 +136,7 @@ def _new_rows(inputs: Inputs) -> Rows:
     dtype, width = row_dtype(case)
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape = (case.num_tokens_padded, width)
-    return rows(shape, dtype, (width + case.layout.key_row_gap, 1), live, case.layout.garbage, seed=2)
+    return rows(shape, dtype, (width + case.layout.new_row_gap, 1), live, case.layout.garbage, seed=2)
 
 
 def _host(name: str) -> Input:
@@ -153,7 +160,7 @@ def _inputs() -> dict[str, Input]:
     named["block_table"] = Input(_block_table, _carries("block_table"))
     named["topk_indices"] = Input(_topk_indices, _carries("topk_indices"))
     named["selected_positions"] = Input(_selected_positions, _carries("selected_positions"))
-    named["logits"] = Input(held_logits, _carries("logits"))
+    named["logits"] = Input(_logits, _carries("logits"))
     named["bias"] = Input(held_bias, _carries("bias"))
     named["cache"] = Input(held_cache, _carries("cache"))
     named["new_latents"] = Input(held_latents, _carries("new_latents"))

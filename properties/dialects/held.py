@@ -52,10 +52,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Floats:
-    """A contiguous tensor of bf16 or fp32 numbers; ``dtype`` holds each of the float64 values exactly."""
+    """A tensor of bf16 or fp32 numbers; ``dtype`` holds each of the float64 values exactly.
+
+    ``row_gap``: elements between two rows.
+    """
 
     values: npt.NDArray[np.float64]
     dtype: str
+    row_gap: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +69,7 @@ class Floats:
     @property
     def strides(self) -> tuple[int, ...]:
         """Elements between neighbours in each dimension."""
-        return (max(self.values.shape[1], 1), 1) if self.values.ndim > 1 else (1,)
+        return (max(self.values.shape[1], 1) + self.row_gap, 1) if self.values.ndim > 1 else (1,)
 
 
 Held = Ints | Rows | Floats | int | float | str | bool | None
@@ -84,12 +88,19 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
     return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
 
 
-def in_table(held: Ints, layout: Layout, step: int = 1) -> Ints:
-    """Return a table with at least a layout's ``min_table_columns``, its row gap and a column step."""
-    width = held.values.shape[1]
+def in_table(held: Ints, layout: Layout, *, is_free: bool = False) -> Ints:
+    """Return a table with at least a layout's ``min_table_columns`` and its row gap.
+
+    ``is_free``: whether the layout also chooses the column step and the order; else columns are adjacent.
+    """
+    count, width = held.values.shape
     bare = max(layout.min_table_columns - width, 0)
-    row_stride = max(width + bare, 1) * step + layout.table_row_gap
-    return replace(held, strides=(row_stride, step), num_bare_columns=bare)
+    step = layout.table_column_step if is_free else 1
+    if is_free and layout.table_order == "column":
+        strides = (step, max(count, 1) * step + layout.table_row_gap)
+    else:
+        strides = (max(width + bare, 1) * step + layout.table_row_gap, step)
+    return replace(held, strides=strides, num_bare_columns=bare)
 
 
 def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Floats:

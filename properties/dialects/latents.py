@@ -18,7 +18,7 @@ def new_latents(inputs: Inputs) -> Rows:
     """
     case = inputs.case
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
-    shape, strides = (case.max_num_tokens, WIDTH), (WIDTH + case.layout.key_row_gap, 1)
+    shape, strides = (case.max_num_tokens, WIDTH), (WIDTH + case.layout.new_row_gap, 1)
     held = rows(shape, "bf16", strides, live, case.layout.garbage, seed=3)
     bits = held.content.view(np.uint16)
     for row in range(len(live)):

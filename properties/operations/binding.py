@@ -109,6 +109,8 @@ def bind(
                 f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
                 f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
             )
+    for name in domain.strided_vectors if domain else ():
+        require(name in called_with, "strided_vectors", name, f"be an argument: {', '.join(called_with)}")
     features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
     own = {output.name for output in operation.outputs}
     merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}

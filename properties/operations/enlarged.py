@@ -75,7 +75,7 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
         yield replace(case, layout=replace(layout, cache_row_gap=gap))
     gap = _gap(case.batch.num_tokens - 1)
     if gap:
-        yield replace(case, layout=replace(layout, key_row_gap=gap))
+        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
 
 
 def large_rows(case: Case) -> Iterator[Case]:
@@ -91,7 +91,7 @@ def large_rows(case: Case) -> Iterator[Case]:
     layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
     gap = _gap(max(case.num_keys, case.batch.num_tokens) - 1)
     if gap:
-        yield replace(case, layout=replace(layout, key_row_gap=gap))
+        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
 
 
 def with_small_slots(case: Case) -> Case:

@@ -15,13 +15,13 @@ from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.items import left_untouched
-from cumae.properties.operations.outputs import shape_of, strides_of
+from cumae.properties.operations.outputs import shape_of
+from cumae.properties.operations.strides import held_input, offset_of, output_strides
 from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.memory import (
-    GUARD_BYTES,
     Buffer,
     hold,
     poison_words,
@@ -86,7 +86,7 @@ class Bench:
     def held(self, name: str) -> Held:
         """Return an input in the form of the dialect."""
         if name not in self._held:
-            self._held[name] = self.binding.dialect.inputs[name].hold(self._inputs)
+            self._held[name] = held_input(self.binding, name, self._inputs)
         return self._held[name]
 
     def expected(self) -> dict[str, Expected]:
@@ -129,7 +129,7 @@ class Bench:
             if buffer.before is not None and not self.binding.forms[buffer.name].is_in_place:
                 assert buffer.tensor is not None
                 start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
-                size = len(buffer.before) - 2 * GUARD_BYTES
+                size = buffer.span_bytes(buffer.before)
                 step = buffer.strides[0] if buffer.is_rows else buffer.strides[-1]
                 yield Region(buffer.name, start, start + size, item, step)
 
@@ -192,7 +192,8 @@ class Bench:
         for name in self.binding.inputs:
             held = self.held(name)
             if isinstance(held, TENSORS):
-                inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device))
+                offset = offset_of(held, self.case, in_place=False)
+                inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device, offset))
             else:
                 numbers[name] = held
         outputs = [self._output(name, poison) for name in self.binding.outputs]
@@ -204,10 +205,10 @@ class Bench:
         if form.before is not None:
             held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
-            buffer = hold(name, held, self.device)
+            buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True))
             if buffer.large is not None:
                 buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
             return buffer
         shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
-        strides = strides_of(form, self.case)
-        return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison)
+        strides, offset = output_strides(self.binding, name, self.case), self.case.layout.storage_offset
+        return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset)

@@ -38,7 +38,7 @@ class Buffer:
     ``before``: all its bytes before the launch, guards included; None if the span is too large to keep.
     Such a buffer is checked by its elements only; ``words_there`` holds them for an input written in
     place. ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the
-    last dimension is a row of opaque bytes.
+    last dimension is a row of opaque bytes. ``lead``: bytes before the first element.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Buffer:
     strides: tuple[int, ...]
     before: Bytes | None
     is_rows: bool
+    lead: int = GUARD_BYTES
     large: torch.Tensor | None = None
     words_there: Words | None = None
     tensor: torch.Tensor | None = None
@@ -81,12 +82,16 @@ class Buffer:
         changed = self.after != self.before
         if not elements_too:
             self._elements(changed)[...] = False
-        where = np.flatnonzero(changed) - GUARD_BYTES
+        where = np.flatnonzero(changed) - self.lead
         if not len(where):
             return None
-        size = len(changed) - 2 * GUARD_BYTES
+        size = self.span_bytes(changed)
         outside = where[(where < 0) | (where >= size)]
         return self._place(int(outside[0] if len(outside) else where[0]), size)
+
+    def span_bytes(self, content: npt.NDArray[Any]) -> int:
+        """Return the bytes from the first to the last element of ``content``, which is laid out like it."""
+        return len(content) - self.lead - GUARD_BYTES
 
     def _place(self, byte: int, size: int) -> str:
         """Return the place of a byte in words; ``byte`` counts from the first of ``size`` spanned."""
@@ -102,14 +107,17 @@ class Buffer:
         """Return a view of the elements' bytes in ``content``, which is laid out like the buffer."""
         item = ITEM_BYTES[self.dtype]
         strides = (*(stride * item for stride in self.strides), 1)
-        return np.lib.stride_tricks.as_strided(content[GUARD_BYTES:], (*self.shape, item), strides)
+        return np.lib.stride_tricks.as_strided(content[self.lead :], (*self.shape, item), strides)
 
 
-def hold(name: str, held: Ints | Rows | Floats, device: Device) -> Buffer:
-    """Return an input's buffer with guard words around it and in the gaps of its strides."""
+def hold(name: str, held: Ints | Rows | Floats, device: Device, offset: int = 0) -> Buffer:
+    """Return an input's buffer with guard words around it and in the gaps of its strides.
+
+    ``offset``: elements by which it begins later than at an aligned address.
+    """
     rows = isinstance(held, Rows)
     fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
-    buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill)
+    buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill, offset)
     if not isinstance(held, Rows):
         elements[..., : held.values.shape[-1]].copy_(torch.from_numpy(held.values))
     elif held.content.size:
@@ -127,9 +135,10 @@ def poisoned(
     is_rows: bool,
     device: Device,
     poison: int,
+    offset: int = 0,
 ) -> Buffer:
     """Return an output's buffer in which every byte, guards included, is ``poison``."""
-    buffer, elements = _allocate(name, shape, dtype, strides, is_rows, device, poison)
+    buffer, elements = _allocate(name, shape, dtype, strides, is_rows, device, poison, offset)
     if buffer.before is None:
         pattern = torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype)
         elements.copy_(pattern.to(elements.device))
@@ -168,16 +177,18 @@ def _allocate(
     is_rows: bool,
     device: Device,
     fill: int,
+    offset: int,
 ) -> tuple[Buffer, torch.Tensor]:
     """Return the buffer and its elements: on the host, or on the device for a large buffer."""
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    size = 2 * GUARD_BYTES + span * ITEM_BYTES[dtype]
+    lead = GUARD_BYTES + offset * ITEM_BYTES[dtype]
+    size = lead + span * ITEM_BYTES[dtype] + GUARD_BYTES
     if size > SPARSE_BYTES:
-        buffer = Buffer(name, dtype, shape, strides, None, is_rows, large=_large(size, device))
+        buffer = Buffer(name, dtype, shape, strides, None, is_rows, lead, _large(size, device))
         assert buffer.large is not None
         return buffer, view_of(buffer.large, 0, buffer)
     before = np.full(size, fill, dtype=np.uint8)
-    buffer = Buffer(name, dtype, shape, strides, before, is_rows)
+    buffer = Buffer(name, dtype, shape, strides, before, is_rows, lead)
     return buffer, view_of(torch.from_numpy(before), 0, buffer)
 
 
@@ -185,7 +196,7 @@ def view_of(storage: torch.Tensor, start: int, buffer: Buffer) -> torch.Tensor:
     """Return the elements of a buffer that lies in ``storage`` from byte ``start``, guards included."""
     item = ITEM_BYTES[buffer.dtype]
     whole = storage[: len(storage) // item * item].view(_TORCH[buffer.dtype])
-    return whole.as_strided(buffer.shape, buffer.strides, (start + GUARD_BYTES) // item)
+    return whole.as_strided(buffer.shape, buffer.strides, (start + buffer.lead) // item)
 
 
 def _large(size: int, device: Device) -> torch.Tensor:

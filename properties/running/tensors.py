@@ -37,7 +37,7 @@ def tensors(
         held = dialect.inputs[name].hold(inputs)
         if isinstance(held, TENSORS):
             here: Device = "cpu" if name.endswith("_cpu") else device
-            buffer = hold(name, held, here)
+            buffer = hold(name, held, here, case.layout.storage_offset)
             Arena([buffer], here).fill([buffer])
             found[name] = buffer.tensor
         else:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from cumae.oracle import INDEX_DTYPES, Case, GarbageKind
+from cumae.oracle import DENSE, INDEX_DTYPES, Case, GarbageKind
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import with_small_slots, without_empty
+from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import Observation
@@ -23,7 +23,9 @@ class Trial:
     ``saw_nothing``: whether the last check could compare nothing on this case. ``running``: the other
     case that the function was called on last, None for this one; ``because``: how that call differs from
     a plain one on this case, in words; ``raised``: whether it raised. ``begins`` gets both before each
-    call. ``goes_on``: whether there is time for more calls.
+    call. ``goes_on``: whether there is time for more calls. ``turn``: the number of the case in its search;
+    it chooses among variants of which one is tried. ``shown``: the case that the last check's finding is
+    about, if it is not the trial's own.
     """
 
     def __init__(
@@ -33,8 +35,11 @@ class Trial:
         device: Device,
         begins: Begins | None = None,
         goes_on: Callable[[], bool] = lambda: True,
+        turn: int = 0,
     ) -> None:
         self.binding = binding
+        self.turn = turn
+        self.shown: Case | None = None
         self.case = case
         self.device = device
         self.running: Case | None = None
@@ -103,16 +108,14 @@ class Trial:
         return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage").observe(POISON)
 
     def strided(self) -> Bench:
-        """Return a bench for the case with its own strides, or with default gaps where it has none."""
-        drawn, layout = self.case.layout, self.quiet.case.layout
-        gaps: dict[str, Any] = {
-            "table_row_gap": drawn.table_row_gap or 3,
-            "table_column_step": max(drawn.table_column_step, 2),
-            "cache_row_gap": drawn.cache_row_gap or 8,
-            "key_row_gap": drawn.key_row_gap or 8,
-        }
-        strided = replace(self.quiet.case, layout=replace(layout, **gaps))
-        return self.bench(strided, "when tables and rows are strided views")
+        """Return a bench for the case with its own strides, or with one that is not dense."""
+        strides = deviation(self.binding, self.case, self.turn)
+        strided = replace(self.quiet.case, layout=replace(self.quiet.case.layout, **strides))
+        return self.bench(strided, "when tensors are strided views")
+
+    def as_strided(self, strided: Bench) -> Case:
+        """Return the case with the strides of a bench."""
+        return replace(self.case, layout=replace(self.case.layout, **strided.case.layout.strides))
 
     def enlarged(self) -> list[tuple[Bench, int]]:
         """Return benches for the case at offsets beyond 2^31 elements, each with the number added to its ids.
@@ -152,12 +155,4 @@ def _raised_by(case: Case, enlarged: Case) -> int:
 
 def quiet_case(case: Case, garbage: GarbageKind) -> Case:
     """Return the case with dense tensors and the given don't-care fill."""
-    layout = replace(
-        case.layout,
-        table_row_gap=0,
-        table_column_step=1,
-        cache_row_gap=0,
-        key_row_gap=0,
-        garbage=garbage,
-    )
-    return replace(case, layout=layout)
+    return replace(case, layout=replace(case.layout, **DENSE, garbage=garbage))

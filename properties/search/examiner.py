@@ -103,7 +103,8 @@ class Examiner:
 
     def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
         """Return the finding of the first failing check, and the case that shows it."""
-        trial = Trial(self.binding, case, self.device, self.begins, self.pace.goes_on)
+        turn = self.verdict.cases
+        trial = Trial(self.binding, case, self.device, self.begins, self.pace.goes_on, turn)
         for name in checks:
             known = self.verdict
             if name != checks[0] and not self.pace.goes_on():

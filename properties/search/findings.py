@@ -16,7 +16,7 @@ from cumae.properties.running.observation import KernelRaised
 
 def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return the finding of one check; a kernel that raises on a valid case is a finding too."""
-    trial.raised = False
+    trial.raised, trial.shown = False, None
     try:
         return CHECKS[check](trial)
     except (KernelRaised, RuntimeError) as error:
@@ -32,7 +32,8 @@ def of_the_case_run(
 
     A check may also call the function on other cases. If it raised on one of these and raises there
     again, the report is about that case: under `agrees` if that is among ``checks``, else under the same
-    check. ``again`` returns the trial of a case under a check.
+    check. A check may also name the variant of the case that its finding is about. ``again`` returns the
+    trial of a case under a check.
     """
     other = trial.running if trial.raised else None
     if other is not None:
@@ -42,7 +43,7 @@ def of_the_case_run(
                 found = finding_of(check, second)
                 if found is not None and second.raised and second.running in (None, other):
                     return found, other
-    return finding, trial.case
+    return finding, trial.shown or trial.case
 
 
 def finding_of_error(check: str, error: Exception, device: Device) -> Finding:

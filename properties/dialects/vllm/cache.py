@@ -18,7 +18,8 @@ def _part(inputs: Inputs, *, rope: bool) -> Rows:
     last = _ROPE_WIDTH if options.rows.row_format == "fp8" else options.rows.qk_rope_head_dim
     width, item = whole.shape[1], ITEM_BYTES[whole.dtype]
     first, stop = (width - last, width) if rope else (0, width - last)
-    row = stop - first + inputs.case.layout.key_row_gap
+    layout = inputs.case.layout
+    row = stop - first + (layout.key_row_gap if rope else layout.new_row_gap)
     content = whole.content[:, first * item : stop * item]
     return Rows((whole.shape[0], stop - first), whole.dtype, (row, 1), whole.live, content, whole.fill)
 

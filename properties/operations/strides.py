@@ -1,0 +1,116 @@
+"""How far apart the elements of a function's tensors lie, and the ways in which that differs from dense."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from cumae.oracle import DENSE, Batch, Case, Inputs, Layout, Request
+from cumae.properties.dialects import TENSORS, Held, Ints, Rows
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.outputs import strides_of
+
+Strides = Mapping[str, Any]
+FAR = 2**15
+MOST_ELEMENTS = 2**20
+"""Most elements of gaps in a tensor, so that a call stays cheap."""
+DEVIATIONS: tuple[Strides, ...] = (
+    {"table_row_gap": 3},
+    {"cache_row_gap": 1},
+    {"new_row_gap": 1},
+    {"table_column_step": 3},
+    {"cache_block_gap": 1},
+    {"key_row_gap": 1},
+    {"table_order": "column"},
+    {"storage_offset": 1},
+    {"vector_step": 2},
+    {"table_row_gap": FAR},
+    {"new_row_gap": 257},
+    {"table_column_step": FAR},
+    {
+        "table_row_gap": 3,
+        "table_column_step": 2,
+        "cache_row_gap": 8,
+        "cache_block_gap": 24,
+        "new_row_gap": 5,
+        "key_row_gap": 2,
+        "vector_step": 3,
+    },
+)
+"""One stride at a time is not dense, by little or by much; then all of them."""
+_PROBE = Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4)
+
+
+def held_input(binding: Binding, name: str, inputs: Inputs) -> Held:
+    """Return an input as the dialect holds it; a vector that may be a view has the step of the layout."""
+    held = binding.dialect.inputs[name].hold(inputs)
+    step = inputs.case.layout.vector_step
+    if step == 1 or name not in binding.domain.strided_vectors or not isinstance(held, Ints):
+        return held
+    return replace(held, strides=tuple(step * stride for stride in held.strides))
+
+
+def output_strides(binding: Binding, name: str, case: Case) -> tuple[int, ...]:
+    """Return the strides of an output that is passed as an argument."""
+    strides = strides_of(binding.forms[name], case)
+    if name not in binding.domain.strided_vectors:
+        return strides
+    return tuple(case.layout.vector_step * stride for stride in strides)
+
+
+def offset_of(held: Held, case: Case, *, in_place: bool) -> int:
+    """Return the elements by which a tensor begins later than at an aligned address.
+
+    Rows of bytes that are written in place hold words, so they stay aligned to 16 bytes.
+    """
+    holds_words = in_place and isinstance(held, Rows) and held.dtype == "uint8"
+    return case.layout.storage_offset * (16 if holds_words else 1)
+
+
+def shows(binding: Binding, strides: Strides) -> bool:
+    """Whether a tensor of the function lies otherwise in memory than without these strides."""
+    dense, other = (list(_placed(binding, Case(_PROBE, Layout(**given)))) for given in ({}, strides))
+    return dense != other
+
+
+def shows_strides(binding: Binding) -> bool:
+    """Whether a tensor of the function has strides that a layout chooses."""
+    return any(shows(binding, one) for one in DEVIATIONS if "storage_offset" not in one)
+
+
+def deviation(binding: Binding, case: Case, turn: int) -> Strides:
+    """Return the case's own strides if they show, else the next of ``DEVIATIONS`` that does.
+
+    ``turn``: where to begin; as many turns as there are deviations take all of them.
+    """
+    own = {name: value for name, value in case.layout.strides.items() if value != DENSE[name]}
+    if own and shows(binding, own):
+        return own
+    first = turn % len(DEVIATIONS)
+    known = (one for one in (*DEVIATIONS[first:], *DEVIATIONS[:first]) if shows(binding, one))
+    return _fitting(next(known, {}), case)
+
+
+def _placed(binding: Binding, case: Case) -> Iterator[tuple[int, ...]]:
+    """Yield the offset and the strides of each tensor."""
+    inputs = Inputs(case)
+    before = {name: binding.forms[name].before for name in binding.outputs}
+    held = [held_input(binding, name, inputs) for name in binding.inputs]
+    held += [hold(inputs) for hold in before.values() if hold is not None]
+    strides = [one.strides for one in held if isinstance(one, TENSORS)]
+    strides += [output_strides(binding, name, case) for name, hold in before.items() if hold is None]
+    yield from ((case.layout.storage_offset, *each) for each in strides)
+
+
+def _fitting(strides: Strides, case: Case) -> Strides:
+    """Return the strides with far rows and columns nearer in a large table, and far rows in a large step."""
+    table = Inputs(case)["block_table"]
+    count, width = max(len(table), 1), max(len(table[0]) if table else 0, 1)
+    most = {
+        "table_row_gap": MOST_ELEMENTS // max(count, case.num_requests_padded),
+        "table_column_step": MOST_ELEMENTS // (count * width),
+        "new_row_gap": MOST_ELEMENTS // max(case.max_num_tokens, 1),
+    }
+    return {
+        name: value if value == DENSE[name] or name not in most else min(value, max(most[name], 2))
+        for name, value in strides.items()
+    }
