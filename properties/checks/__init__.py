@@ -15,7 +15,7 @@ from cumae.properties.checks.keeps_facts import keeps_facts
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
-from cumae.properties.checks.survives_large_ids import is_strided, survives_large_ids
+from cumae.properties.checks.survives_large_ids import gaps_of, survives_large_ids
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.dialects import Held, Ints
 from cumae.properties.operations.binding import Binding
@@ -69,7 +69,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
 def _shows_large_ids(binding: Binding) -> bool:
     """Whether cases can move beyond 2^31, without gaps if the function does not promise strides."""
     enlarged = binding.operation.enlarge(_PROBE) if binding.operation.enlarge else ()
-    return any(binding.domain.strided or not is_strided(case.layout) for case in enlarged)
+    return any(binding.domain.strided or not gaps_of(case.layout) for case in enlarged)
 
 
 def _shows_index_dtype(binding: Binding) -> bool:

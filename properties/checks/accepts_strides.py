@@ -1,10 +1,14 @@
 """Views with gaps, in another order or at any address give the same answer."""
 
+from dataclasses import replace
+
+from cumae.properties.comparing.judged import wrong_answer
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.dialects import TENSORS
 from cumae.properties.operations.strides import output_strides
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import POISON, Bench
+from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial
 
 
@@ -13,11 +17,30 @@ def accepts_strides(trial: Trial) -> Finding | None:
 
     The finding is about the case with these strides.
     """
-    base, strided = trial.first, trial.strided()
-    found = changed_since("accepts_strides", trial, base, strided.observe(POISON), _because(trial, strided))
+    strided = trial.strided()
+    found = difference_of(trial, strided)
     if found is not None:
         trial.shown = trial.as_strided(strided)
     return found
+
+
+def difference_of(trial: Trial, strided: Bench) -> Finding | None:
+    """Return how a call on other strides differs from the first."""
+    base, other, because = trial.first, strided.observe(POISON), _because(trial, strided)
+    if any(trial.binding.forms[name].is_fp32 for name in base.outputs):
+        return _worse(trial, base, other, because)
+    return changed_since("accepts_strides", trial, base, other, because)
+
+
+def _worse(trial: Trial, base: Observation, other: Observation, because: str) -> Finding | None:
+    """Return a fault that only the strided call has; a call on other strides may round otherwise."""
+    if base.is_misshapen or other.is_misshapen:
+        return None
+    binding, case, expected = trial.binding, trial.quiet.case, trial.expected
+    found = wrong_answer("accepts_strides", binding, other, expected, case)
+    if found is None or wrong_answer("accepts_strides", binding, base, expected, case) is not None:
+        return None
+    return replace(found, message=f"{found.message}, {because}")
 
 
 def _because(trial: Trial, strided: Bench) -> str:

@@ -1,7 +1,8 @@
 """A kernel on one case, and the variants of the case that checks need."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -107,9 +108,10 @@ class Trial:
         case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
         return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage").observe(POISON)
 
-    def strided(self) -> Bench:
-        """Return a bench for the case with its own strides, or with one that is not dense."""
-        strides = deviation(self.binding, self.case, self.turn)
+    def strided(self, strides: Mapping[str, Any] | None = None) -> Bench:
+        """Return a bench for the case with these strides; by default its own, or one that is not dense."""
+        if strides is None:
+            strides = deviation(self.binding, self.case, self.turn)
         strided = replace(self.quiet.case, layout=replace(self.quiet.case.layout, **strides))
         return self.bench(strided, "when tensors are strided views")
 

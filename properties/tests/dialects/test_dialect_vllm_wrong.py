@@ -24,10 +24,16 @@ from cumae.properties.tests.right_for_vllm import (
 DEVICE = prepare("auto")
 
 
-def verdict_on(function: Callable[..., Any], operation: str) -> Verdict:
+def verdict_on(function: Callable[..., Any], operation: str, examples: int = 60) -> Verdict:
     binding = binding_of(function, operation, "vllm")
+    budget = Budget(examples=examples, seed=3)
     return search(
-        binding, DEVICE, Budget(examples=60, seed=3), checks=checks_for(binding), first=fixture_cases(binding)
+        binding,
+        DEVICE,
+        budget,
+        checks=checks_for(binding),
+        first=fixture_cases(binding),
+        reduce=examples <= 60,
     )
 
 
@@ -147,6 +153,6 @@ def test_a_bug_that_shipped_is_found(function: Callable[..., Any], operation: st
 
 
 def test_chunks_that_cut_blocks_are_found() -> None:
-    failure = verdict_on(chunks_that_cut_blocks, "chunked_context").failure
+    failure = verdict_on(chunks_that_cut_blocks, "chunked_context", examples=300).failure
     assert failure is not None
     assert failure.finding.check == "agrees"

@@ -118,7 +118,7 @@ def test_a_kernel_that_raises_only_after_another_call_is_told_with_that() -> Non
 @pytest.mark.parametrize(
     ("check", "is_hit", "field"),
     [
-        ("accepts_strides", lambda table, rows: not table.is_contiguous(), "table_row_gap"),
+        ("accepts_strides", lambda table, rows: not table.is_contiguous(), "strides"),
         ("accepts_index_types", lambda table, rows: table.dtype == torch.int64, "index_dtype"),
     ],
 )
