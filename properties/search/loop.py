@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from statistics import median
+from time import process_time
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
@@ -16,12 +18,15 @@ from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
+from cumae.properties.running.launches import Launches, noting_launches
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
+from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.tour import Tour, tour_seconds
 from cumae.properties.search.traces import traced_checks
 from cumae.properties.state.walks import STEPS, walk
 
@@ -72,8 +77,8 @@ def search(
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), suppress(Stop), stopwatch() as pace.timed:
-            _search(examiner, first, budget, reduce)
+        with one_thread(), suppress(Stop), noting_launches() as launches, stopwatch() as pace.timed:
+            _search(examiner, first, budget, reduce, launches)
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
@@ -85,7 +90,11 @@ def search(
     return verdict
 
 
-def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
+def _search(
+    examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool, launches: Launches
+) -> None:
+    named = NamedSizes(examiner.binding.function)
+    took: list[float] = []
     try:
         for number, one in enumerate(first):
             if examiner.pace.is_late_for_first():
@@ -94,7 +103,13 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
             if isinstance(one, Trace):
                 examiner.examine_trace(one)
             else:
+                began = process_time()
                 examiner.examine(one, thorough=True)
+                named.note(one, launches.take())
+                took.append(process_time() - began)
+        examiner.verdict.named = named.sizes()
+        if (seconds := tour_seconds(budget, median(took) if took else 0.0)) > 0:
+            Tour(examiner, launches, examiner.verdict.named, seconds).run()
         examiner.num_first = examiner.verdict.cases
         _draw(examiner, budget)
     except Disagreement:
