@@ -113,8 +113,13 @@ FEATURES: tuple[Feature, ...] = (
     ),
     row("options", "interleave", interleave, shown_by=("slot_mapping",)),
     row("options", "kernel_block_size", kernel_block_size, small=({"kernel_block_size": 1},)),
-    row("options", "compress_ratio", compress_ratio, small=({"compress_ratio": 2},)),
-    row("options", "window", window, small=({"window": 2},)),
+    row(
+        "options",
+        "compress_ratio",
+        compress_ratio,
+        small=({"compress_ratio": 2}, {"compress_ratio": 2, "world": 2}),
+    ),
+    row("options", "window", window, small=({"window": 2}, {"window": 2, "world": 2, "rank": 1})),
     row(
         "options",
         "key_scope",

@@ -145,6 +145,8 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "context parallel, interleaved": lambda c: c.batch.world > 1 < c.options.parallel.interleave,
     "hybrid blocks": lambda c: c.kernel_block_size < c.batch.block_size,
     "compressed keys": lambda c: c.options.keys.compress_ratio > 1,
+    "compressed keys on several ranks": lambda c: c.batch.world > 1 < c.options.keys.compress_ratio,
+    "sliding window on several ranks": lambda c: c.batch.world > 1 and c.options.keys.window > 0,
     "sliding window": lambda c: c.options.keys.window > 0,
     "window shorter than a context": lambda c: 0 < c.options.keys.window < max(_lengths(c), default=0),
     "keys of prefills only": lambda c: c.options.keys.key_scope == "prefill",

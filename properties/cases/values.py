@@ -136,15 +136,14 @@ def kernel_block_size(d: Draw) -> int | None:
 def compress_ratio(d: Draw) -> int:
     """Return the tokens per key row; 1 in most cases."""
     promised = 1 not in d.domain.among("compress_ratio", (1,))
-    compressed = (d.keys == "compressed" or promised) and d.batch.world == 1
+    compressed = d.keys == "compressed" or promised
     return int(d.pick("compress_ratio", (2, 3, 4, 128))) if compressed else 1
 
 
 def window(d: Draw) -> int:
     """Return the number of keys that a token sees; 0, no limit, in most cases."""
     promised = 0 not in d.domain.among("window", (0,))
-    limited = (d.keys == "window" or promised) and d.batch.world == 1
-    limited = limited and d.values.get("compress_ratio", 1) == 1
+    limited = (d.keys == "window" or promised) and d.values.get("compress_ratio", 1) == 1
     return int(d.pick("window", (1, 2, 3, 4, 16, 129))) if limited else 0
 
 
