@@ -1,14 +1,15 @@
-"""Cases of chosen sizes: long requests, many requests, much padding, large ids, and both sides of given sizes.
+"""Cases of chosen sizes: long requests, many requests, padding, large ids, both sides of given sizes.
 
 No two parts of such a case are alike: lengths are mixed from the request's index, so a kernel that reads a
 part twice is wrong on it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase
-from cumae.properties.cases.choices import Choices, SeededChoices
+from cumae.properties.cases.choices import Choices, SeededChoices, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_layout, draw_options, renamed
 from cumae.properties.cases.limits import within
@@ -74,7 +75,9 @@ class Ladder:
         lens: list[Lens] = []
         for i, length in enumerate(lengths):
             context = lengths[(7 * i + 3) % len(lengths)] if i % 3 else i % 5
-            lens += [("prefill", context, length)] + [("decode", length, 1)] * (i % 4 == 1)
+            lens.append(("prefill", context, length))
+            if i % 4 == 1:
+                lens.append(("decode", length, 1))
         return self._case(lens, seed=len(lens), block_size=self._usual_block) if lens else None
 
     def tokens(self, count: int, padding: int) -> Case | None:
@@ -82,7 +85,9 @@ class Ladder:
         first, second = count // 3, count // 2 - count // 5
         rest = count - first - second
         lens: list[Lens] = [("prefill", 3, first), ("prefill", 0, 0), ("prefill", 18, second)]
-        lens += [("decode", 9, 1)] * (rest > 1) + [("prefill", 0, rest - (rest > 1))]
+        if rest > 1:
+            lens.append(("decode", 9, 1))
+        lens.append(("prefill", 0, rest - (rest > 1)))
         padded = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
         return self._case(lens, seed=count, block_size=self._usual_block, **padded)
 
@@ -106,7 +111,7 @@ class Ladder:
         sizes = self._domain.sizes
         return 16 if 16 in sizes else min(sizes, key=lambda size: abs(size - 16))
 
-    def _case(self, lens: Sequence[Lens], *, seed: int, block_size: int, **layout: int) -> Case | None:
+    def _case(self, lens: Sequence[Lens], *, seed: int, block_size: int, **layout: Any) -> Case | None:
         domain, choices = self._domain, SeededChoices(seed)
         world = domain.settled("world")
         works = [self._work(*one) for one in lens[: domain.max_requests]]
@@ -117,7 +122,7 @@ class Ladder:
             return None
         return self._held(choices, batch, layout)
 
-    def _held(self, choices: Choices, batch: Batch, changes: dict[str, int]) -> Case:
+    def _held(self, choices: Choices, batch: Batch, changes: dict[str, Any]) -> Case:
         """Return the case of a batch in a drawn layout with these changes."""
         layout = replace(draw_layout(choices, self._domain, batch, self._features), **changes)
         room = max(self._domain.max_tokens - batch.num_tokens, 0)
@@ -154,13 +159,7 @@ def _plain(domain: Domain) -> Domain:
 def _short(count: int) -> Iterable[Lens]:
     """Yield requests of few tokens, no two parts of them alike; the first has a cached prefix."""
     for b in range(count):
-        mixed = (b + 1) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
-        mixed = (mixed ^ mixed >> 31) * 0xD1342543DE82EF95 & (1 << 64) - 1
-        context, query, kind = mixed >> 60, (mixed >> 50) % 4, (mixed >> 40) % 3
+        bits = mixed(b)
+        context, query, kind = bits >> 60, (bits >> 50) % 4, (bits >> 40) % 3
         phase: Phase = "decode" if kind == 0 else "prefill"
         yield phase, context + (b == 0), query
-
-
-def largest_of(build: Callable[[int], Case | None], sizes: Sequence[int]) -> tuple[int, Case] | None:
-    """Return the first size for which a case can be built, and the case."""
-    return next(((size, case) for size in sizes if (case := build(size)) is not None), None)

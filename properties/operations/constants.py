@@ -71,7 +71,7 @@ def _in_function(function: FunctionType) -> list[Any]:
 
 
 def _is_filled(cell: Any) -> bool:
-    return cell != type(cell)()
+    return bool(cell != type(cell)())
 
 
 def _globals(function: FunctionType) -> Iterator[Any]:

@@ -84,7 +84,8 @@ class Verdict:
     stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
     ``largest``: the largest of each size among the cases that the first check compared. ``named``: the sizes
-    that the function shows, which cases lie on both sides of.
+    that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
+    values of two options were seen, and of how many.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved.
     """
@@ -110,6 +111,7 @@ class Verdict:
     unsaved: str = ""
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
+    pairs: tuple[int, int] = (0, 0)
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cumae.oracle import Case, Inputs, Trace
+from cumae.properties.cases.pairs import Pairs
 from cumae.properties.cases.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
 from cumae.properties.checks import Trial
@@ -58,8 +59,12 @@ class Examiner:
     begins: Begins | None = None
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
+    pairs: Pairs = field(init=False)
     num_first: int = 0
     last: Case | None = None
+
+    def __post_init__(self) -> None:
+        self.pairs = Pairs(self.binding.domain, self.binding.features)
 
     def examine(self, case: Case, *, thorough: bool = False, checks: Collection[str] | None = None) -> None:
         """Run the checks that are due on a case, or ``checks``; record, save and raise on the first finding.
@@ -74,6 +79,7 @@ class Examiner:
             return
         self.verdict.cases += 1
         self.shapes.update(shapes_of(case))
+        self.pairs.note(case)
         rights = self.binding.operation.rights
         self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
         self.last = case

@@ -11,7 +11,7 @@ from time import process_time
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.operations.binding import Binding, promises_of
@@ -87,6 +87,7 @@ def search(
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
+        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total
     return verdict
 
 
@@ -119,7 +120,8 @@ def _search(
 
 def _draw(examiner: Examiner, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
-    volume = seeded_cases(budget.seed, examiner.binding.domain, examiner.binding.features)
+    binding, named, pairs = examiner.binding, examiner.verdict.named, examiner.pairs
+    volume = paired_cases(budget.seed, binding.domain, binding.features, pairs, named)
     number = 0
     traced = traced_checks(examiner.binding, examiner.checks)
     only_traces = examiner.binding.keeps_state and len(traced) == len(examiner.checks)
@@ -168,6 +170,7 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
 
 def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
+    binding = examiner.binding
 
     @seed(round_seed)
     @settings(
@@ -179,7 +182,7 @@ def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases(domain=examiner.binding.domain, features=examiner.binding.features))
+    @given(case=cases(domain=binding.domain, features=binding.features, sizes=examiner.verdict.named))
     def examine(case: Case) -> None:
         if examiner.pace.is_late():
             raise Stop

@@ -12,7 +12,7 @@ MOST = 16
 LEAST, LARGEST = 8, 2**24
 """Smaller sizes are drawn anyway; larger ones are those of `survives_large_ids`."""
 SHARE = 4
-"""The launches on one case in so many, and on two at least, must show a number that no size of it explains."""
+"""One case in so many, and two at least, must show a number in a launch that no size of it explains."""
 
 
 class NamedSizes:
@@ -30,7 +30,7 @@ class NamedSizes:
         self._shown.update(number for number in shown if number not in own)
 
     def sizes(self) -> tuple[int, ...]:
-        """Return at most 16 sizes: those of launches first, and among them those that the source shows too."""
+        """Return at most 16 sizes: those of launches first, among them first those in the source too."""
         often = max(2, self._cases // SHARE)
         launched = [size for size, times in self._shown.most_common() if times >= often]
         launched.sort(key=lambda size: size not in self._constants)

@@ -12,7 +12,7 @@ from cumae.properties.search.examiner import Examiner
 
 CHECKS = ("agrees", "writes_everything", "stays_in_bounds")
 """The checks of a tour, unless the search has a single one: two calls of the function serve all three."""
-SHARE = 0.22
+SHARE = 0.15
 """The time of a tour, as a share of the time that the examples of the search are expected to take."""
 LEAST_SECONDS = 0.6
 LENGTHS = (4_097, 2_049, 1_025, 513, 257)
@@ -68,10 +68,11 @@ class Tour:
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             self._try("long", ladder.long(size + 1))
             self._try("ids", ladder.ids(size + 1))
-        self._first("many", ladder.many, FAR_COUNTS)
         self._first("long", ladder.long, FAR_LENGTHS)
-        self._first("wide", ladder.wide, FAR_LENGTHS)
+        self._first("many", ladder.many, FAR_COUNTS[1:])
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
+        self._first("wide", ladder.wide, FAR_LENGTHS)
+        self._first("many", ladder.many, FAR_COUNTS[:1])
 
     @property
     def _left(self) -> float:
