@@ -47,7 +47,8 @@ def size_of(case: Case) -> tuple[int, ...]:
     tokens = sum(r.seq_len for r in requests)
     padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
     numbers = [case.options.value(name) for name in OPTIONS]
-    selected = case.layout.num_spare_tokens + sum(n for n in numbers if type(n) is int)
+    numbers += [case.layout.num_spare_tokens, *case.layout.strides.values()]
+    selected = sum(n for n in numbers if type(n) is int)
     return (
         len(requests),
         tokens + padding,

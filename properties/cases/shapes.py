@@ -140,7 +140,6 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "gaps between cached rows": lambda c: c.layout.cache_row_gap > 0,
     "gaps between blocks alone": lambda c: c.layout.cache_block_gap > 0 == c.layout.cache_row_gap,
     "gaps of new rows and of keys differ": lambda c: c.layout.new_row_gap != c.layout.key_row_gap,
-    "vectors with a step": lambda c: c.layout.vector_step > 1,
     "tensors that begin at any element": lambda c: c.layout.storage_offset > 0,
     "tokens padded, requests not": lambda c: c.layout.num_padding_tokens > 0 == c.layout.num_padding_requests,
     "requests padded, tokens not": lambda c: c.layout.num_padding_requests > 0 == c.layout.num_padding_tokens,

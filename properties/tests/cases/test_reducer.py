@@ -68,6 +68,24 @@ def test_the_numbers_of_a_sparse_schedule_shrink_to_the_least_that_fails() -> No
     assert small.layout == Layout()
 
 
+def test_each_stride_becomes_dense_or_as_short_as_fails() -> None:
+    gaps = {
+        "table_row_gap": 9,
+        "cache_row_gap": 8,
+        "cache_block_gap": 5,
+        "new_row_gap": 300,
+        "key_row_gap": 2,
+    }
+    odd = {"table_column_step": 7, "table_order": "column", "vector_step": 3, "storage_offset": 5}
+    case = Case(Batch((Request(0, 1, (0,)),), 1), Layout(**gaps, **odd))  # type: ignore[arg-type]
+    assert reduce_case(case, lambda c: c.layout.new_row_gap >= 256).layout == Layout(new_row_gap=256)
+    assert reduce_case(case, lambda c: c.layout.table_order == "column").layout == Layout(
+        table_order="column"
+    )
+    small = reduce_case(case, lambda c: c.layout.table_column_step > 2 and c.layout.storage_offset > 0)
+    assert small.layout == Layout(table_column_step=3, storage_offset=1)
+
+
 def test_a_case_that_cannot_shrink_comes_back() -> None:
     case = Case(Batch((Request(0, 1, (0,)),), 1))
     assert reduce_case(case, lambda c: c == case) == case

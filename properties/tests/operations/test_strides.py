@@ -135,23 +135,24 @@ class TestOneAtATime:
         verdict = search(binding, DEVICE, Budget(examples=40), checks=["accepts_strides"])
         assert verdict.failure is not None
         found = verdict.failure.case
-        layout = found.layout
-        assert layout.table_column_step > 1 or layout.table_order == "column"
+        assert found.layout in (Layout(table_column_step=2), Layout(table_order="column"))
+        assert len(found.batch.requests) == 1 and found.batch.num_tokens <= 2
         assert CHECKS["accepts_strides"](Trial(binding, found, DEVICE, turn=5)) is not None
 
 
 VECTORS = {
-    "write_causal_windows": ("causal_windows", ("ks", "ke")),
-    "MetadataCache": ("metadata_cache", ("context_lens_cpu", "query_lens_cpu")),
+    "cumae.gpu_impl:write_causal_windows": ("causal_windows", "cumae", ("ks", "ke")),
+    "cumae.gpu_impl:MetadataCache": ("metadata_cache", "cumae", ("context_lens_cpu", "query_lens_cpu")),
+    "cumae.fixtures.correct.fastdeploy:position_ids": ("position_ids", "fastdeploy", ("seq_lens_decoder",)),
 }
 
 
 class TestVectors:
-    @pytest.mark.parametrize("kernel", VECTORS)
-    def test_kernels_that_take_any_stride_may_promise_it(self, kernel: str) -> None:
-        operation, names = VECTORS[kernel]
+    @pytest.mark.parametrize("target", VECTORS)
+    def test_functions_that_take_any_stride_may_promise_it(self, target: str) -> None:
+        operation, dialect, names = VECTORS[target]
         domain = Domain(strided_vectors=names)
-        binding = binding_of(load_function(f"cumae.gpu_impl:{kernel}"), operation, domain=domain)
+        binding = binding_of(load_function(target), operation, dialect, domain)
         assert "accepts_strides" in checks_for(binding)
         for turn in range(len(DEVIATIONS)):
             case = Case(BATCH, Layout(vector_step=2 + turn % 2))
