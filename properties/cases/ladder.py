@@ -157,9 +157,14 @@ def _plain(domain: Domain) -> Domain:
 
 
 def _short(count: int) -> Iterable[Lens]:
-    """Yield requests of few tokens, no two parts of them alike; the first has a cached prefix."""
-    for b in range(count):
+    """Yield requests of few tokens, no two parts of them alike.
+
+    The first has a cached prefix, and the last is the longest.
+    """
+    for b in range(count - 1):
         bits = mixed(b)
         context, query, kind = bits >> 60, (bits >> 50) % 4, (bits >> 40) % 3
         phase: Phase = "decode" if kind == 0 else "prefill"
         yield phase, context + (b == 0), query
+    if count:
+        yield "prefill", 17, 9

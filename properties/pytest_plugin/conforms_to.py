@@ -156,6 +156,7 @@ def _run_item(
         pytest.fail(str(error), pytrace=False)
     counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
     request.node.user_properties.append(("cumae", counts))
+    request.node.user_properties.append(("cumae largest", verdict.largest))
     if verdict.ok:
         return
     again = ""

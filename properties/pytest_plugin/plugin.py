@@ -1,14 +1,14 @@
 """The pytest plugin: sets the device before triton is imported, and counts the cases of cumae's items."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cumae.properties.pytest_plugin.settings import HELP, settings_of
 from cumae.properties.results.counting import counted
+from cumae.properties.results.reach import largest_among, largest_line
 from cumae.properties.results.writable import require_folder
-
-Counts = tuple[int, int, int]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,14 +58,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run if its cumae items compared nothing."""
-    counts = list(_counts(session.config))
+    counts = list(_told(session.config, "cumae"))
     if counts and not sum(comparisons for _, comparisons, _ in counts) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the numbers of cases and comparisons if any cumae item ran."""
-    counts = list(_counts(config))
+    counts = list(_told(config, "cumae"))
     if not counts:
         return
     cases, comparisons, not_promised = (sum(column) for column in zip(*counts, strict=True))
@@ -73,14 +73,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     line += f", {not_promised} not promised"
     if comparisons:
         terminalreporter.write_line(line)
+        terminalreporter.write_line(largest_line(largest_among(_told(config, "cumae largest"))))
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
 
 
-def _counts(config: pytest.Config) -> Iterator[Counts]:
-    """Yield the counts of each item; reports carry them, also from xdist workers."""
+def _told(config: pytest.Config, wanted: str) -> Iterator[Any]:
+    """Yield what each item tells under a name; reports carry it, also from xdist workers."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for reports in reporter.stats.values() if reporter is not None else ():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                yield from (tuple(value) for name, value in report.user_properties if name == "cumae")
+                yield from (value for name, value in report.user_properties if name == wanted)
