@@ -79,7 +79,7 @@ class Ladder:
         lengths = [size + d for size in sizes for d in (0, -1, 1)]
         lens: list[Lens] = []
         for i, length in enumerate(lengths):
-            context = lengths[(7 * i + 3) % len(lengths)] if i % 3 else i % 5
+            context = lengths[(i + len(lengths) // 2) % len(lengths)]
             lens.append(("prefill", context, length))
             if i % 4 == 1:
                 lens.append(("decode", length, 1))

@@ -104,7 +104,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
             "largest": verdict.largest,
             "named": list(verdict.named),
-            "pairs": {"seen": verdict.pairs[0], "of": verdict.pairs[1]},
+            "pairs": {"seen": verdict.pairs[0], "of": verdict.pairs[1], "refused": verdict.pairs[2]},
             "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts

@@ -21,10 +21,11 @@ def largest_line(largest: Mapping[str, int]) -> str:
     return "largest: " + ", ".join(f"{size:,} {name}" for name, size in largest.items() if size)
 
 
-def pairs_line(seen: int, total: int) -> str:
+def pairs_line(seen: int, total: int, refused: int) -> str:
     """Return how many pairs of option values were seen, empty if the function has no two options.
 
-    >>> pairs_line(205, 277)
-    'pairs of option values: 205 of 277 (74 %)'
+    >>> pairs_line(205, 277, 64)
+    'pairs of option values: 205 of 213 (96 %)'
     """
-    return f"pairs of option values: {seen} of {total} ({100 * seen // total} %)" if total else ""
+    possible = total - refused
+    return f"pairs of option values: {seen} of {possible} ({100 * seen // possible} %)" if possible else ""

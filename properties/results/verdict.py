@@ -85,7 +85,7 @@ class Verdict:
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
     ``largest``: the largest of each size among the cases that the first check compared. ``named``: the sizes
     that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
-    values of two options were seen, and of how many.
+    values of two options were seen, of how many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved.
     """
@@ -111,7 +111,7 @@ class Verdict:
     unsaved: str = ""
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
-    pairs: tuple[int, int] = (0, 0)
+    pairs: tuple[int, int, int] = (0, 0, 0)
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

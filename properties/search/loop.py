@@ -87,7 +87,7 @@ def search(
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
-        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total
+        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total, examiner.pairs.num_refused
     return verdict
 
 
