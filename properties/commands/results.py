@@ -14,6 +14,7 @@ from cumae.oracle import to_json, trace_to_json
 from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import coverage_data, coverage_lines
 from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.verdict import Failure, Verdict
@@ -23,7 +24,7 @@ from cumae.properties.running.machine import machine
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
     """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
 
-    ``verbose``: also where the time of each went, and tracebacks.
+    ``verbose``: also where the time of each went, what its kernels were not asked, and tracebacks.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
@@ -47,7 +48,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
-            console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+            for line in (time_line(verdict), *coverage_lines(verdict.coverage)):
+                console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
@@ -93,6 +95,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             "seconds": round(verdict.seconds, 2),
             "spent": {part: round(seconds, 2) for part, seconds in verdict.spent.items()},
             **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
+            "coverage": [coverage_data(kernel) for kernel in verdict.coverage],
             "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts

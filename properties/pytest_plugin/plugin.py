@@ -1,11 +1,14 @@
 """The pytest plugin: sets the device before triton is imported, and counts the cases of cumae's items."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cumae.properties.pytest_plugin.settings import HELP, settings_of
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import KernelCoverage, coverage_lines, coverage_of_data, merged
+from cumae.properties.results.coverage_file import require_coverage, write_coverage
 from cumae.properties.results.writable import require_folder
 
 Counts = tuple[int, int, int]
@@ -34,7 +37,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse values that cannot be parsed, and a given folder that cannot be written."""
     try:
-        folder = settings_of(config).failures
+        settings = settings_of(config)
+        folder = settings.failures
+        if settings.coverage is not None:
+            require_coverage("--cumae-coverage", settings.coverage)
         if config.getoption("cumae_failures") or config.getini("cumae_failures"):
             require_folder("--cumae-failures", folder)
     except ValueError as error:
@@ -56,6 +62,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("cumae_shard", [f"{i}of{shards}" for i in range(1, shards + 1)])
 
 
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Write the coverage of kernels after the last item, before pytest-cov combines its files."""
+    yield
+    file = settings_of(session.config).coverage
+    if file is not None and not hasattr(session.config, "workerinput"):
+        write_coverage("--cumae-coverage", file, _coverage(session.config))
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run if its cumae items compared nothing."""
     counts = list(_counts(session.config))
@@ -75,12 +90,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
+    if config.option.verbose > 0:
+        for told in coverage_lines(_coverage(config)):
+            terminalreporter.write_line(f"cumae: {told}")
 
 
 def _counts(config: pytest.Config) -> Iterator[Counts]:
-    """Yield the counts of each item; reports carry them, also from xdist workers."""
+    """Yield the counts of each item."""
+    yield from (tuple(value) for value in _told(config, "cumae"))
+
+
+def _coverage(config: pytest.Config) -> tuple[KernelCoverage, ...]:
+    """Return the coverage of kernels by all items."""
+    return merged(coverage_of_data(data) for told in _told(config, "cumae_coverage") for data in told)
+
+
+def _told(config: pytest.Config, wanted: str) -> Iterator[Any]:
+    """Yield a property of each item; reports carry them, also from xdist workers."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for reports in reporter.stats.values() if reporter is not None else ():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                yield from (tuple(value) for name, value in report.user_properties if name == "cumae")
+                yield from (value for name, value in report.user_properties if name == wanted)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from cumae.oracle import Case, Trace
+from cumae.properties.results.coverage import KernelCoverage
 
 Status = Literal["agrees", "disagrees", "nothing compared"]
 
@@ -83,7 +84,7 @@ class Verdict:
     stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
-    the failure could not be saved.
+    the failure could not be saved. ``coverage``: of each kernel that was interpreted.
     """
 
     target: str
@@ -105,6 +106,7 @@ class Verdict:
     not_tried: int = 0
     domain: str = ""
     unsaved: str = ""
+    coverage: tuple[KernelCoverage, ...] = ()
 
     @property
     def status(self) -> Status:
