@@ -42,7 +42,7 @@ class Collected(dict[int, _Seen]):
     def coverage(self, function: Any) -> tuple[KernelCoverage, ...]:
         """Return the coverage of each kernel that ran or that a function can launch, as plain data."""
         ran = [_coverage(_OUTLINES[kernel], seen) for kernel, seen in self.items()]
-        return merged((*ran, *kernels_named_by(function)))
+        return merged((*ran, *kernels_named_by(function, {kernel.file for kernel in ran})))
 
 
 _OUTLINES: list[Outline] = []

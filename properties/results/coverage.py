@@ -37,7 +37,7 @@ class KernelCoverage:
     """What ran of one kernel, or of a device function that a kernel calls.
 
     ``line``: its first line, with decorators. ``lines``: the first line of each statement; none if the
-    kernel was never launched. ``arcs``: steps from statement to statement that were taken, by line; a
+    function never ran. ``arcs``: steps from statement to statement that were taken, by line; a
     negative line enters or leaves the function.
     """
 
@@ -93,7 +93,7 @@ def not_asked(kernel: KernelCoverage) -> list[str]:
     Nothing is said of a condition or loop on a line that never ran, or of a mask that was always None.
     """
     if not kernel.ran:
-        return ["it was never launched"]
+        return ["it never ran"]
     told = [f"{_span(*run)} never ran" for run in _runs(kernel.lines, set(kernel.never_ran))]
     for c in kernel.conditions:
         # A branch that is never taken has lines that never ran.
@@ -110,7 +110,7 @@ def coverage_lines(kernels: Sequence[KernelCoverage]) -> Iterator[str]:
     for kernel in kernels:
         where = f"{kernel.name} ({basename(kernel.file)}:{kernel.line})"
         if not kernel.ran:
-            yield f"{where}: never launched"
+            yield f"{where}: never ran"
             continue
         told = not_asked(kernel)
         rest = f"; and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
