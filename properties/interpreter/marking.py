@@ -52,9 +52,12 @@ class _Marking:
         node, docstring = self._node, ast.get_docstring(self._node, clean=False) is not None
         conditions = _Conditions(self._kernel, self._shift)
         node.body = [conditions.visit(statement) for statement in node.body]
-        enter = _code(f"{_AT} = {-self._first}", node.lineno)
-        leave = self._code("_cumae_ran({kernel}, {at}, {line})", -self._first, node.lineno)
-        node.body = [*node.body[:docstring], enter, *self._block(node.body[docstring:]), leave]
+        statements = node.body[docstring:]
+        if statements:
+            enter = _code(f"{_AT} = {-self._first}", statements[0].lineno)
+            statements = self._block(statements)
+            self._leave(statements)
+            node.body = [*node.body[:docstring], enter, *statements]
         lines, loops = tuple(sorted(self._lines)), tuple(self._loops)
         add(Outline(self._file, node.name, self._first, lines, tuple(conditions.found), loops))
 
@@ -84,6 +87,22 @@ class _Marking:
         loop.body = [turn, self._code(back, line, loop.lineno), *self._block(loop.body)]
         loop.orelse = [self._code(back, line, loop.lineno), *self._block(loop.orelse)]
         return _code(f"{turns} = 0", loop.lineno)
+
+    def _leave(self, block: list[ast.stmt]) -> None:
+        """Mark the end of the function wherever its last statement ends, on a line that runs there anyway."""
+        last = block[-1]
+        if isinstance(last, (ast.If, ast.For, ast.While)):
+            if isinstance(last, ast.If):
+                self._leave(last.body)
+            if last.orelse:
+                self._leave(last.orelse)
+                return
+            block = last.orelse
+        elif isinstance(last, ast.With):
+            self._leave(last.body)
+            return
+        if not isinstance(last, ast.Return):
+            block.append(self._code("_cumae_ran({kernel}, {at}, {line})", -self._first, last.lineno))
 
     def _code(self, text: str, line: int, at: int) -> ast.stmt:
         return _code(text.format(at=_AT, kernel=self._kernel, line=line), at)
