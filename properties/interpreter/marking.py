@@ -128,7 +128,7 @@ class _Conditions(ast.NodeTransformer):
         place = (
             0 if kind == "where" else 2 if name.startswith("atomic_") else _MASK_AT.get(name, len(node.args))
         )
-        if name and place < len(node.args):
+        if name and place < len(node.args) and not isinstance(node.args[place], ast.Starred):
             node.args[place] = self._marked(kind, node, node.args[place])
         for keyword in node.keywords:
             if keyword.arg == "mask" or (kind == "where" and keyword.arg == "condition"):
