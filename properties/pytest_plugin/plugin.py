@@ -66,9 +66,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     """Write the coverage of kernels after the last item, before pytest-cov combines its files."""
     yield
-    file = settings_of(session.config).coverage
-    if file is not None and not hasattr(session.config, "workerinput"):
-        write_coverage("--cumae-coverage", file, _coverage(session.config))
+    config, file = session.config, settings_of(session.config).coverage
+    if file is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    try:
+        write_coverage("--cumae-coverage", file, _coverage(config))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -90,9 +94,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(line)
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
+    kernels = _coverage(config)
     if config.option.verbose > 0:
-        for told in coverage_lines(_coverage(config)):
+        for told in coverage_lines(kernels):
             terminalreporter.write_line(f"cumae: {told}")
+    if (file := settings_of(config).coverage) is not None:
+        terminalreporter.write_line(f"cumae: coverage of {counted(len(kernels), 'kernel')}: {file}")
 
 
 def _counts(config: pytest.Config) -> Iterator[Counts]:
