@@ -9,6 +9,18 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, chec
 TOKENS_PER_TILE = 512
 
 
+@triton.jit
+def _num_owned(
+    num_keys: tl.tensor, world: tl.tensor, rank: tl.tensor, interleave: tl.tensor, IS_SHARDED: tl.constexpr
+) -> tl.tensor:
+    """Return how many of the first keys of a request the rank owns, without ranks all of them."""
+    if IS_SHARDED:
+        num_runs = num_keys // interleave
+        tail = (num_runs % world - rank) * interleave + num_keys % interleave
+        num_keys = num_runs // world * interleave + tl.minimum(tl.maximum(tail, 0), interleave)
+    return num_keys
+
+
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "window", "rank"])
 def _write_windows(
     token_to_request: tl.tensor,
@@ -43,14 +55,10 @@ def _write_windows(
     bound = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start) + 1
     bound = tl.where(m_live, bound, 0)
     first = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
-    num_keys = bound // compress_ratio
-    if IS_SHARDED:
-        num_runs = bound // interleave
-        tail = (num_runs % world - rank) * interleave + bound % interleave
-        num_keys = num_runs // world * interleave + tl.minimum(tl.maximum(tail, 0), interleave)
+    num_keys = _num_owned(bound // compress_ratio, world, rank, interleave, IS_SHARDED)
     stop = tl.where(m_live, first + num_keys, 0)
     if HAS_WINDOW:
-        first += tl.maximum(bound - window, 0)
+        first += _num_owned(tl.maximum(bound - window, 0), world, rank, interleave, IS_SHARDED)
     first = tl.where(m_live, first, 0)
     row = o_token.to(tl.int64)
     tl.store(ks + row * ks_stride, first.to(tl.int32), mask=m_token)
@@ -74,11 +82,11 @@ def write_causal_windows(
     """Write the range of key rows [ks, ke) each token attends to into ks and ke, int32 [T] of any stride.
 
     token_to_request [T] (-1 means none), cu_seqlens_q, cu_seqlens_k [R+1], context_lens [R], each int32 or
-    int64; is_prefill [R] bool. cu_seqlens_k counts rows of the key buffer, compressed and scoped already.
+    int64; is_prefill [R] bool. cu_seqlens_k: where the rows of each request begin in the key buffer.
     For token i of prefill request b, with bound = context_lens[b] + i + 1: ks = cu_seqlens_k[b],
-    ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks; with world
-    > 1, ke = ks + the number of the first `bound` positions that the rank owns. At most one of the three is
-    in use.
+    ke = ks + bound // compress_ratio; a window W > 0 (0 means none) adds max(0, bound - W) to ks. With world
+    > 1, both bounds count only rows that the rank owns: row j of a request iff
+    (j // interleave) % world == rank. A window and a compress_ratio > 1 exclude each other.
     Tokens of decodes and padding hold (0, 0). All T rows are written. Does not synchronise or allocate, so a
     CUDA graph can capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
@@ -194,7 +202,5 @@ def _check_inputs(
     check_int("compress_ratio", compress_ratio, 1)
     check_int("window", window, 0)
     check_shard(world, rank, interleave)
-    if (compress_ratio > 1) + (window > 0) + (world > 1) > 1:
-        values = f"({compress_ratio}, {window}, {world})"
-        rule = "must differ from (1, 0, 1) in at most one place"
-        raise ValueError(f"(compress_ratio, window, world) = {values}, {rule}")
+    if compress_ratio > 1 and window > 0:
+        raise ValueError(f"window = {window}, must be 0 when compress_ratio > 1")

@@ -21,4 +21,4 @@ def local_len(length: int, world: int, rank: int, interleave: int) -> int:
     [4, 4, 5]
     """
     first, step = rank * interleave, world * interleave
-    return sum(len(range(first + place, length, step)) for place in range(interleave))
+    return sum(len(range(first + place, length, step)) for place in range(min(interleave, length)))

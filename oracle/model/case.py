@@ -58,8 +58,6 @@ class Case:
             options.parallel.interleave,
             f"divide block_size = {size} when world > 1",
         )
-        plain = world == 1 or (options.keys.compress_ratio == 1 and options.keys.window == 0)
-        require(plain, "batch.world", world, "be 1 when compress_ratio > 1 or window > 0")
 
     @property
     def kernel_block_size(self) -> int:

@@ -131,8 +131,10 @@ def key_buffer(step: Step, rank: int) -> list[Key]:
     for b, request in enumerate(step.batch.requests):
         if request.query_len == 0 or request.phase == "decode":
             continue
-        owned = [p for p in range(request.seq_len) if p // options.parallel.interleave % world == rank]
-        groups = [owned[g : g + ratio] for g in range(0, len(owned) - ratio + 1, ratio)]
+        complete = [range(g, g + ratio) for g in range(0, request.seq_len - ratio + 1, ratio)]
+        groups = [
+            pages for g, pages in enumerate(complete) if g // options.parallel.interleave % world == rank
+        ]
         first, stop = at(spans, b, "cu_seqlens_k"), at(spans, b + 1, "cu_seqlens_k")
         for g in range(stop - first if groups else 0):
             at(keys, first + g, "keys")
@@ -182,8 +184,9 @@ ROUTES = (
         "keys of each rank by windows",
         ("causal_windows", "sequence_layout"),
         by_windows,
-        lambda case: case.batch.world > 1,
-        of="prefill",
+        lambda case: case.batch.world > 1 and case.options.keys.compress_ratio == 1,
+        "window",
+        "prefill",
     ),
     Route(
         "compressed keys by windows",

@@ -63,8 +63,9 @@ def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool
     needed = {}
     for b in readers:
         request = case.batch.requests[b]
-        owned = [local_len(request.seq_len, world, rank, inputs["interleave"]) for rank in range(world)]
-        needed[b] = max(owned) // ratio if request.phase == "prefill" else 0
+        rows, run = request.seq_len // ratio, inputs["interleave"]
+        owned = [local_len(rows, world, rank, run) for rank in range(world)]
+        needed[b] = max(owned) if request.phase == "prefill" else 0
     ends_behind_its_keys = now[index - 1] + needed.get(index - 1, 0) <= then <= now[-1]
     return not needed.get(index) and (not needed.get(index - 1) or ends_behind_its_keys)
 

@@ -4,13 +4,16 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
-from cumae.properties.cases.choices import Choices
+from cumae.properties.cases.choices import Choices, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
-from cumae.properties.cases.values import Draw
+from cumae.properties.cases.values import DRAFTS, Draw
+
+LONG_PREFILL = 2**15
+"""Tokens that the long prefill of a large case has at least, if the case has so many."""
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAMES) -> Case:
@@ -28,7 +31,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAME
 
 
 def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list[Work]:
-    """Return a few independent requests, or many short ones that repeat a few drawn patterns."""
+    """Return a few independent requests, or many short ones that vary a few drawn patterns."""
     most = min(domain.max_requests, 6)
     if domain.verify_steps:
         return _draw_alike(choices, domain, max(most, domain.min_requests), tokens_per_block)
@@ -49,12 +52,22 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
     patterns = [
         draw_work(choices, narrow, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
     ]
-    return [patterns[b % len(patterns)] for b in range(count)]
+    salt = choices.integer(0, 7)
+    return [_spread(patterns, domain, mixed(b, salt)) for b in range(count)]
+
+
+def _spread(patterns: list[Work], domain: Domain, bits: int) -> Work:
+    """Return one of the patterns, chosen and varied by the bits: no two parts of a batch are then alike."""
+    work = patterns[bits % len(patterns)]
+    context_len = min(work.context_len + (bits >> 16) % 4, domain.max_context_len)
+    more = (bits >> 32) % 3 if work.phase == "prefill" and work.query_len else 0
+    return replace(work, context_len=context_len, query_len=min(work.query_len + more, domain.max_query_len))
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
     """Return decodes with the same number of tokens, as in a captured graph or a verify step."""
-    query_len = min(choices.pick((2, 3, 5) if domain.verify_steps else (1, 2, 3, 5)), domain.max_query_len)
+    drafts = DRAFTS if choices.chance(30) else (2, 3, 5)
+    query_len = min(choices.pick(drafts if domain.verify_steps else (1, *drafts)), domain.max_query_len)
     decodes = replace(domain, phases=("decode",), min_tokens=0)
     works = [
         draw_work(choices, decodes, tokens_per_block, large=False)
@@ -97,19 +110,20 @@ def draw_options(
 def draw_large_case(
     choices: Choices, domain: Domain, features: Collection[str], num_requests: int, num_tokens: int
 ) -> Case:
-    """Return a case of exactly these requests and tokens: 64 drawn patterns and one long prefill."""
+    """Return a case of exactly these requests and tokens: one long prefill, and 64 patterns, varied."""
     block_size = choices.pick([size for size in domain.sizes if size >= 16] or domain.sizes)
     world = domain.settled("world")
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
+    long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
     works: list[Work] = []
-    left = num_tokens
+    left = num_tokens - long
     for b in range(num_requests - 1):
-        work = patterns[choices.integer(0, 63)]
+        work = _spread(patterns, domain, mixed(b))
         if work.query_len > left - (num_requests - 1 - b):
-            work = Work(work.phase, work.context_len, min(work.query_len, 1))
+            work = Work(work.phase, work.context_len, min(work.query_len, max(left, 0), 1))
         works.append(work)
         left -= work.query_len
-    works.insert(num_requests // 2, Work("prefill", 3 * block_size + 1, left))
+    works.insert(num_requests // 2, Work("prefill", 3 * block_size + 1, long + left))
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)

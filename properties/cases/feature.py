@@ -19,7 +19,8 @@ class Feature:
     because no input names it. ``draw``: returns the value or values. ``small``: the fields, of any record,
     for steps of the small domain. ``simpler``: values that the reducer tries together. ``shown_by``: inputs
     of the dialect cumae that show it, beside those with its name or its fields' names. ``varies``: whether a
-    case shows it, if its fields do not tell. ``needs``: fields that go with a promised value.
+    case shows it, if its fields do not tell. ``needs``: fields that go with a promised value. ``engines``:
+    values that engines run, all pairs of which are drawn.
     """
 
     fields: tuple[str, ...]
@@ -32,6 +33,7 @@ class Feature:
     shown_by: tuple[str, ...] = ()
     varies: Callable[[Case], bool] | None = None
     needs: Mapping[str, Any] | None = None
+    engines: tuple[Any, ...] = ()
 
 
 def row(record: Record, names: str, draw: Callable[[Draw], Any], name: str = "", **more: Any) -> Feature:
@@ -40,6 +42,6 @@ def row(record: Record, names: str, draw: Callable[[Draw], Any], name: str = "",
     return Feature(fields=own, record=record, draw=draw, name=name or own[0], **more)
 
 
-def always(names: str, draw: Callable[[Draw], Any]) -> Feature:
+def always(names: str, draw: Callable[[Draw], Any], **more: Any) -> Feature:
     """Return the row of a layout field that varies for every function."""
-    return row("layout", names, draw, always=True)
+    return row("layout", names, draw, always=True, **more)

@@ -7,6 +7,10 @@ value of a field is its default.
 from cumae.oracle import FLOAT_DTYPES, GARBAGE_KINDS, INDEX_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
 from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.values import (
+    RATIOS,
+    ROUTER_SHAPES,
+    TOPKS,
+    WINDOWS,
     bias_dtype,
     compress_ratio,
     context_slack,
@@ -28,13 +32,15 @@ def _unseen(case: Case) -> bool:
     return False
 
 
-WORLDS = (1, 1, 2, 3, 4)
+WORLDS = (1, 1, 1, 2, 3, 4, 8, 16)
+_BOTH = (False, True)
 FEATURES: tuple[Feature, ...] = (
     row(
         "batch",
         "world",
         lambda d: d.pick("world", WORLDS),
         small=({"world": 2, "rank": 1}, {"world": 2, "interleave": 2}),
+        engines=(1, 2, 4, 8, 16),
         shown_by=("slot_mapping",),
     ),
     row(
@@ -76,7 +82,7 @@ FEATURES: tuple[Feature, ...] = (
     always("cache_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
     always("key_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
     always("garbage", lambda d: d.choices.pick(GARBAGE_KINDS)),
-    always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES)),
+    always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES), engines=INDEX_DTYPES),
     row(
         "layout",
         "context_slack",
@@ -96,12 +102,14 @@ FEATURES: tuple[Feature, ...] = (
         "layout",
         "host_lens",
         lambda d: d.flag("host_lens", 15, odd=False),
+        engines=_BOTH,
         shown_by=("context_lens_cpu", "query_lens_cpu"),
     ),
     row(
         "options",
         "row_format",
         lambda d: d.pick("row_format", ROW_FORMATS),
+        engines=ROW_FORMATS,
         shown_by=("cache", "new_latents", "new_rows"),
     ),
     row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
@@ -111,14 +119,33 @@ FEATURES: tuple[Feature, ...] = (
         lambda d: d.integer("rank", 0, d.batch.world - 1),
         shown_by=("slot_mapping",),
     ),
-    row("options", "interleave", interleave, shown_by=("slot_mapping",)),
-    row("options", "kernel_block_size", kernel_block_size, small=({"kernel_block_size": 1},)),
-    row("options", "compress_ratio", compress_ratio, small=({"compress_ratio": 2},)),
-    row("options", "window", window, small=({"window": 2},)),
+    row("options", "interleave", interleave, shown_by=("slot_mapping",), engines=(1, 4, 16, 64)),
+    row(
+        "options",
+        "kernel_block_size",
+        kernel_block_size,
+        small=({"kernel_block_size": 1},),
+        engines=(16, 32, 64, 128),
+    ),
+    row(
+        "options",
+        "compress_ratio",
+        compress_ratio,
+        small=({"compress_ratio": 2}, {"compress_ratio": 2, "world": 2}),
+        engines=RATIOS,
+    ),
+    row(
+        "options",
+        "window",
+        window,
+        small=({"window": 2}, {"window": 2, "world": 2, "rank": 1}),
+        engines=WINDOWS,
+    ),
     row(
         "options",
         "key_scope",
         lambda d: d.pick("key_scope", ("all", "prefill")),
+        engines=("all", "prefill"),
         small=({"key_scope": "prefill"},),
         shown_by=("cu_seqlens_k",),
     ),
@@ -126,28 +153,37 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "token_padding",
         lambda d: d.pick("token_padding", (-1, 0)),
+        engines=(-1, 0),
         small=({"token_padding": 0},),
     ),
-    row("options", "dummy_request", dummy_request, small=({"dummy_request": True},)),
+    row("options", "dummy_request", dummy_request, small=({"dummy_request": True},), engines=_BOTH),
     row(
         "options",
         "power_of_two_scales",
         lambda d: d.values["row_format"] == "fp8" and d.flag("power_of_two_scales", 50),
         small=({"row_format": "fp8"}, {"row_format": "fp8", "power_of_two_scales": True}),
         needs={"row_format": "fp8"},
+        engines=_BOTH,
     ),
     row(
         "options",
         "topk",
         topk,
         small=({"topk": 3, "split_size": 2},),
+        engines=TOPKS,
         shown_by=("selected_positions", "topk_indices"),
     ),
-    row("options", "split_size", lambda d: d.pick("split_size", (1, 2, 3, 4, 64, 256))),
+    row(
+        "options",
+        "split_size",
+        lambda d: d.pick("split_size", (1, 2, 3, 4, 64, 256, 1024)),
+        engines=(1, 64, 128, 256, 512, 1024),
+    ),
     row(
         "options",
         "num_workers",
-        lambda d: d.pick("num_workers", (1, 2, 3, 7, 132)),
+        lambda d: d.pick("num_workers", (1, 2, 3, 7, 78, 132, 304)),
+        engines=(1, 78, 108, 132, 148, 160, 304),
         small=({"num_workers": 2},),
     ),
     row(
@@ -155,6 +191,7 @@ FEATURES: tuple[Feature, ...] = (
         "chunk_blocks",
         lambda d: d.pick("chunk_blocks", (1, 2, 3, 16)),
         "workspace",
+        engines=(1, 2, 16),
         shown_by=("workspace_tokens",),
     ),
     row("options", "workspace_slack", lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100)), "workspace"),
@@ -169,6 +206,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "renormalize",
         lambda d: d.flag("renormalize", 25, odd=False),
+        engines=_BOTH,
         small=({"renormalize": False},),
     ),
     row(
@@ -191,15 +229,29 @@ FEATURES: tuple[Feature, ...] = (
             (8, 4, 2, 2),
         ),
         shown_by=("bias", "logits"),
+        engines=ROUTER_SHAPES[-6:],
     ),
-    row("options", "logits_dtype", lambda d: d.pick("logits_dtype", FLOAT_DTYPES), "router"),
-    row("options", "bias_dtype", bias_dtype, "router"),
-    row("options", "logits_kind", lambda d: d.pick("logits_kind", LOGITS_KINDS), "router"),
+    row(
+        "options",
+        "logits_dtype",
+        lambda d: d.pick("logits_dtype", FLOAT_DTYPES),
+        "router",
+        engines=FLOAT_DTYPES,
+    ),
+    row("options", "bias_dtype", bias_dtype, "router", engines=FLOAT_DTYPES),
+    row(
+        "options",
+        "logits_kind",
+        lambda d: d.pick("logits_kind", LOGITS_KINDS),
+        "router",
+        engines=LOGITS_KINDS,
+    ),
     row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
     row(
         "options",
         "prefill_workspace",
         lambda d: d.flag("prefill_workspace", 40),
+        engines=_BOTH,
         small=(
             {"prefill_workspace": True, "topk": 3},
             {"prefill_workspace": True, "rank": 1, "world": 2},
@@ -210,6 +262,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "select_beyond",
         lambda d: d.flag("select_beyond", 70),
+        engines=_BOTH,
         small=({"select_beyond": True, "topk": 3},),
         shown_by=("selected_positions",),
     ),

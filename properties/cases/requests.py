@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 from cumae.oracle import Phase, Request
 from cumae.properties.cases.choices import Choices, draw_permutation
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.values import DRAFTS
 
-TILE_EDGES = tuple(edge + d for edge in (32, 64, 128, 256, 512, 1024) for d in (0, -1, 1))
+TILES = (32, 64, 128, 256, 512, 1024)
+LARGE_BLOCK = 128
+"""Lengths reach several blocks of up to this many tokens, and one larger block."""
 REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
 KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "speculative", "empty")
 
@@ -26,9 +29,11 @@ def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *,
     if kind <= 4:
         length = low + choices.integer(0, 5)
     elif kind <= 8 or not large:
-        length = choices.integer(0, 3) * tokens_per_block + choices.pick((0, 1, -1))
+        blocks = choices.integer(0, 3) if tokens_per_block <= LARGE_BLOCK else choices.integer(0, 1)
+        length = blocks * tokens_per_block + choices.pick((0, 1, -1))
     else:
-        length = choices.pick(TILE_EDGES)
+        sizes = choices.sizes if choices.sizes and choices.chance(50) else TILES
+        length = choices.pick(sizes) + choices.pick((0, -1, 1))
     return min(max(length, low), high)
 
 
@@ -45,6 +50,9 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
 
     def context(low: int) -> int:
         low = min(max(low, least_context), domain.max_context_len)
+        if choices.contexts and choices.chance(30):
+            length = choices.pick(choices.contexts) * choices.pick((1, 1, 2)) + choices.pick((0, -1, 1))
+            return min(max(length, low), domain.max_context_len)
         return draw_length(choices, low, domain.max_context_len, tokens_per_block, large=large)
 
     def query(low: int) -> int:
@@ -61,7 +69,7 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
     if kind in ("decode", "one_token_chunk"):
         return Work(phase, context(least_context), exactly(1))
     if kind == "speculative":
-        return Work(phase, context(1), exactly(choices.integer(2, 8)))
+        return Work(phase, context(1), exactly(choices.pick(DRAFTS)))
     if kind == "idle":
         return Work(phase, context(1), exactly(0))
     return Work(phase, least_context, exactly(0))

@@ -15,9 +15,23 @@ def _empty(request: Request) -> bool:
     return request.query_len == 0
 
 
-def _lengths(case: Case) -> set[int]:
-    requests = _requests(case)
-    return {length for r in requests for length in (r.context_len, r.query_len, r.seq_len)}
+class _Lengths:
+    """The lengths of the last case asked for: many shapes ask for the same."""
+
+    def __init__(self) -> None:
+        self._case: Case | None = None
+        self._lengths: set[int] = set()
+
+    def __call__(self, case: Case) -> set[int]:
+        """Return every context, query and sequence length of a case."""
+        if case is not self._case:
+            lens = {(r.context_len, r.query_len) for r in _requests(case)}
+            self._case = case
+            self._lengths = {length for pair in lens for length in (*pair, sum(pair))}
+        return self._lengths
+
+
+_lengths = _Lengths()
 
 
 def _counts(*wanted: int) -> Callable[[Case], bool]:
@@ -131,6 +145,8 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "context parallel, interleaved": lambda c: c.batch.world > 1 < c.options.parallel.interleave,
     "hybrid blocks": lambda c: c.kernel_block_size < c.batch.block_size,
     "compressed keys": lambda c: c.options.keys.compress_ratio > 1,
+    "compressed keys on several ranks": lambda c: c.batch.world > 1 < c.options.keys.compress_ratio,
+    "sliding window on several ranks": lambda c: c.batch.world > 1 and c.options.keys.window > 0,
     "sliding window": lambda c: c.options.keys.window > 0,
     "window shorter than a context": lambda c: 0 < c.options.keys.window < max(_lengths(c), default=0),
     "keys of prefills only": lambda c: c.options.keys.key_scope == "prefill",
@@ -187,3 +203,16 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
 def shapes_of(case: Case) -> list[str]:
     """Return the names of the shapes that a case shows."""
     return [name for name, shows in SHAPES.items() if shows(case)]
+
+
+def largest_sizes(case: Case) -> dict[str, int]:
+    """Return the sizes of a case by which a search tells how far it went."""
+    requests = _requests(case)
+    return {
+        "tokens in a request": max((r.query_len for r in requests), default=0),
+        "cached tokens in a request": max((r.context_len for r in requests), default=0),
+        "tokens": case.batch.num_tokens,
+        "requests": len(requests),
+        "padded tokens": case.layout.num_padding_tokens,
+        "padded requests": case.layout.num_padding_requests,
+    }

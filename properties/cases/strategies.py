@@ -1,6 +1,6 @@
 """The Hypothesis strategy for cases."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from hypothesis import strategies as st
 
@@ -11,10 +11,13 @@ from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import NAMES
 
 
-def cases(*, domain: Domain | None = None, features: Collection[str] = NAMES) -> st.SearchStrategy[Case]:
+def cases(
+    *, domain: Domain | None = None, features: Collection[str] = NAMES, sizes: Sequence[int] = ()
+) -> st.SearchStrategy[Case]:
     """Return a strategy for valid cases of a domain; they shrink towards few requests and short lengths.
 
-    ``features``: the options and layout facts that may differ from their neutral value. Raises ``ValueError``
+    ``features``: the options and layout facts that may differ from their neutral value. ``sizes``: lengths
+    that are preferred now and then. Raises ``ValueError``
     for an unknown feature.
     """
     unknown = set(features) - NAMES
@@ -24,6 +27,6 @@ def cases(*, domain: Domain | None = None, features: Collection[str] = NAMES) ->
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Case:
-        return draw_case(HypothesisChoices(draw), chosen, features)
+        return draw_case(HypothesisChoices(draw, sizes), chosen, features)
 
     return drawn()

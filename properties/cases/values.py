@@ -25,11 +25,18 @@ ROUTER_SHAPES = (
     (16, 4, 4, 4),
     (32, 8, 3, 6),
     (64, 1, 1, 6),
+    (128, 1, 1, 8),
     (160, 8, 3, 6),
     (256, 8, 4, 8),
     (384, 1, 1, 8),
+    (512, 1, 1, 10),
 )
-"""Experts, groups, groups kept, experts selected; the last are DeepSeek-V2, DeepSeek-V3 and Kimi K2."""
+"""Experts, groups, groups kept, experts selected; the last six are those of released models."""
+RATIOS = (1, 2, 4, 8, 128)
+WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
+TOPKS = (2, 64, 512, 1024, 2048, 4096)
+DRAFTS = (2, 3, 4, 5, 6, 7, 8, 9, 17, 65)
+"""Values that engines run. A decode verifies its drafts and one token more."""
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
 
 
@@ -136,16 +143,15 @@ def kernel_block_size(d: Draw) -> int | None:
 def compress_ratio(d: Draw) -> int:
     """Return the tokens per key row; 1 in most cases."""
     promised = 1 not in d.domain.among("compress_ratio", (1,))
-    compressed = (d.keys == "compressed" or promised) and d.batch.world == 1
-    return int(d.pick("compress_ratio", (2, 3, 4, 128))) if compressed else 1
+    compressed = d.keys == "compressed" or promised
+    return int(d.pick("compress_ratio", (2, 3, 4, 8, 128))) if compressed else 1
 
 
 def window(d: Draw) -> int:
     """Return the number of keys that a token sees; 0, no limit, in most cases."""
     promised = 0 not in d.domain.among("window", (0,))
-    limited = (d.keys == "window" or promised) and d.batch.world == 1
-    limited = limited and d.values.get("compress_ratio", 1) == 1
-    return int(d.pick("window", (1, 2, 3, 4, 16, 129))) if limited else 0
+    limited = (d.keys == "window" or promised) and d.values.get("compress_ratio", 1) == 1
+    return int(d.pick("window", (1, 2, 3, 4, 16, 128, 129))) if limited else 0
 
 
 def dummy_request(d: Draw) -> bool:
@@ -157,7 +163,7 @@ def dummy_request(d: Draw) -> bool:
 def topk(d: Draw) -> int:
     """Return the most keys that a token selects; large only for few rows."""
     rows = d.num_rows + d.layout.num_spare_tokens
-    usual = [2, 1, 3, *(topk for topk in (8, 64, 2048) if rows * topk <= MOST_SELECTED)]
+    usual = [2, 1, 3, *(topk for topk in (8, *TOPKS[1:]) if rows * topk <= MOST_SELECTED)]
     return int(d.pick("topk", usual))
 
 

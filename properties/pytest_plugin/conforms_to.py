@@ -157,9 +157,10 @@ def _run_item(
         pytest.fail(str(error), pytrace=False)
     counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
     request.node.user_properties.append(("cumae", counts))
+    request.node.user_properties.append(("cumae largest", verdict.largest))
     if settings.coverage is not None or request.config.option.verbose > 0:
         kernels = [coverage_data(kernel) for kernel in verdict.coverage]
-        request.node.user_properties.append(("cumae_coverage", kernels))
+        request.node.user_properties.append(("cumae coverage", kernels))
     if verdict.ok:
         return
     again = ""

@@ -9,9 +9,8 @@ from cumae.properties.pytest_plugin.settings import HELP, settings_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import KernelCoverage, coverage_lines, coverage_of_data, merged
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
+from cumae.properties.results.reach import largest_among, largest_line
 from cumae.properties.results.writable import require_folder
-
-Counts = tuple[int, int, int]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -77,14 +76,14 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run if its cumae items compared nothing."""
-    counts = list(_counts(session.config))
+    counts = list(_told(session.config, "cumae"))
     if counts and not sum(comparisons for _, comparisons, _ in counts) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the numbers of cases and comparisons if any cumae item ran."""
-    counts = list(_counts(config))
+    counts = list(_told(config, "cumae"))
     if not counts:
         return
     cases, comparisons, not_promised = (sum(column) for column in zip(*counts, strict=True))
@@ -92,6 +91,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     line += f", {not_promised} not promised"
     if comparisons:
         terminalreporter.write_line(line)
+        terminalreporter.write_line(largest_line(largest_among(_told(config, "cumae largest"))))
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
     kernels = _coverage(config)
@@ -102,18 +102,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"cumae: coverage of {counted(len(kernels), 'kernel')}: {file}")
 
 
-def _counts(config: pytest.Config) -> Iterator[Counts]:
-    """Yield the counts of each item."""
-    yield from (tuple(value) for value in _told(config, "cumae"))
-
-
 def _coverage(config: pytest.Config) -> tuple[KernelCoverage, ...]:
     """Return the coverage of kernels by all items."""
-    return merged(coverage_of_data(data) for told in _told(config, "cumae_coverage") for data in told)
+    return merged(coverage_of_data(data) for told in _told(config, "cumae coverage") for data in told)
 
 
 def _told(config: pytest.Config, wanted: str) -> Iterator[Any]:
-    """Yield a property of each item; reports carry them, also from xdist workers."""
+    """Yield what each item tells under a name; reports carry it, also from xdist workers."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for reports in reporter.stats.values() if reporter is not None else ():
         for report in reports:

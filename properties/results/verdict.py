@@ -1,5 +1,6 @@
 """Verdicts as plain data: they hold no tensor and import no engine."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -83,6 +84,9 @@ class Verdict:
     ``spent``: seconds in generating, oracle, kernel, checks and reducing. With a time budget: ``cut``, cases
     stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
+    ``largest``: the largest of each size among the cases that the first check compared. ``named``: the sizes
+    that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
+    values of two options were seen, and of how many.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved. ``coverage``: of each kernel that was interpreted.
     """
@@ -106,7 +110,15 @@ class Verdict:
     not_tried: int = 0
     domain: str = ""
     unsaved: str = ""
+    largest: dict[str, int] = field(default_factory=dict)
+    named: tuple[int, ...] = ()
+    pairs: tuple[int, int] = (0, 0)
     coverage: tuple[KernelCoverage, ...] = ()
+
+    def enlarge(self, sizes: Mapping[str, int]) -> None:
+        """Count the sizes of a compared case among the largest."""
+        for name, size in sizes.items():
+            self.largest[name] = max(size, self.largest.get(name, 0))
 
     @property
     def status(self) -> Status:

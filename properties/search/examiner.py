@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cumae.oracle import Case, Inputs, Trace
+from cumae.properties.cases.pairs import Pairs
 from cumae.properties.cases.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
-from cumae.properties.cases.shapes import shapes_of
+from cumae.properties.cases.shapes import largest_sizes, shapes_of
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
@@ -58,11 +59,18 @@ class Examiner:
     begins: Begins | None = None
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
+    pairs: Pairs = field(init=False)
     num_first: int = 0
     last: Case | None = None
 
-    def examine(self, case: Case, *, thorough: bool = False) -> None:
-        """Run the checks that are due on a case; record, save and raise on the first finding."""
+    def __post_init__(self) -> None:
+        self.pairs = Pairs(self.binding.domain, self.binding.features)
+
+    def examine(self, case: Case, *, thorough: bool = False, checks: Collection[str] | None = None) -> None:
+        """Run the checks that are due on a case, or ``checks``; record, save and raise on the first finding.
+
+        A single check of the search always runs.
+        """
         if self.binding.why_not(case) is not None:
             self.verdict.not_promised += 1
             return
@@ -71,18 +79,22 @@ class Examiner:
             return
         self.verdict.cases += 1
         self.shapes.update(shapes_of(case))
+        self.pairs.note(case)
         rights = self.binding.operation.rights
         self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
         self.last = case
+        due = self.checks if thorough else self.due()
+        if checks is not None and len(self.checks) > 1:
+            due = tuple(name for name in self.checks if name in checks)
         with self.pace.at_work(case):
-            self.look_at(case, thorough=thorough)
+            self.look_at(case, due, thorough=thorough)
         self.verdict.seconds = self.pace.elapsed()
         if self.progress is not None:
             self.progress(self.verdict)
 
-    def look_at(self, case: Case, *, thorough: bool) -> None:
+    def look_at(self, case: Case, checks: tuple[str, ...], *, thorough: bool) -> None:
         """Run the checks; record, save and raise on the first finding."""
-        found = self.first_finding(case, self.checks if thorough else self.due())
+        found = self.first_finding(case, checks)
         finding, case = found or (None, case)
         if finding is not None and finding.check == "keeps_facts":
             case, finding = self.told_by_values(case, finding)
@@ -119,6 +131,7 @@ class Examiner:
                 known.comparisons += not trial.saw_nothing
                 if name == checks[0]:
                     self.pace.learn(case)
+                    known.enlarge(largest_sizes(case))
             if finding is not None:
                 return of_the_case_run(finding, trial, self.checks, self.again)
         return None

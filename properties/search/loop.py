@@ -5,11 +5,13 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from statistics import median
+from time import process_time
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
@@ -17,12 +19,15 @@ from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
+from cumae.properties.running.launches import Launches, noting_launches
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
+from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.tour import Tour, tour_seconds
 from cumae.properties.search.traces import traced_checks
 from cumae.properties.state.walks import STEPS, walk
 
@@ -73,8 +78,14 @@ def search(
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), collecting() as seen, suppress(Stop), stopwatch() as pace.timed:
-            _search(examiner, first, budget, reduce)
+        with (
+            one_thread(),
+            collecting() as seen,
+            suppress(Stop),
+            noting_launches() as launches,
+            stopwatch() as pace.timed,
+        ):
+            _search(examiner, first, budget, reduce, launches)
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
@@ -84,10 +95,15 @@ def search(
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
+        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total
     return verdict
 
 
-def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
+def _search(
+    examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool, launches: Launches
+) -> None:
+    named = NamedSizes(examiner.binding.function)
+    took: list[float] = []
     try:
         for number, one in enumerate(first):
             if examiner.pace.is_late_for_first():
@@ -96,7 +112,13 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
             if isinstance(one, Trace):
                 examiner.examine_trace(one)
             else:
+                began = process_time()
                 examiner.examine(one, thorough=True)
+                named.note(one, launches.take())
+                took.append(process_time() - began)
+        examiner.verdict.named = named.sizes()
+        if (seconds := tour_seconds(budget, median(took) if took else 0.0)) > 0:
+            Tour(examiner, launches, examiner.verdict.named, seconds).run()
         examiner.num_first = examiner.verdict.cases
         _draw(examiner, budget)
     except Disagreement:
@@ -106,7 +128,8 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
 
 def _draw(examiner: Examiner, budget: Budget) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
-    volume = seeded_cases(budget.seed, examiner.binding.domain, examiner.binding.features)
+    binding, named, pairs = examiner.binding, examiner.verdict.named, examiner.pairs
+    volume = paired_cases(budget.seed, binding.domain, binding.features, pairs, named)
     number = 0
     traced = traced_checks(examiner.binding, examiner.checks)
     only_traces = examiner.binding.keeps_state and len(traced) == len(examiner.checks)
@@ -155,6 +178,7 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
 
 def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
+    binding = examiner.binding
 
     @seed(round_seed)
     @settings(
@@ -166,7 +190,7 @@ def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=cases(domain=examiner.binding.domain, features=examiner.binding.features))
+    @given(case=cases(domain=binding.domain, features=binding.features, sizes=examiner.verdict.named))
     def examine(case: Case) -> None:
         if examiner.pace.is_late():
             raise Stop

@@ -86,16 +86,20 @@ def causal_windows(
         kept = kept_of(batch, b, life, key_scope)
         first = len(buffer)
         complete = set(last_of_each_group(kept, compress_ratio))
-        visible: deque[int] = deque(maxlen=window or None)
-        for token, owner in zip(life, owners_of(batch.world, interleave), strict=False):
-            if token in complete and owner == rank:
-                visible.append(len(buffer))
-                buffer.append(token)
+        owners = owners_of(batch.world, interleave)
+        # Rows of the last keys on all ranks; None is another rank's.
+        recent: deque[int | None] = deque(maxlen=window or None)
+        for token in life:
+            if token in complete:
+                recent.append(len(buffer) if next(owners) == rank else None)
+                if recent[-1] is not None:
+                    buffer.append(token)
             if token.is_new:
                 sees = batch.requests[b].phase == "prefill"
-                # Without a row the window is empty and stands where the request's rows begin.
-                answer["ks"].append(0 if not sees else visible[0] if visible else first)
-                answer["ke"].append(0 if not sees else visible[-1] + 1 if visible else first)
+                # A window without a row stands where the next row comes.
+                visible = (row for row in recent if row is not None)
+                answer["ks"].append(next(visible, len(buffer)) if sees else 0)
+                answer["ke"].append(len(buffer) if sees else 0)
         while len(buffer) < first + len(complete):
             buffer.append(None)
     for values in answer.values():

@@ -43,6 +43,9 @@ COMPRESSED = Case(
     Batch((Request(0, 1, (1,)), Request(0, 1, (2,)), Request(0, 4, (3,))), 4),
     options=Options.of(compress_ratio=2),
 )
+DEALT = Case(
+    Batch((Request(5, 3, (2,)), Request(1, 3, (6,))), 4, 2), options=Options.of(compress_ratio=2, rank=1)
+)
 HYBRID = Case(Batch((Request(3, 2, (5, 2)),), 4), options=Options.of(kernel_block_size=2))
 
 # 19 rows for two prefills with context are chunks of 8; of the decode's context none is counted.
@@ -156,6 +159,8 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (PARALLEL, "causal_windows", "cu_seqlen_ke", [2, 2, 2, 3, 4, 4, 5]),
         (COMPRESSED, "causal_windows", "cu_seqlen_ks", [0, 0, 0, 0, 0, 0]),
         (COMPRESSED, "causal_windows", "cu_seqlen_ke", [0, 0, 0, 1, 1, 2]),
+        (DEALT, "causal_windows", "cu_seqlen_ks", [0, 0, 0, 2, 2, 2]),
+        (DEALT, "causal_windows", "cu_seqlen_ke", [1, 1, 2, 2, 2, 3]),
         (HYBRID, "slot_mapping", "slot_mapping", [23, 8]),
         (ROUTING, "grouped_topk", "topk_ids", [0, 1, 0, 1, ANY, ANY]),
         (ROUTING, "grouped_topk", "topk_weights", [1.25, 1.25, 1.25, 1.25, ANY, ANY]),
@@ -225,6 +230,11 @@ def test_a_rank_has_row_starts_of_its_own() -> None:
 
 def test_compressed_rows_are_a_sum_of_floors() -> None:
     assert shown(COMPRESSED, "cu_seq_lens") == [0, 0, 0, 2]
+
+
+def test_a_rank_has_its_share_of_the_compressed_rows() -> None:
+    assert shown(DEALT, "cu_seq_lens") == [0, 4, 6]
+    assert shown(DEALT, "local_cu_seq_lens") == [0, 2, 3]
 
 
 def test_the_table_of_a_kernel_holds_kernel_blocks() -> None:

@@ -1,6 +1,7 @@
 """Windows worked by hand, and within the keys of their request."""
 
 from itertools import islice
+from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, causal_windows, sequence_layout
 from cumae.properties.cases.seeded import seeded_cases
@@ -10,7 +11,7 @@ from cumae.properties.tests.worked_steps import decode, prefill, step
 
 def windows(
     batch: Batch, layout: Layout | None = None, options: Options | None = None
-) -> list[tuple[object, object]]:
+) -> list[tuple[Any, Any]]:
     answer = oracle_answer(causal_windows, Case(batch, layout or Layout(), options or Options()))
     return list(zip(answer["ks"], answer["ke"], strict=True))
 
@@ -59,6 +60,26 @@ class TestCausalWindows:
     def test_a_rank_sees_the_keys_it_holds(self) -> None:
         batch = step(prefill(7, 3), block_size=64, world=2)
         assert windows(batch, options=Options.of(rank=1)) == [(0, 4), (0, 4), (0, 5)]
+
+    def test_a_rank_sees_the_keys_it_holds_inside_the_window(self) -> None:
+        """Of positions 3 to 6, 4 to 7 and 5 to 8, rank 1 holds 3 and 5, 5 and 7, 5 and 7."""
+        batch = step(prefill(6, 3), block_size=64, world=2)
+        assert windows(batch, options=Options.of(rank=1, window=4)) == [(1, 3), (2, 4), (2, 4)]
+
+    def test_ranks_share_out_the_keys_of_a_window(self) -> None:
+        batch = step(prefill(6, 3), block_size=64, world=4)
+        held = [windows(batch, options=Options.of(rank=r, interleave=2, window=5)) for r in range(4)]
+        assert [sum(stop - start for start, stop in bounds) for bounds in zip(*held, strict=True)] == [
+            5,
+            5,
+            5,
+        ]
+
+    def test_keys_are_compressed_before_they_are_dealt_to_ranks(self) -> None:
+        """Six tokens are three pairs, of which rank 0 holds two; of its three tokens it would make one."""
+        batch = step(prefill(5, 1), prefill(1, 1), block_size=64, world=2)
+        assert windows(batch, options=Options.of(compress_ratio=2)) == [(0, 2), (3, 4)]
+        assert windows(batch, options=Options.of(compress_ratio=2, rank=1)) == [(0, 1), (3, 3)]
 
     def test_an_empty_step_has_no_windows(self) -> None:
         assert windows(step()) == []

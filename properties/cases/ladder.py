@@ -1,0 +1,170 @@
+"""Cases of chosen sizes: long requests, many requests, padding, large ids, both sides of given sizes.
+
+No two parts of such a case are alike: lengths are mixed from the request's index, so a kernel that reads a
+part twice is wrong on it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cumae.oracle import Batch, Case, Layout, Phase
+from cumae.properties.cases.choices import Choices, SeededChoices, mixed
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import draw_layout, draw_options, renamed
+from cumae.properties.cases.limits import within
+from cumae.properties.cases.requests import Work, give_blocks
+
+TILES = (32, 64, 128, 256, 512, 1024)
+"""Sizes whose both sides every ladder visits in one case."""
+_WORLD = frozenset({"world", "rank", "interleave"})
+_PLAIN = {"row_format": "bf16", "logits_kind": "random"}
+Lens = tuple[Phase, int, int]
+"""The phase of a request, its cached tokens and its new ones."""
+
+
+class Ladder:
+    """Builds cases of chosen sizes in a domain; each method returns None if the domain has no such case.
+
+    ``features``: those that may differ from their neutral value. Sizes that the domain does not promise are
+    cut to the largest that it does.
+    """
+
+    def __init__(self, domain: Domain, features: Collection[str]) -> None:
+        self._domain = _plain(domain)
+        self._features = frozenset(features) - _WORLD
+
+    def long(self, size: int) -> Case | None:
+        """Return a case of requests with ``size`` new tokens, and with ``size`` cached ones."""
+        lens: list[Lens] = [
+            ("decode", 5, 1),
+            ("prefill", 7, size),
+            ("decode", size, 1),
+            ("prefill", 3, 0),
+            ("prefill", size // 2 + 1, 3),
+            ("prefill", 0, 2),
+        ]
+        return self._case(lens, seed=size, block_size=self._usual_block)
+
+    def wide(self, size: int) -> Case | None:
+        """Return a case of a decode that needs ``size`` columns of the table."""
+        block_size = min(self._domain.sizes)
+        lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
+        return self._case(lens, seed=size, block_size=block_size)
+
+    def many(self, size: int) -> Case | None:
+        """Return a case of ``size`` requests with few tokens, some of them empty."""
+        return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
+
+    def padded(self, size: int, num_requests: int) -> Case | None:
+        """Return a case with ``size`` padded tokens and slots, and as many padded and spare rows as given."""
+        if self._domain.padding == "none":
+            return None
+        lens = [*_short(4), ("prefill", 3, 5)]
+        slots = size if "num_padding_slots" in self._features else 0
+        padding = {
+            "num_padding_tokens": size,
+            "num_padding_requests": num_requests,
+            "num_padding_slots": slots,
+        }
+        return self._case(lens, seed=size, block_size=self._usual_block, **padding)
+
+    def edges(self, sizes: Iterable[int]) -> Case | None:
+        """Return a case of requests whose new and cached tokens lie on both sides of each size."""
+        lengths = [size + d for size in sizes for d in (0, -1, 1)]
+        lens: list[Lens] = []
+        for i, length in enumerate(lengths):
+            context = lengths[(7 * i + 3) % len(lengths)] if i % 3 else i % 5
+            lens.append(("prefill", context, length))
+            if i % 4 == 1:
+                lens.append(("decode", length, 1))
+        return self._case(lens, seed=len(lens), block_size=self._usual_block) if lens else None
+
+    def tokens(self, count: int, padding: int) -> Case | None:
+        """Return a case of exactly ``count`` new tokens in a few requests, and so many padded ones."""
+        first, second = count // 3, count // 2 - count // 5
+        rest = count - first - second
+        lens: list[Lens] = [("prefill", 3, first), ("prefill", 0, 0), ("prefill", 18, second)]
+        if rest > 1:
+            lens.append(("decode", 9, 1))
+        lens.append(("prefill", 0, rest - (rest > 1)))
+        padded = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
+        return self._case(lens, seed=count, block_size=self._usual_block, **padded)
+
+    def requests(self, count: int, padding: int) -> Case | None:
+        """Return a case of exactly ``count`` requests, and so many padded ones."""
+        padded = {"num_padding_requests": padding} if self._domain.padding != "none" else {}
+        return self._case(list(_short(count)), seed=count + 1, block_size=self._usual_block, **padded)
+
+    def ids(self, largest: int) -> Case | None:
+        """Return a case whose block ids end at ``largest``."""
+        sizes = self._domain.sizes
+        block_size = min(sizes) if "row_format" in self._features else max(sizes, key=lambda s: (s <= 256, s))
+        case = self._case(list(_short(9)), seed=largest, block_size=block_size)
+        if case is None:
+            return None
+        offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
+        return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
+
+    @property
+    def _usual_block(self) -> int:
+        sizes = self._domain.sizes
+        return 16 if 16 in sizes else min(sizes, key=lambda size: abs(size - 16))
+
+    def _case(self, lens: Sequence[Lens], *, seed: int, block_size: int, **layout: Any) -> Case | None:
+        domain, choices = self._domain, SeededChoices(seed)
+        world = domain.settled("world")
+        works = [self._work(*one) for one in lens[: domain.max_requests]]
+        works += [self._work("prefill", 0, 1)] * (domain.min_requests - len(works))
+        works = within(domain, works, block_size * world)
+        batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
+        if batch.num_tokens < domain.min_tokens:
+            return None
+        return self._held(choices, batch, layout)
+
+    def _held(self, choices: Choices, batch: Batch, changes: dict[str, Any]) -> Case:
+        """Return the case of a batch in a drawn layout with these changes."""
+        layout = replace(draw_layout(choices, self._domain, batch, self._features), **changes)
+        room = max(self._domain.max_tokens - batch.num_tokens, 0)
+        layout = replace(layout, num_padding_tokens=min(layout.num_padding_tokens, room))
+        if not layout.num_padding_requests:
+            layout = self._for_a_dummy(layout)
+        options = draw_options(choices, self._domain, batch, layout, self._features)
+        return Case(batch, layout, options)
+
+    def _for_a_dummy(self, layout: Layout) -> Layout:
+        """Return the layout, with a padded request if a promised dummy request must take padding tokens."""
+        needed = layout.num_padding_tokens > 0 and self._domain.settled("dummy_request")
+        return replace(layout, num_padding_requests=1) if needed else layout
+
+    def _work(self, phase: Phase, context_len: int, query_len: int) -> Work:
+        domain = self._domain
+        if phase not in domain.phases:
+            phase = domain.phases[0]
+        least = 0 if domain.empty_requests else 1
+        context_len = min(max(context_len, int(phase == "decode")), domain.max_context_len)
+        return Work(phase, context_len, min(max(query_len, least), domain.max_query_len))
+
+
+def _plain(domain: Domain) -> Domain:
+    """Return the domain with small rows and ordinary logits, where it does not promise others."""
+    values = dict(domain.values)
+    for name, usual in _PLAIN.items():
+        if usual in domain.among(name, (usual,)):
+            values[name] = (usual,)
+    dims = (3, 2) if domain.latent_dims is None else min(domain.latent_dims)
+    return domain.having(values=values, latent_dims=(dims,))
+
+
+def _short(count: int) -> Iterable[Lens]:
+    """Yield requests of few tokens, no two parts of them alike.
+
+    The first has a cached prefix, and the last is the longest.
+    """
+    for b in range(count - 1):
+        bits = mixed(b)
+        context, query, kind = bits >> 60, (bits >> 50) % 4, (bits >> 40) % 3
+        phase: Phase = "decode" if kind == 0 else "prefill"
+        yield phase, context + (b == 0), query
+    if count:
+        yield "prefill", 17, 9

@@ -1,0 +1,125 @@
+"""Pairs of option values that engines run: seeded cases are drawn so that every pair soon meets."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations, product
+from typing import Any
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import SeededChoices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import draw_case
+from cumae.properties.cases.features import FEATURES
+from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.values import MOST_SELECTED
+
+MOST_ASKED = 3
+"""Draws of a pair: one that never came of them cannot be combined."""
+PAIRED = 90
+"""The share of seeded cases, in percent, that are drawn for pairs while some are missing."""
+MOST_ROUTED = 2**12
+"""Logits of a case that is drawn for pairs."""
+_LENGTHS = ("window", "topk", "split_size", "compress_ratio")
+"""Options that are lengths: contexts on both sides of them show their value."""
+Value = tuple[str, Any]
+Pair = tuple[Value, Value]
+
+
+class Pairs:
+    """The pairs of two options' values that a search has to see, and those that it saw."""
+
+    def __init__(self, domain: Domain, features: Collection[str]) -> None:
+        self._domain = domain
+        self._values = values_of(domain, features)
+        grid = combinations(self._values.items(), 2)
+        self._missing: dict[Pair, None] = {
+            ((one, a), (other, b)): None
+            for (one, of), (other, others) in grid
+            for a, b in product(of, others)
+        }
+        self._asked: Counter[Pair] = Counter()
+        self.total = len(self._missing)
+
+    @property
+    def num_seen(self) -> int:
+        """The number of pairs that a case has shown."""
+        return self.total - len(self._missing)
+
+    def note(self, case: Case) -> None:
+        """Count the pairs of a case as seen."""
+        have = _options_of(case)
+        own = [(name, have[name]) for name in self._values]
+        for pair in combinations(own, 2):
+            self._missing.pop(pair, None)
+
+    def draw(self, seed: int, features: Collection[str], sizes: tuple[int, ...] = ()) -> Case:
+        """Return the case of a seed that shows as many missing pairs as one case can."""
+        choices = SeededChoices(seed, sizes)
+        wanted = [pair for pair in self._missing if self._asked[pair] < MOST_ASKED]
+        if not wanted or not choices.chance(PAIRED):
+            return draw_case(choices, self._domain, features)
+        first = min(wanted, key=self._asked.__getitem__)
+        self._asked[first] += 1
+        chosen = dict(first)
+        for name in sorted(self._values.keys() - chosen.keys(), key=lambda name: choices.integer(0, 999)):
+            gains = {value: self._gain((name, value), chosen) for value in self._values[name]}
+            best = max(gains.values())
+            chosen[name] = choices.pick([value for value, gain in gains.items() if gain == best])
+        domain = _pinned(self._domain, chosen) or _pinned(self._domain, dict(first)) or self._domain
+        near = tuple(chosen[name] for name in _LENGTHS if chosen.get(name, 0) > 1)
+        return draw_case(SeededChoices(seed, sizes, near), domain, features)
+
+    def _gain(self, value: Value, chosen: Mapping[str, Any]) -> int:
+        others = chosen.items()
+        return sum((value, other) in self._missing or (other, value) in self._missing for other in others)
+
+
+def values_of(domain: Domain, features: Collection[str]) -> dict[str, tuple[Any, ...]]:
+    """Return by option the values that engines run and that the domain promises, if there are several."""
+    found: dict[str, tuple[Any, ...]] = {"block_size": domain.sizes}
+    for row in FEATURES:
+        if not row.engines or not (row.always or row.name in features):
+            continue
+        name = row.name if len(row.fields) > 1 else row.fields[0]
+        if name == "router":
+            found[name] = domain.router_shapes or row.engines
+        else:
+            promised = domain.values.get(name)
+            found[name] = row.engines if promised is None else promised
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def paired_cases(
+    seed: int, domain: Domain, features: Collection[str], pairs: Pairs, sizes: tuple[int, ...] = ()
+) -> Iterator[Case]:
+    """Yield cases without end, one for each seed from ``seed * 2**32`` on, that show missing pairs first."""
+    number = seed << 32
+    while True:
+        yield pairs.draw(number, features, sizes)
+        number += 1
+
+
+def _options_of(case: Case) -> dict[str, Any]:
+    router = case.options.router
+    shape = (router.num_experts, router.num_groups, router.topk_group, router.top_k)
+    return fields_of(case) | {"block_size": case.batch.block_size, "router": shape}
+
+
+def _pinned(domain: Domain, chosen: Mapping[str, Any]) -> Domain | None:
+    """Return the domain with one value for each chosen option; None if no case can have them all."""
+    values = dict(domain.values) | {name: (v,) for name, v in chosen.items() if name not in _OF_THE_DOMAIN}
+    promises: dict[str, Any] = {"values": values}
+    if "block_size" in chosen:
+        promises["block_sizes"] = (chosen["block_size"],)
+    if "router" in chosen:
+        promises["router_shapes"] = (chosen["router"],)
+    # A router's rows are judged one by one, expert by expert.
+    most = min(2 * MOST_SELECTED // chosen.get("topk", 1), MOST_ROUTED // chosen.get("router", (1,))[0])
+    promises["max_tokens"] = min(domain.max_tokens, max(most, 8 + domain.min_tokens))
+    try:
+        return domain.having(**promises)
+    except ValueError:
+        return None
+
+
+_OF_THE_DOMAIN = ("block_size", "router")
