@@ -28,9 +28,9 @@ def fill(out: tl.tensor, count: tl.tensor, HALF: tl.constexpr, BLOCK: tl.constex
     low = total * 0
     while low < 3:
         low += 2 if low == 0 else 1
-    if total > 1000:
+    if total < 0:
         tl.store(out, -1)
-    elif total < 0:
+    elif total < -1:
         return
 
 

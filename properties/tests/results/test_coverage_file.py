@@ -30,8 +30,9 @@ def lens(context_lens, query_lens, seq_lens, count, BLOCK: tl.constexpr):
     tl.store(seq_lens + o, context_len + tl.load(query_lens + o, mask=o < count), mask=o < count)
 
 def launch(context_lens, query_lens, position_ids):
-    seq_lens = torch.zeros(64, dtype=torch.int64)
-    lens[(1,)](context_lens, query_lens, seq_lens, context_lens.numel(), BLOCK=64)
+    count = context_lens.numel()
+    seq_lens = torch.zeros(count + 1, dtype=torch.int64)
+    lens[(1,)](context_lens, query_lens, seq_lens, count, BLOCK=triton.next_power_of_2(count + 1))
     position_ids.zero_()
     row = 0
     for seq_len, query_len in zip(seq_lens.tolist(), query_lens.tolist()):
