@@ -14,6 +14,7 @@ from cumae.oracle import to_json, trace_to_json
 from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import coverage_data, coverage_lines
 from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
@@ -24,7 +25,7 @@ from cumae.properties.running.machine import machine
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
     """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
 
-    ``verbose``: also where the time of each went, and tracebacks.
+    ``verbose``: also where the time of each went, what its kernels were not asked, and tracebacks.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
@@ -48,7 +49,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
-            console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+            for line in (time_line(verdict), *coverage_lines(verdict.coverage)):
+                console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):
@@ -105,6 +107,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             "largest": verdict.largest,
             "named": list(verdict.named),
             "pairs": {"seen": verdict.pairs[0], "of": verdict.pairs[1], "refused": verdict.pairs[2]},
+            "coverage": [coverage_data(kernel) for kernel in verdict.coverage],
             "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.properties.interpreter import logic
+from cumae.properties.interpreter import coverage, logic, marking
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.watch import Watch, source_line
 from cumae.properties.interpreter.widths import with_widths
@@ -59,7 +59,8 @@ def watching(
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
     patch_lang = _PatchOnce(interpreter._patch_lang)
     rewriter = interpreter.FunctionRewriter
-    setattr(interpreter, logic.NAME, logic.by_element)
+    for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
+        setattr(interpreter, name, function)
     patches |= {
         (builder, "create_assert"): _asserted(watch),
         (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
@@ -68,7 +69,7 @@ def watching(
         (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
         (interpreter, "_patch_lang"): patch_lang,
         (autotuner.Autotuner, "_bench"): _first_is_best,
-        (rewriter, "ast_transformer"): logic.Rewriter(rewriter.ast_transformer),
+        (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
         (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
     }
     originals = {place: getattr(*place) for place in patches}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cumae.oracle import Case, Trace
+from cumae.properties.results.coverage import KernelCoverage
 
 Status = Literal["agrees", "disagrees", "nothing compared"]
 
@@ -87,7 +88,7 @@ class Verdict:
     that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
     values of two options were seen, of how many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
-    the failure could not be saved.
+    the failure could not be saved. ``coverage``: of each kernel that was interpreted.
     """
 
     target: str
@@ -112,6 +113,7 @@ class Verdict:
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
     pairs: tuple[int, int, int] = (0, 0, 0)
+    coverage: tuple[KernelCoverage, ...] = ()
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

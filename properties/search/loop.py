@@ -14,6 +14,7 @@ from cumae.oracle import Case, Trace
 from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
@@ -77,8 +78,15 @@ def search(
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), suppress(Stop), noting_launches() as launches, stopwatch() as pace.timed:
+        with (
+            one_thread(),
+            collecting() as seen,
+            suppress(Stop),
+            noting_launches() as launches,
+            stopwatch() as pace.timed,
+        ):
             _search(examiner, first, budget, reduce, launches)
+        verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
