@@ -49,6 +49,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
         name = verdict.target.split(":")[-1]
         if verbose:
             console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+        for note in verdict.notes if verbose else ():
+            console.print(f"{name}: {note}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):
