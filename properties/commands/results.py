@@ -49,7 +49,7 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
-            for line in (time_line(verdict), *coverage_lines(verdict.coverage)):
+            for line in (time_line(verdict), *coverage_lines(verdict.coverage), *verdict.notes):
                 console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)

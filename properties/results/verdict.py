@@ -22,7 +22,8 @@ class Finding:
     counts rows, if it is not the request's index. ``raised_by``: the offset added to every block id of the
     case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
     texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
-    lost the CUDA context. ``traceback``: the whole traceback if the function raised.
+    lost the CUDA context. ``traceback``: the whole traceback if the function raised. ``schedule``: the
+    program that ran at each turn, as text, if programs ran side by side.
     """
 
     check: str
@@ -43,6 +44,7 @@ class Finding:
     called_with: str = ""
     ended: bool = False
     traceback: str = ""
+    schedule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class Verdict:
     that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
     values of two options were seen, of how many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
-    the failure could not be saved. ``coverage``: of each kernel that was interpreted.
+    the failure could not be saved. ``coverage``: of each kernel that was interpreted. ``notes``: what checks
+    have seen that makes no difference to an output.
     """
 
     target: str
@@ -114,6 +117,7 @@ class Verdict:
     named: tuple[int, ...] = ()
     pairs: tuple[int, int, int] = (0, 0, 0)
     coverage: tuple[KernelCoverage, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

@@ -49,6 +49,7 @@ def search(
     begins: Begins | None = None,
     reduce: bool = True,
     target: str | None = None,
+    schedule: str = "",
 ) -> Verdict:
     """Return the verdict on a bound function.
 
@@ -59,8 +60,8 @@ def search(
     it stays unreduced. ``progress`` gets the growing verdict at once and after each case; ``before`` gets
     each check and its case, or its trace so far, before they run; ``begins`` gets, before each call, the
     other case that the function is called on, or None, and why in words. ``target``: the name of the
-    function, by default module and name. Raises ``ValueError`` for an unknown check, for one that needs a
-    GPU on the CPU, and if neither budget is given.
+    function, by default module and name. ``schedule``: the turns of a saved failure, tried first. Raises
+    ``ValueError`` for an unknown check, for one that needs a GPU on the CPU, and if neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
@@ -74,7 +75,7 @@ def search(
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
     pace = Pace(verdict, budget)
-    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins)
+    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins, schedule)
     if progress is not None:
         progress(verdict)
     try:
