@@ -64,21 +64,19 @@ class Batch:
         is_list = isinstance(self.requests, Sequence) and not isinstance(self.requests, str)
         require(is_list, "requests", self.requests, "be a list of requests")
         object.__setattr__(self, "requests", tuple(self.requests))
-        for b, request in enumerate(self.requests):
-            require(isinstance(request, Request), f"requests[{b}]", request, "be a Request")
+        given: Sequence[object] = self.requests
+        for b, one in enumerate(given):
+            if not isinstance(one, Request):
+                require(False, f"requests[{b}]", one, "be a Request")
         require_int("block_size", self.block_size, 1, 2**20)
         require_int("world", self.world, 1, 2**16)
         total = sum(request.seq_len for request in self.requests)
         require(total <= INT32_MAX, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
         for b, request in enumerate(self.requests):
-            needed = self.num_live_blocks(request)
-            have = len(request.block_ids)
-            require(
-                have >= needed,
-                f"requests[{b}].block_ids: number",
-                have,
-                f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block",
-            )
+            needed, have = self.num_live_blocks(request), len(request.block_ids)
+            if have < needed:
+                rule = f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block"
+                require(False, f"requests[{b}].block_ids: number", have, rule)
         _check_sharing(self)
 
     @property
@@ -106,14 +104,16 @@ def _check_sharing(batch: Batch) -> None:
     for b, request in enumerate(batch.requests):
         previous = -1
         for j, block_id in enumerate(request.block_ids[: batch.num_live_blocks(request)]):
-            if block_id >= 0:
-                name = f"requests[{b}].block_ids[{j}]"
-                column, before = places.setdefault(block_id, (j, previous))
-                shared = holders.setdefault(block_id, [])
+            if block_id >= 0 and block_id not in places:
+                places[block_id] = (j, previous)
+                holders[block_id] = [b]
+            elif block_id >= 0:
+                name, shared = f"requests[{b}].block_ids[{j}]", holders[block_id]
+                column, before = places[block_id]
                 require(b not in shared, name, block_id, "be distinct within its request")
                 same = column == j and (before == previous or before < 0 or previous < 0)
-                rule = "be shared with request {} only as part of a common prefix"
-                require(same, name, block_id, rule.format(shared[0] if shared else b))
+                rule = f"be shared with request {shared[0]} only as part of a common prefix"
+                require(same, name, block_id, rule)
                 places[block_id] = (j, max(before, previous))
                 shared.append(b)
             previous = block_id

@@ -42,8 +42,10 @@ def require_bool(name: str, value: object) -> None:
 
 def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of ``choices``."""
-    known = any(type(value) is type(choice) and value == choice for choice in choices)
-    require(known, name, value, "be one of " + ", ".join(map(repr, choices)), tuple(choices))
+    for choice in choices:
+        if type(value) is type(choice) and value == choice:
+            return
+    require(False, name, value, "be one of " + ", ".join(map(repr, choices)), tuple(choices))
 
 
 @contextmanager

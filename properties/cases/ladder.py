@@ -4,7 +4,7 @@ No two parts of such a case are alike: lengths are mixed from the request's inde
 part twice is wrong on it.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,10 @@ from cumae.properties.cases.requests import Work, give_blocks
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
+_FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format", "experts": "router"}
+_LENGTHS = ("topk", "window", "num_workers", "split_size", "chunk_blocks", "world", "row", "experts")
+MOST_NEAR = 8_192
+"""Contexts lie on both sides of an option up to this length."""
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 Lens = tuple[Phase, int, int]
 """The phase of a request, its cached tokens and its new ones."""
@@ -32,7 +36,8 @@ class Ladder:
 
     def __init__(self, domain: Domain, features: Collection[str]) -> None:
         self._domain = _plain(domain)
-        self._features = frozenset(features) - _WORLD
+        self._named = frozenset(features)
+        self._features = self._named - _WORLD
 
     def long(self, size: int) -> Case | None:
         """Return a case of requests with ``size`` new tokens, and with ``size`` cached ones."""
@@ -74,7 +79,7 @@ class Ladder:
         lengths = [size + d for size in sizes for d in (0, -1, 1)]
         lens: list[Lens] = []
         for i, length in enumerate(lengths):
-            context = lengths[(7 * i + 3) % len(lengths)] if i % 3 else i % 5
+            context = lengths[(i + len(lengths) // 2) % len(lengths)]
             lens.append(("prefill", context, length))
             if i % 4 == 1:
                 lens.append(("decode", length, 1))
@@ -105,6 +110,27 @@ class Ladder:
             return None
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
         return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
+
+    def valued(self, size: int) -> Iterator[Case]:
+        """Yield cases in which an option is ``size``, one for each option that is a length or a count."""
+        for name in (
+            "topk",
+            "window",
+            "num_workers",
+            "split_size",
+            "chunk_blocks",
+            "world",
+            "row",
+            "experts",
+        ):
+            feature = _FEATURE_OF.get(name, name)
+            if feature in self._named and (domain := _with_option(self._domain, name, size)) is not None:
+                near = min(size, MOST_NEAR)
+                lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
+                lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
+                case = Ladder(domain, self._named)._case(lens, seed=size, block_size=self._usual_block)
+                if case is not None:
+                    yield case
 
     @property
     def _usual_block(self) -> int:
@@ -146,20 +172,41 @@ class Ladder:
         return Work(phase, context_len, min(max(query_len, least), domain.max_query_len))
 
 
+def _with_option(domain: Domain, name: str, size: int) -> Domain | None:
+    """Return the domain with one value of an option; None if it is not promised or not valid."""
+    if name == "row":
+        return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
+    if name == "experts":
+        shape = (size, 1, 1, min(size, 8))
+        return domain.having(router_shapes=(shape,)) if domain.router_shapes is None and size > 1 else None
+    values = dict(domain.values)
+    if size not in values.get(name, (size,)):
+        return None
+    values |= {name: (size,), **({"rank": (size - 1,)} if name == "world" else {})}
+    try:
+        return domain.having(values=values)
+    except ValueError:
+        return None
+
+
 def _plain(domain: Domain) -> Domain:
     """Return the domain with small rows and ordinary logits, where it does not promise others."""
     values = dict(domain.values)
     for name, usual in _PLAIN.items():
         if usual in domain.among(name, (usual,)):
             values[name] = (usual,)
-    dims = (3, 2) if domain.latent_dims is None else min(domain.latent_dims)
-    return domain.having(values=values, latent_dims=(dims,))
+    return domain.having(values=values)
 
 
 def _short(count: int) -> Iterable[Lens]:
-    """Yield requests of few tokens, no two parts of them alike; the first has a cached prefix."""
-    for b in range(count):
+    """Yield requests of few tokens, no two parts of them alike.
+
+    The first has a cached prefix, and the last is the longest.
+    """
+    for b in range(count - 1):
         bits = mixed(b)
         context, query, kind = bits >> 60, (bits >> 50) % 4, (bits >> 40) % 3
         phase: Phase = "decode" if kind == 0 else "prefill"
         yield phase, context + (b == 0), query
+    if count:
+        yield "prefill", 17, 9

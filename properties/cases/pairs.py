@@ -15,6 +15,8 @@ from cumae.properties.cases.values import MOST_SELECTED
 
 MOST_ASKED = 3
 """Draws of a pair: one that never came of them cannot be combined."""
+REFUSAL = 100
+"""A refused pair outweighs all that a value could add."""
 PAIRED = 90
 """The share of seeded cases, in percent, that are drawn for pairs while some are missing."""
 MOST_ROUTED = 2**12
@@ -69,9 +71,19 @@ class Pairs:
         near = tuple(chosen[name] for name in _LENGTHS if chosen.get(name, 0) > 1)
         return draw_case(SeededChoices(seed, sizes, near), domain, features)
 
+    @property
+    def num_refused(self) -> int:
+        """The number of pairs that were asked for again and again and that no case has shown."""
+        return sum(self._asked[pair] >= MOST_ASKED for pair in self._missing)
+
     def _gain(self, value: Value, chosen: Mapping[str, Any]) -> int:
-        others = chosen.items()
-        return sum((value, other) in self._missing or (other, value) in self._missing for other in others)
+        """Return how many missing pairs a value adds to the chosen ones; less than 0 for refused pairs."""
+        gain = 0
+        for other in chosen.items():
+            for pair in ((value, other), (other, value)):
+                if pair in self._missing:
+                    gain += 1 if self._asked[pair] < MOST_ASKED else -REFUSAL
+        return gain
 
 
 def values_of(domain: Domain, features: Collection[str]) -> dict[str, tuple[Any, ...]]:

@@ -37,6 +37,8 @@ WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 TOPKS = (2, 64, 512, 1024, 2048, 4096)
 DRAFTS = (2, 3, 4, 5, 6, 7, 8, 9, 17, 65)
 """Values that engines run. A decode verifies its drafts and one token more."""
+MANY_ROWS = 2**12
+"""More rows than this get the smallest width."""
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
 
 
@@ -115,6 +117,8 @@ def row_index(d: Draw) -> tuple[int, ...] | None:
 def latent_dims(d: Draw) -> tuple[int, int]:
     """Return mostly small dimensions, because an engine's row widths make large tensors."""
     dims = sorted(d.domain.latent_dims or LATENT_DIMS)
+    if d.num_rows + sum(r.context_len for r in d.batch.requests) > MANY_ROWS:
+        return dims[0]
     return d.choices.pick(dims[:-1] or dims) if not d.choices.chance(5) else dims[-1]
 
 

@@ -9,6 +9,7 @@ from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.forgets_history import forgets_history
+from cumae.properties.checks.holds_in_any_order import holds_in_any_order
 from cumae.properties.checks.ignores_garbage import ignores_garbage
 from cumae.properties.checks.is_deterministic import is_deterministic
 from cumae.properties.checks.keeps_facts import keeps_facts
@@ -32,6 +33,7 @@ CHECKS: dict[str, Check] = {
     "stays_in_bounds": stays_in_bounds,
     "ignores_garbage": ignores_garbage,
     "is_deterministic": is_deterministic,
+    "holds_in_any_order": holds_in_any_order,
     "forgets_history": forgets_history,
     "accepts_strides": accepts_strides,
     "accepts_index_types": accepts_index_types,
@@ -41,6 +43,7 @@ CHECKS: dict[str, Check] = {
     "never_synchronises": never_synchronises,
 }
 ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
+IN_INTERPRETER_ONLY = ("holds_in_any_order",)
 _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
 
@@ -54,6 +57,8 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     dropped = {*binding.domain.all_but}
     if device != "cuda" or not binding.domain.captured:
         dropped |= set(ON_GPU_ONLY)
+    if device == "cuda":
+        dropped |= set(IN_INTERPRETER_ONLY)
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
     # memcheck runs without PyTorch's caching allocator, and tensors of tens of gigabytes do not fit.

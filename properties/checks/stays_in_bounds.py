@@ -1,7 +1,7 @@
 """Guard words around outputs and inputs are intact, inputs unchanged, every access inside its tensor."""
 
 from cumae.properties.comparing.evidence import read_output
-from cumae.properties.interpreter.watch import Garbage
+from cumae.properties.interpreter.strays import Garbage
 from cumae.properties.operations import KEEP
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.trial import Trial

@@ -16,6 +16,8 @@ from cumae.properties.commands.json_file import json_file
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import merged
+from cumae.properties.results.coverage_file import require_coverage, write_coverage
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
@@ -60,13 +62,14 @@ def parse_shard(text: str) -> tuple[int, int]:
 @options.checks
 @click.option("--large", is_flag=True, help="Start with one case of 65,536 requests and a million tokens.")
 @json_file("the figures, and the finding, place and case of each failure,")
+@options.coverage
 @options.failures
 @options.isolate("Run in isolated processes; the default for a TARGET.")
 @click.option(
     "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
 )
 @options.limit("Seconds a case may take in an isolated process.")
-@options.verbose("Print where the time went, and whole tracebacks.")
+@options.verbose("Print where the time went, what kernels were not asked, and whole tracebacks.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -79,6 +82,7 @@ def fuzz(
     checks: tuple[str, ...],
     large: bool,
     file: Path | None,
+    coverage: Path | None,
     failures: Path,
     isolate: bool | None,
     sanitize: str | None,
@@ -93,6 +97,9 @@ def fuzz(
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
+    if coverage is not None:
+        require(chosen == "cpu", "--coverage", str(coverage), "be left out on a GPU, which hides what runs")
+        require_coverage("--coverage", coverage)
     sanitizer_of(sanitize or "", chosen)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
@@ -134,6 +141,12 @@ def fuzz(
     print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
+    if coverage is not None:
+        kernels = merged(kernel for verdict in verdicts for kernel in verdict.coverage)
+        write_coverage("--coverage", coverage, kernels)
+        console.print(
+            f"coverage of {counted(len(kernels), 'kernel')}: {coverage}", markup=False, soft_wrap=True
+        )
     if unsaved := next((verdict.unsaved for verdict in verdicts if verdict.unsaved), ""):
         raise ValueError(f"--{unsaved}")
     return 0 if all(verdict.ok for verdict in verdicts) else 1

@@ -104,5 +104,10 @@ failures = click.option(
 checks = click.option(
     "--check", "checks", multiple=True, callback=_known_checks, help="Run only this check; may be repeated."
 )
+coverage = click.option(
+    "--coverage",
+    type=click.Path(path_type=Path),
+    help="Also write which lines of kernels ran to this file, as coverage.py does; on the CPU only.",
+)
 OF_A_CASE = "The operation, for a file that holds only a case."
 INSTEAD_OF_THE_FILES = "How the target names its arguments; overrides the file."

@@ -60,6 +60,7 @@ def reduce(
         checks=(check,) if check else None,
         reduce=False,
         sanitizer=saved.finding.sanitizer,
+        schedule=saved.finding.schedule,
     )
     verdict = search_isolated(job)
     if verdict.failure is None:

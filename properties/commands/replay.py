@@ -108,6 +108,7 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
         cases=(saved.tried,),
         reduce=False,
         sanitizer=saved.finding.sanitizer,
+        schedule=saved.finding.schedule,
     )
     if isolated:
         return search_isolated(job)

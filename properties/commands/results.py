@@ -14,8 +14,10 @@ from cumae.oracle import to_json, trace_to_json
 from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import coverage_data, coverage_lines
 from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
 from cumae.properties.results.marks import place_of
+from cumae.properties.results.reach import largest_among, largest_line, pairs_line
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.machine import machine
 
@@ -23,7 +25,7 @@ from cumae.properties.running.machine import machine
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
     """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
 
-    ``verbose``: also where the time of each went, and tracebacks.
+    ``verbose``: also where the time of each went, what its kernels were not asked, and tracebacks.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:
@@ -47,15 +49,24 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
-            console.print(f"{name}: {time_line(verdict)}", markup=False, highlight=False, soft_wrap=True)
+            for line in (time_line(verdict), *coverage_lines(verdict.coverage), *verdict.notes):
+                console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
+        if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):
+            console.print(f"{name}: {pairs}", markup=False, highlight=False)
+        if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
+            console.print(f"{name}: {largest_line(verdict.largest)}", markup=False, highlight=False)
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)
     if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
         console.print(f"{short} (-v says which)", markup=False, highlight=False, soft_wrap=True)
     print_failures(wrong, console, verbose=verbose)
+    if not wrong and (largest := largest_among(v.largest for v in verdicts)):
+        console.print(largest_line(largest), markup=False, highlight=False, soft_wrap=True)
+    if len(verdicts) == 1 and not wrong and (pairs := pairs_line(*verdicts[0].pairs)) and not verbose:
+        console.print(pairs, markup=False, highlight=False)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:
         console.print(f"rows with several right answers, decided by rounding: {several}")
@@ -93,6 +104,10 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             "seconds": round(verdict.seconds, 2),
             "spent": {part: round(seconds, 2) for part, seconds in verdict.spent.items()},
             **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
+            "largest": verdict.largest,
+            "named": list(verdict.named),
+            "pairs": {"seen": verdict.pairs[0], "of": verdict.pairs[1], "refused": verdict.pairs[2]},
+            "coverage": [coverage_data(kernel) for kernel in verdict.coverage],
             "failure": None if verdict.failure is None else _record(verdict.failure),
         }
         for verdict in verdicts

@@ -1,1 +1,1 @@
-"""Hooks into Triton's interpreter: bounds, reads of garbage, races, program order."""
+"""Hooks into Triton's interpreter: bounds, reads of garbage, races, program order, coverage."""

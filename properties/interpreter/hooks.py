@@ -7,20 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from cumae.properties.interpreter import logic
+from cumae.properties.interpreter import coverage, logic, marking
+from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with_data
+from cumae.properties.interpreter.delays import DEFAULT_WARPS, Delays
+from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
-from cumae.properties.interpreter.watch import Watch, source_line
+from cumae.properties.interpreter.source_lines import source_line
+from cumae.properties.interpreter.turns import Turns
+from cumae.properties.interpreter.watch import Watch
 from cumae.properties.interpreter.widths import with_widths
 
-_ACCESSES = {
-    "create_masked_load": ("load", 0, None, 1),
-    "create_masked_store": ("store", 0, 1, 2),
-    "create_atomic_rmw": ("atomic", 1, 2, 3),
-    "create_atomic_cas": ("exchange", 0, 2, None),
-}
-"""Methods that access memory: the kind, and the positions of pointers, values and mask."""
-_ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
-"""Methods of newer releases that go through the masked load and store."""
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """The interpreter has one method under all three names: each name is hooked."""
 _SPLATS = ("create_splat", "create_unsplat")
@@ -31,7 +27,12 @@ _REWRITTEN: dict[Any, Any] = {}
 
 @contextmanager
 def watching(
-    order_seed: int | None = None, *, races: bool = False, overflow: bool = False
+    order_seed: int | None = None,
+    *,
+    races: bool = False,
+    overflow: bool = False,
+    turns: Turns | None = None,
+    delays: Delays | None = None,
 ) -> Iterator[Watch]:
     """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
@@ -40,35 +41,33 @@ def watching(
     widths, scalar conditions stay boolean in masks, and ``and``, ``or`` and ``not`` work by element. An
     autotuned kernel takes its first configuration: the interpreter has no clock to choose by.
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
-    64 bits does not wrap; takes a third to two thirds more time. Raises ``ValueError`` if this Triton's
-    interpreter lacks a hooked method.
+    64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
+    side by side, in these turns. ``delays``: hold stores back until the threads of a program meet. Raises
+    ``ValueError`` if this Triton's interpreter lacks a hooked method.
     """
     from triton.runtime import autotuner, interpreter
 
     require_hooks()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    watch = Watch(seeks_races=races)
-    patches: dict[tuple[Any, str], Any] = {
-        (builder, name): _guarded(getattr(builder, name), *place, watch) for name, place in _ACCESSES.items()
-    }
-    for name in _ATOMIC:
-        if hasattr(builder, name):
-            patches[builder, name] = _atomic(getattr(builder, name), watch)
+    watch = Watch(seeks_races=races, turns=turns, delays=delays)
+    patches: dict[tuple[Any, str], Any] = dict(access_patches(builder, interpreter, watch))
     patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
     patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
     patch_lang = _PatchOnce(interpreter._patch_lang)
     rewriter = interpreter.FunctionRewriter
-    setattr(interpreter, logic.NAME, logic.by_element)
+    for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
+        setattr(interpreter, name, function)
     patches |= {
         (builder, "create_assert"): _asserted(watch),
         (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
         (builder, "set_grid_dim"): _counted(builder.set_grid_dim, watch),
         (interpreter.interpreter_builder, "options"): options,
         (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
+        (executor, "__call__"): _launching(executor.__call__, watch),
         (interpreter, "_patch_lang"): patch_lang,
         (autotuner.Autotuner, "_bench"): _first_is_best,
-        (rewriter, "ast_transformer"): logic.Rewriter(rewriter.ast_transformer),
+        (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
         (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
     }
     originals = {place: getattr(*place) for place in patches}
@@ -91,7 +90,7 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*_ACCESSES, *_OTHERS)]
+    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *_OTHERS)]
     needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
@@ -128,58 +127,6 @@ class _PatchOnce:
             self._scopes.pop().restore()
 
 
-def _guarded(
-    original: Callable[..., Any],
-    kind: str,
-    pointer_at: int,
-    value_at: int | None,
-    mask_at: int | None,
-    watch: Watch,
-) -> Any:
-    def guarded(self: Any, *args: Any) -> Any:
-        arguments = list(args)
-        pointers = np.asarray(arguments[pointer_at].data)
-        addresses = watch.pointers.unmade(pointers)
-        live = np.ones(addresses.shape, dtype=bool)
-        if mask_at is not None:
-            live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
-        watch.counts[kind] += 1
-        inside = watch.inside(pointers)
-        if not np.all(inside | ~live):
-            watch.stray(kind, pointers[live & ~inside])
-            if mask_at is None:
-                return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
-            live = live & inside
-            arguments[mask_at] = _with(arguments[mask_at], live)
-        arguments[pointer_at] = _with(arguments[pointer_at], addresses)
-        if value_at is not None and arguments[value_at].dtype.is_ptr():
-            arguments[value_at] = _with(arguments[value_at], watch.pointers.unmade(arguments[value_at].data))
-        value = None if value_at is None else np.asarray(arguments[value_at].data)
-        if not watch.seeks_races:
-            answer = original(self, *arguments)
-        elif value is None:
-            answer = original(self, *arguments)
-            found = np.broadcast_to(answer.data, live.shape)
-            watch.loaded(addresses[live], found[live])
-        else:
-            before = watch.peek(addresses[live], value.itemsize)
-            answer = original(self, *arguments)
-            stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
-            synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
-            watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
-        if kind != "store":
-            watch.read(addresses, live, answer.data)
-            watch.pointers.loaded(answer.data)
-        return answer
-
-    return guarded
-
-
-def _with(handle: Any, data: Any) -> Any:
-    """Return a handle of the same type over other data."""
-    return type(handle)(data, handle.dtype)
-
-
 def _cast(original: Callable[..., Any], watch: Watch) -> Any:
     """Mark pointers made from integers, and remove the mark from integers made from pointers."""
 
@@ -187,9 +134,9 @@ def _cast(original: Callable[..., Any], watch: Watch) -> Any:
         answer = original(self, value, wanted)
         was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
         if becomes and not was:
-            return _with(answer, watch.pointers.made(answer.data))
+            return with_data(answer, watch.pointers.made(answer.data))
         if was and not becomes:
-            return _with(answer, watch.pointers.unmade(answer.data).view(answer.data.dtype))
+            return with_data(answer, watch.pointers.unmade(answer.data).view(answer.data.dtype))
         return answer
 
     return cast
@@ -201,20 +148,9 @@ def _splat(original: Callable[..., Any]) -> Any:
     def splat(self: Any, *args: Any) -> Any:
         answer = original(self, *args)
         is_bool = np.asarray(args[-1].data).dtype == np.bool_
-        return _with(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
+        return with_data(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
 
     return splat
-
-
-def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
-    def atomic(self: Any, *args: Any) -> Any:
-        watch.semantic = str(args[-2])
-        try:
-            return original(self, *args)
-        finally:
-            watch.semantic = ""
-
-    return atomic
 
 
 def _asserted(watch: Watch) -> Any:
@@ -234,7 +170,7 @@ def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> 
             order = np.random.default_rng(seed).permutation(count)[::-1]
             flat = int(order[(x * sizes[1] + y) * sizes[2] + z])
             x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
-        watch.program = (x * sizes[1] + y) * sizes[2] + z
+        watch.begin((x * sizes[1] + y) * sizes[2] + z)
         return original(self, x, y, z)
 
     return reordered
@@ -248,11 +184,22 @@ def _counted(original: Callable[..., Any], watch: Watch) -> Any:
     return counted
 
 
+def _launching(original: Callable[..., Any], watch: Watch) -> Any:
+    def launching(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if watch.delays is not None:
+            watch.delays.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
+        return original(self, *args, **kwargs)
+
+    return launching
+
+
 def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
     def collecting(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
         named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
         watch.launch([span for name, value in named for span in spans_of(name, value)])
-        return with_widths(self.fn, args_host, kwargs_host)
+        held = with_widths(self.fn, args_host, kwargs_host)
+        self.fn = Programs(self.fn, watch)
+        return held
 
     return collecting

@@ -53,18 +53,56 @@ class _Touch:
         return f"{done} by program {self.event.program} at {self.event.line}"
 
 
-def races_of(events: Sequence[Event], place: Callable[[int], tuple[str, int]]) -> list[Race]:
+class Contest:
+    """The addresses of a launch that one program changes and another accesses."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.events = events
+        self._groups: list[Any] = []
+        if len({event.program for event in events}) < 2:
+            return
+        address = np.concatenate([event.addresses for event in events])
+        self._time = time = np.repeat(np.arange(len(events)), [len(event.addresses) for event in events])
+        self._lane = np.concatenate([np.arange(len(event.addresses)) for event in events])
+        program = np.array([event.program for event in events])[time]
+        changed = np.concatenate([event.changed for event in events])
+        order = np.lexsort((time, address))
+        starts = np.flatnonzero(np.r_[True, np.diff(address[order].astype(np.int64)) != 0])
+        several = np.minimum.reduceat(program[order], starts) != np.maximum.reduceat(program[order], starts)
+        contested = several & np.logical_or.reduceat(changed[order], starts)
+        stops = np.r_[starts[1:], len(order)]
+        self._groups = [order[starts[group] : stops[group]] for group in np.flatnonzero(contested)]
+
+    @property
+    def lines(self) -> frozenset[str]:
+        """The lines that access these addresses."""
+        times = np.unique(np.concatenate([self._time[ids] for ids in self._groups])) if self._groups else ()
+        return frozenset(self.events[time].line for time in times)
+
+    def touches(self) -> Iterator[tuple[int, list[_Touch]]]:
+        """Yield each address with its accesses in order."""
+        for ids in self._groups:
+            touches = []
+            for i in ids:
+                event, lane = self.events[self._time[i]], self._lane[i]
+                changed, value = bool(event.changed[lane]), int(event.after[lane])
+                touches.append(_Touch(event, int(self._time[i]), changed, value))
+            yield int(touches[0].event.addresses[self._lane[ids[0]]]), touches
+
+
+def races_of(contest: Contest, place: Callable[[int], tuple[str, int]]) -> list[Race]:
     """Return the races among the events of a launch, at most 64, one for each element.
 
     Not races: two programs that store one value, an access that changed nothing, two atomics, and
     accesses ordered by atomics on one address that are not relaxed.
     """
+    events = contest.events
     found = [
         Race(*place(int(event.addresses[i])), f"is stored with two values by one block at {event.line}")
         for event in events
         for i in np.flatnonzero(event.torn)[:1]
     ]
-    for address, touches in _contested(events):
+    for address, touches in contest.touches():
         pair = next((pair for pair in _pairs(touches) if not _ordered(events, *pair)), None)
         if pair is not None:
             tensor, index = place(address)
@@ -74,27 +112,22 @@ def races_of(events: Sequence[Event], place: Callable[[int], tuple[str, int]]) -
     return found
 
 
-def _contested(events: Sequence[Event]) -> Iterator[tuple[int, list[_Touch]]]:
-    """Yield each address that one program changes and another accesses, with its accesses in order."""
-    if len({event.program for event in events}) < 2:
-        return
-    address = np.concatenate([event.addresses for event in events])
-    time = np.repeat(np.arange(len(events)), [len(event.addresses) for event in events])
-    lane = np.concatenate([np.arange(len(event.addresses)) for event in events])
-    program = np.array([event.program for event in events])[time]
-    changed = np.concatenate([event.changed for event in events])
-    order = np.lexsort((time, address))
-    starts = np.flatnonzero(np.r_[True, np.diff(address[order].astype(np.int64)) != 0])
-    several = np.minimum.reduceat(program[order], starts) != np.maximum.reduceat(program[order], starts)
-    touched = several & np.logical_or.reduceat(changed[order], starts)
-    stops = np.r_[starts[1:], len(order)]
-    for group in np.flatnonzero(touched):
-        ids = order[starts[group] : stops[group]]
-        touches = [
-            _Touch(events[time[i]], int(time[i]), bool(changed[i]), int(events[time[i]].after[lane[i]]))
-            for i in ids
-        ]
-        yield int(address[ids[0]]), touches
+def loads_again(events: Sequence[Event]) -> bool:
+    """Return whether a program loads an address of the launch that it has stored to before."""
+    stored: dict[int, list[tuple[int, int, Any]]] = {}
+    for event in events:
+        if event.kind not in ("load", "store") or not event.addresses.size:
+            continue
+        first, last = int(event.addresses.min()), int(event.addresses.max())
+        here = stored.setdefault(event.program, [])
+        if event.kind == "store":
+            here.append((first, last, event.addresses))
+        elif any(
+            start <= last and first <= stop and np.isin(event.addresses, addresses).any()
+            for start, stop, addresses in here
+        ):
+            return True
+    return False
 
 
 def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:

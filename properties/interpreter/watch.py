@@ -1,62 +1,21 @@
 """The record of one interpreted call: stray accesses, garbage reads, failed assertions, races."""
 
 import ctypes
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter.delays import Delays
+from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
-from cumae.properties.interpreter.races import Event, Race, races_of
+from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of
 from cumae.properties.interpreter.region import Region
-
-FAR = 2**40
-"""In elements: an access farther than this from every tensor was computed from none, or from an empty one."""
-_HOOKS = tuple(str(Path(__file__).with_name(name)) for name in ("watch.py", "hooks.py"))
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One access outside every tensor of the launch: the nearest tensor and the element beyond it.
-
-    ``address``: of a pointer that was not computed from that tensor; else 0.
-    """
-
-    kind: str
-    tensor: str
-    element: int
-    num_elements: int
-    line: str
-    address: int = 0
-
-    def __str__(self) -> str:
-        if self.address:
-            where = f"address {self.address:#x}, which lies in no tensor of the call"
-            return f"{self.kind} at {where}, at {self.line}"
-        if not -FAR < self.element < FAR:
-            return f"{self.kind} far from every tensor, as of an empty one, at {self.line}"
-        return (
-            f"{self.kind} of element {self.element} of `{self.tensor}`, "
-            f"which has {self.num_elements}, at {self.line}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Garbage:
-    """An element of an output, or of an uninitialised tensor, read before it was written."""
-
-    tensor: str
-    index: int
-    line: str
-
-    def __str__(self) -> str:
-        return f"`{self.tensor}[{self.index}]` is read before anything was written there, at {self.line}"
+from cumae.properties.interpreter.source_lines import source_line
+from cumae.properties.interpreter.strays import Access, Garbage
+from cumae.properties.interpreter.turns import Turns
 
 
 @dataclass(slots=True)
@@ -66,7 +25,10 @@ class Watch:
     ``asserted``: failed device assertions with their line, and overflows if they are looked for.
     ``given``: the tensors of the call; a launch that gets a view of one may reach all of it.
     ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
-    made from integers.
+    made from integers. If races are looked for, ``contested`` has the lines that access an address which
+    one program changes and another touches, and ``loads_again`` says whether a program loads an address
+    that it has stored to. ``turns`` and ``delays``: how programs run and when stores reach memory.
+    ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
     outside: list[Access] = field(default_factory=list)
@@ -77,6 +39,12 @@ class Watch:
     counts: Counter[str] = field(default_factory=Counter)
     most_programs: int = 0
     seeks_races: bool = False
+    turns: Turns | None = None
+    delays: Delays | None = None
+    patience: Patience = field(default_factory=Patience)
+    waits: Callable[[], None] = lambda: None
+    contested: frozenset[str] = frozenset()
+    loads_again: bool = False
     program: int = 0
     semantic: str = ""
     given: Callable[[], Iterable[Region]] = tuple
@@ -87,6 +55,12 @@ class Watch:
     _poison: int | None = None
     _poisoned: Callable[[], Iterable[Region]] = tuple
     _ended: list[Event] = field(default_factory=list)
+    _lines: list[Counter[tuple[int, str]]] = field(default_factory=list)
+
+    @property
+    def keeps_accesses(self) -> bool:
+        """Whether what each access finds and changes is recorded."""
+        return self.seeks_races or self.turns is not None
 
     @property
     def num_accesses(self) -> int:
@@ -105,11 +79,30 @@ class Watch:
         self._reached = [*spans, *whole]
         self.pointers = Pointers(self.given)
 
+    def begin(self, program: int) -> None:
+        """Begin a program of the launch."""
+        self.program = program
+        self.patience.begin()
+
     def close(self) -> None:
         """End the last launch and record its races."""
-        self.races += races_of(self._events, self.place)
+        contest = Contest(self._events)
+        self.races += races_of(contest, self.place)
+        self.contested |= contest.lines
+        self.loads_again |= loads_again(self._events)
+        self._lines.append(Counter((event.program, event.line) for event in self._events))
         self._ended += self._events
         self._events.clear()
+
+    def points(self) -> list[list[int]]:
+        """Return, for each launch, how often each program reaches a contested line."""
+        launches = []
+        for lines in self._lines:
+            counts: Counter[int] = Counter()
+            for (program, line), count in lines.items():
+                counts[program] += count * (line in self.contested)
+            launches.append(list(counts.values()))
+        return launches
 
     def inside(self, pointers: Any) -> Any:
         """Return which pointers lie in the tensor they were made for, or in one of the launch.
@@ -156,7 +149,11 @@ class Watch:
                     self.garbage[key] = Garbage(*key, source_line())
 
     def loaded(self, addresses: Any, found: Any) -> None:
-        """Record a load for the search for races."""
+        """Record a load: a turn of its program, and an event for the search for races."""
+        if self.turns is not None:
+            self.turns.after(addresses, changed=False)
+        if not self.seeks_races:
+            return
         nothing = np.zeros(addresses.shape, dtype=bool)
         kind = "atomic" if self.semantic else "load"
         words = _words(found)
@@ -167,8 +164,12 @@ class Watch:
     def written(
         self, kind: str, addresses: Any, before: Any, item: int, stored: Any, synchronises: bool
     ) -> None:
-        """Record a store or an atomic for the search for races: its elements before and after."""
+        """Record a store or an atomic, with its elements before and after."""
         after = self.peek(addresses, item)
+        if self.turns is not None:
+            self.turns.after(addresses, changed=bool((before != after).any()))
+        if not self.seeks_races:
+            return
         torn = np.zeros(addresses.shape, dtype=bool) if stored is None else after != _words(stored)
         if self.semantic:
             kind, synchronises = "atomic", self._synchronises
@@ -213,17 +214,3 @@ class Watch:
 def _words(values: Any) -> Any:
     values = np.ascontiguousarray(values)
     return values.view(f"u{values.itemsize}").astype(np.uint64)
-
-
-def source_line() -> str:
-    """Return file and line of the innermost frame outside Triton and the hooks: the kernel's statement."""
-    import triton
-
-    theirs = os.path.dirname(triton.__file__)
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((theirs, *_HOOKS)):
-            return f"{os.path.basename(file)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "unknown line"

@@ -57,6 +57,8 @@ def _reached(one: Any) -> list[Any]:
         return [one.__func__, getattr(one, "__self__", None)]
     if isinstance(one, property):
         return [one.fget]
+    if type(one).__name__ == "constexpr":
+        return [one.value]
     if _home(one) in _NOT_THE_USERS and not _holds_users_code(one):
         return []
     if isinstance(one, FunctionType):

@@ -77,15 +77,15 @@ def shows_strides(binding: Binding) -> bool:
     return any(shows(binding, one) for one in DEVIATIONS if "storage_offset" not in one)
 
 
-def deviation(binding: Binding, case: Case, turn: int) -> Strides:
+def deviation(binding: Binding, case: Case, number: int) -> Strides:
     """Return the case's own strides if they show, else the next of ``DEVIATIONS`` that does.
 
-    ``turn``: where to begin; as many turns as there are deviations take all of them.
+    ``number``: where to begin; as many numbers in a row as there are deviations take all of them.
     """
     own = {name: value for name, value in case.layout.strides.items() if value != DENSE[name]}
     if own and shows(binding, own):
         return own
-    first = turn % len(DEVIATIONS)
+    first = number % len(DEVIATIONS)
     known = (one for one in (*DEVIATIONS[first:], *DEVIATIONS[:first]) if shows(binding, one))
     return _fitting(next(known, {}), case)
 

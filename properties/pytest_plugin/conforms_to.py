@@ -20,6 +20,7 @@ from cumae.properties.operations import Operation
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.callee import by_name
 from cumae.properties.pytest_plugin.settings import HELP, settings_of
+from cumae.properties.results.coverage import coverage_data
 from cumae.properties.results.explain import explain
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
@@ -156,6 +157,10 @@ def _run_item(
         pytest.fail(str(error), pytrace=False)
     counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
     request.node.user_properties.append(("cumae", counts))
+    request.node.user_properties.append(("cumae largest", verdict.largest))
+    if settings.coverage is not None or request.config.option.verbose > 0:
+        kernels = [coverage_data(kernel) for kernel in verdict.coverage]
+        request.node.user_properties.append(("cumae coverage", kernels))
     if verdict.ok:
         return
     again = ""

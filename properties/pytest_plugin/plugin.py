@@ -1,14 +1,16 @@
 """The pytest plugin: sets the device before triton is imported, and counts the cases of cumae's items."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cumae.properties.pytest_plugin.settings import HELP, settings_of
 from cumae.properties.results.counting import counted
+from cumae.properties.results.coverage import KernelCoverage, coverage_lines, coverage_of_data, merged
+from cumae.properties.results.coverage_file import require_coverage, write_coverage
+from cumae.properties.results.reach import largest_among, largest_line
 from cumae.properties.results.writable import require_folder
-
-Counts = tuple[int, int, int]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +36,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse values that cannot be parsed, and a given folder that cannot be written."""
     try:
-        folder = settings_of(config).failures
+        settings = settings_of(config)
+        folder = settings.failures
+        if settings.coverage is not None:
+            require_coverage("--cumae-coverage", settings.coverage)
         if config.getoption("cumae_failures") or config.getini("cumae_failures"):
             require_folder("--cumae-failures", folder)
     except ValueError as error:
@@ -56,16 +61,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("cumae_shard", [f"{i}of{shards}" for i in range(1, shards + 1)])
 
 
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Write the coverage of kernels after the last item, before pytest-cov combines its files."""
+    yield
+    config, file = session.config, settings_of(session.config).coverage
+    if file is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    try:
+        write_coverage("--cumae-coverage", file, _coverage(config))
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run if its cumae items compared nothing."""
-    counts = list(_counts(session.config))
+    counts = list(_told(session.config, "cumae"))
     if counts and not sum(comparisons for _, comparisons, _ in counts) and session.exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the numbers of cases and comparisons if any cumae item ran."""
-    counts = list(_counts(config))
+    counts = list(_told(config, "cumae"))
     if not counts:
         return
     cases, comparisons, not_promised = (sum(column) for column in zip(*counts, strict=True))
@@ -73,14 +91,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     line += f", {not_promised} not promised"
     if comparisons:
         terminalreporter.write_line(line)
+        terminalreporter.write_line(largest_line(largest_among(_told(config, "cumae largest"))))
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
+    kernels = _coverage(config)
+    if config.option.verbose > 0:
+        for told in coverage_lines(kernels):
+            terminalreporter.write_line(f"cumae: {told}")
+    if (file := settings_of(config).coverage) is not None:
+        terminalreporter.write_line(f"cumae: coverage of {counted(len(kernels), 'kernel')}: {file}")
 
 
-def _counts(config: pytest.Config) -> Iterator[Counts]:
-    """Yield the counts of each item; reports carry them, also from xdist workers."""
+def _coverage(config: pytest.Config) -> tuple[KernelCoverage, ...]:
+    """Return the coverage of kernels by all items."""
+    return merged(coverage_of_data(data) for told in _told(config, "cumae coverage") for data in told)
+
+
+def _told(config: pytest.Config, wanted: str) -> Iterator[Any]:
+    """Yield what each item tells under a name; reports carry it, also from xdist workers."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     for reports in reporter.stats.values() if reporter is not None else ():
         for report in reports:
             if getattr(report, "when", None) == "call":
-                yield from (tuple(value) for name, value in report.user_properties if name == "cumae")
+                yield from (value for name, value in report.user_properties if name == wanted)

@@ -11,6 +11,7 @@ HELP = {
     "profile": "cases per item: quick (40, the default), ci (100), nightly (2,000) or soak (ten minutes)",
     "seed": "seed of the random cases (default 0)",
     "shards": "items per check, each with its own seed (default 1)",
+    "coverage": "file for the coverage of interpreted kernels, in the format of coverage.py (default none)",
     "failures": f"folder for saved failures (default {FAILURES})",
 }
 
@@ -24,6 +25,7 @@ class Settings:
     seed: int
     shards: int
     failures: Path
+    coverage: Path | None
 
     def budget(self, examples: int) -> tuple[int | None, float | None]:
         """Return the cases and seconds of an item with ``examples`` cases under the quick profile."""
@@ -43,7 +45,8 @@ def settings_of(config: Any) -> Settings:
         raise ValueError(f"--cumae-profile = {profile!r}, must be one of {', '.join(PROFILES)}")
     seed = _whole("--cumae-seed", given["seed"] or "0", 0)
     shards = _whole("--cumae-shards", given["shards"] or "1", 1)
-    return Settings(given["device"], profile, seed, shards, Path(given["failures"] or FAILURES))
+    coverage = Path(given["coverage"]) if given["coverage"] else None
+    return Settings(given["device"], profile, seed, shards, Path(given["failures"] or FAILURES), coverage)
 
 
 def _whole(name: str, text: str, low: int) -> int:

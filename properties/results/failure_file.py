@@ -18,6 +18,7 @@ from cumae.properties.results.writable import cannot
 
 VERSION = 1
 UNKNOWN = Finding("", "", "")
+_OPTIONAL = ("base", "case", "domain", "named", "trace")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
     **dict.fromkeys(("wrong", "rows"), list),
@@ -92,6 +93,7 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
         "dialect": verdict.dialect,
         "target": verdict.target,
         **({"domain": verdict.domain} if verdict.domain else {}),
+        **({"named": list(verdict.named)} if verdict.named else {}),
         **({"base": base} if base else {}),
         "finding": {
             name: value
@@ -154,7 +156,7 @@ def load_failure(file: Path) -> Saved:
     """Return the contents of a failure file. Raises ``ValueError`` naming field, value and rule."""
     path = file.name
     required = ("version", "operation", "dialect", "target", "finding")
-    items = closed(read_file(file), path, required=required, optional=("base", "case", "domain", "trace"))
+    items = closed(read_file(file), path, required=required, optional=_OPTIONAL)
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
@@ -162,6 +164,10 @@ def load_failure(file: Path) -> Saved:
         texts[name] = items.get(name, "")
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
+    named = items.get("named", [])
+    require(isinstance(named, list), f"{path}.named", named, "be a list of integers")
+    for i, size in enumerate(named):
+        require(type(size) is int, f"{path}.named[{i}]", size, "be an integer")
     if "trace" in items:
         require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cumae.oracle import Case, Trace
+from cumae.properties.results.coverage import KernelCoverage
 
 Status = Literal["agrees", "disagrees", "nothing compared"]
 
@@ -21,7 +22,8 @@ class Finding:
     counts rows, if it is not the request's index. ``raised_by``: the offset added to every block id of the
     case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
     texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
-    lost the CUDA context. ``traceback``: the whole traceback if the function raised.
+    lost the CUDA context. ``traceback``: the whole traceback if the function raised. ``schedule``: the
+    program that ran at each turn, as text, if programs ran side by side.
     """
 
     check: str
@@ -42,6 +44,7 @@ class Finding:
     called_with: str = ""
     ended: bool = False
     traceback: str = ""
+    schedule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +88,10 @@ class Verdict:
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
     ``largest``: the largest of each size among the cases that the first check compared. ``named``: the sizes
     that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
-    values of two options were seen, and of how many.
+    values of two options were seen, of how many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
-    the failure could not be saved.
+    the failure could not be saved. ``coverage``: of each kernel that was interpreted. ``notes``: what checks
+    have seen that makes no difference to an output.
     """
 
     target: str
@@ -111,7 +115,9 @@ class Verdict:
     unsaved: str = ""
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
-    pairs: tuple[int, int] = (0, 0)
+    pairs: tuple[int, int, int] = (0, 0, 0)
+    coverage: tuple[KernelCoverage, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

@@ -8,8 +8,10 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import TENSORS, Held
+from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.region import Region
+from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
@@ -106,12 +108,15 @@ class Bench:
         *,
         races: bool = False,
         overflow: bool = False,
+        turns: Turns | None = None,
+        delays: Delays | None = None,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         self._begin()
         allocated = FencedAllocations(poison)
-        overflow = overflow or sanitizing() == "debug"
-        watched = watching(order_seed, races=races, overflow=overflow) if interpreting() else nullcontext()
+        how: dict[str, Any] = {"races": races, "turns": turns, "delays": delays}
+        how["overflow"] = overflow or sanitizing() == "debug"
+        watched = watching(order_seed, **how) if interpreting() else nullcontext()
         with watched as watch:
             with allocated:
                 function = self.made()

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, prod
@@ -19,9 +19,9 @@ class TooManyPrograms(Interruption):
 class Launches:
     """The launches so far.
 
-    ``numbers``: how many launches showed each integer, as an argument, as an axis of the grid or as the
-    extent of a range inside the kernel. ``programs``: programs that were interpreted; ``seconds``: the time
-    of interpreting them. ``most_programs``: the most programs that an interpreted launch may have.
+    ``numbers``: how many launches showed each integer, as a constexpr argument, as an axis of the grid or as
+    the extent of a range inside the kernel. ``programs``: interpreted programs; ``seconds``: the time of
+    interpreting them. ``most_programs``: the most programs that an interpreted launch may have.
     """
 
     numbers: Counter[int] = field(default_factory=Counter)
@@ -44,6 +44,14 @@ class Launches:
         self.numbers.update(shown | set(grid))
 
 
+def _constants(
+    names: Sequence[str], constants: Collection[str], arguments: Sequence[Any], named: Mapping[str, Any]
+) -> list[Any]:
+    """Return the constexpr arguments of a launch."""
+    given = {**dict(zip(names, arguments, strict=False)), **named}
+    return [value for name, value in given.items() if name in constants]
+
+
 @contextmanager
 def noting_launches() -> Iterator[Launches]:
     """Note what the launches of all kernels show, interpreted or compiled, while the context is open.
@@ -59,11 +67,13 @@ def noting_launches() -> Iterator[Launches]:
     run, execute, make_range, set_grid = originals
 
     def noted_run(kernel: Any, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
-        launches._note((*arguments, *named.values()), () if callable(grid) else tuple(grid))
+        constants = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
+        values = _constants(kernel.arg_names, constants, arguments, named)
+        launches._note(values, () if callable(grid) else tuple(grid))
         return run(kernel, *arguments, grid=grid, warmup=warmup, **named)
 
     def noted_execute(launch: Any, *arguments: Any, **named: Any) -> Any:
-        launches._note((*arguments, *named.values()))
+        launches._note(_constants(launch.arg_names, set(launch.constexprs), arguments, named))
         began = time.perf_counter()
         try:
             return execute(launch, *arguments, **named)

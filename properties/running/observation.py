@@ -4,22 +4,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.running.memory import Words
 
 
 class KernelRaised(Exception):
-    """The function under test raised on a valid case. ``traceback``: of its own error, in full."""
+    """The function under test raised on a valid case. ``traceback``: of its own error, in full.
 
-    def __init__(self, message: str, traceback: str = "") -> None:
+    ``waits``: the programs of a launch that wait for ever, and where, as text. ``gives_up``: whether the
+    launch was ended after too many turns, which says nothing about the function.
+    """
+
+    def __init__(self, message: str, traceback: str = "", *, waits: str = "", gives_up: bool = False) -> None:
         super().__init__(message)
         self.traceback = traceback
+        self.waits = waits
+        self.gives_up = gives_up
 
     @classmethod
     def of(cls, error: BaseException, function: object, when: str = "") -> "KernelRaised":
         """Return the exception for an error of a function; ``when`` follows the error's type in it."""
-        return cls(f"raised {told_of(error, function, when)}", traceback_of(error))
+        origin: BaseException | None = error
+        while origin is not None and not isinstance(origin, (WaitsForEver, TooManyTurns)):
+            origin = origin.__cause__ or origin.__context__
+        waits = str(origin) if isinstance(origin, WaitsForEver) else ""
+        said = f"waits for ever: {waits}" if waits else f"raised {told_of(error, function, when)}"
+        return cls(said, traceback_of(error), waits=waits, gives_up=isinstance(origin, TooManyTurns))
 
 
 @dataclass(frozen=True, slots=True)

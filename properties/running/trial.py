@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import DENSE, INDEX_DTYPES, Case, GarbageKind
+from cumae.properties.interpreter.delays import Delays
+from cumae.properties.interpreter.turns import Turns
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import with_small_slots, without_empty
@@ -24,9 +26,10 @@ class Trial:
     ``saw_nothing``: whether the last check could compare nothing on this case. ``running``: the other
     case that the function was called on last, None for this one; ``because``: how that call differs from
     a plain one on this case, in words; ``raised``: whether it raised. ``begins`` gets both before each
-    call. ``goes_on``: whether there is time for more calls. ``turn``: the number of the case in its search;
-    it chooses among variants of which one is tried. ``shown``: the case that the last check's finding is
-    about, if it is not the trial's own.
+    call. ``goes_on``: whether there is time for more calls. ``schedule``: the turns in which programs ran
+    when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
+    ``number``: of the case in its search; it chooses among variants of which one is tried. ``shown``: the
+    case that the last check's finding is about, if it is not the trial's own.
     """
 
     def __init__(
@@ -36,10 +39,11 @@ class Trial:
         device: Device,
         begins: Begins | None = None,
         goes_on: Callable[[], bool] = lambda: True,
-        turn: int = 0,
+        schedule: str = "",
+        number: int = 0,
     ) -> None:
         self.binding = binding
-        self.turn = turn
+        self.number = number
         self.shown: Case | None = None
         self.case = case
         self.device = device
@@ -48,6 +52,8 @@ class Trial:
         self.raised = False
         self._begins = begins
         self._goes_on = goes_on
+        self.schedule = schedule
+        self.note = ""
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
         narrow = replace(quiet.layout, index_dtype=binding.domain.among("index_dtype", INDEX_DTYPES)[0])
         quiet = replace(quiet, layout=narrow)
@@ -56,6 +62,7 @@ class Trial:
         self._expected: dict[str, Expected] | None = None
         self._first: Observation | None = None
         self._second: Observation | None = None
+        self._again: dict[int | None, Observation] = {}
 
     def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
         """Return a bench for a variant of the case. ``because``: how it differs, in words.
@@ -100,8 +107,18 @@ class Trial:
         return self._expected
 
     def again(self, order_seed: int | None = None) -> Observation:
-        """Call again on the quiet case and look for races; a seed permutes the program order."""
-        return self.quiet.observe(POISON, order_seed, races=True)
+        """Return another call on the quiet case, watched for races; a seed permutes the program order."""
+        if order_seed not in self._again:
+            self._again[order_seed] = self.quiet.observe(POISON, order_seed, races=True)
+        return self._again[order_seed]
+
+    def in_turns(self, turns: Turns) -> Observation:
+        """Call on the quiet case with the programs of each launch side by side."""
+        return self.quiet.observe(POISON, turns=turns)
+
+    def delayed(self, delays: Delays) -> Observation:
+        """Call on the quiet case with stores held back until the threads of a program meet."""
+        return self.quiet.observe(POISON, delays=delays)
 
     def with_garbage(self, kind: GarbageKind) -> Observation:
         """Call on the quiet case with another don't-care fill."""
@@ -111,7 +128,7 @@ class Trial:
     def strided(self, strides: Mapping[str, Any] | None = None) -> Bench:
         """Return a bench for the case with these strides; by default its own, or one that is not dense."""
         if strides is None:
-            strides = deviation(self.binding, self.case, self.turn)
+            strides = deviation(self.binding, self.case, self.number)
         strided = replace(self.quiet.case, layout=replace(self.quiet.case.layout, **strides))
         return self.bench(strided, "when tensors are strided views")
 

@@ -139,7 +139,8 @@ class _Reducing:
             run = TraceRun(self._binding, self._device, self._asked.check)
             finding = run.all(candidate)
             return finding, run.trace() if run.steps else candidate
-        trial = Trial(self._binding, candidate, self._device, self._telling.begins)
+        schedule = self._asked.job.schedule
+        trial = Trial(self._binding, candidate, self._device, self._telling.begins, schedule=schedule)
         finding = finding_of(self._asked.check, trial)
         if finding is None:
             return None, candidate

@@ -85,6 +85,7 @@ def search_directly(
         begins=begins,
         reduce=job.reduce,
         target=job.target,
+        schedule=job.schedule,
     )
 
 

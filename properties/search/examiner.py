@@ -25,6 +25,7 @@ from cumae.properties.search.traces import TraceRun, traced_checks
 
 EVERY = {
     "forgets_history": 3,
+    "holds_in_any_order": 4,
     "keeps_facts": 4,
     "survives_large_ids": 20,
     "replays_in_graph": 10,
@@ -32,6 +33,7 @@ EVERY = {
 }
 """If several checks run together, a costly one runs every so many cases, and more often at first."""
 
+MOST_NOTES = 4
 LOOK = 16
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
@@ -57,6 +59,7 @@ class Examiner:
     verdict: Verdict
     pace: Pace
     begins: Begins | None = None
+    schedule: str = ""
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     pairs: Pairs = field(init=False)
@@ -115,8 +118,8 @@ class Examiner:
 
     def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
         """Return the finding of the first failing check, and the case that shows it."""
-        turn = self.verdict.cases
-        trial = Trial(self.binding, case, self.device, self.begins, self.pace.goes_on, turn)
+        given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
+        trial = Trial(*given, number=self.verdict.cases)
         for name in checks:
             known = self.verdict
             if name != checks[0] and not self.pace.goes_on():
@@ -128,6 +131,8 @@ class Examiner:
                 self.before(name, case)
             trial.saw_nothing = False
             finding = finding_of(name, trial)
+            if trial.note and trial.note not in known.notes and len(known.notes) < MOST_NOTES:
+                known.notes = (*known.notes, trial.note)
             if known.failure is None:
                 known.comparisons += not trial.saw_nothing
                 if name == checks[0]:

@@ -27,7 +27,8 @@ class Job:
     ``domain``: what the function promises, None for everything or for the domain of its test. ``limit``:
     seconds that a case may take in an isolated process. ``cases``: the first cases, None for saved
     failures and fixtures; ``large``: one large case instead. ``sanitizer``: that of an isolated process,
-    "" for none. ``path``: folders that are searched for modules first.
+    "" for none. ``schedule``: the turns of a saved failure, "" for none. ``path``: folders that are searched
+    for modules first.
     """
 
     target: str
@@ -43,6 +44,7 @@ class Job:
     large: bool = False
     reduce: bool = True
     sanitizer: str = ""
+    schedule: str = ""
     path: tuple[str, ...] = ()
 
     def bound(self) -> Binding:

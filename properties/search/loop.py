@@ -14,6 +14,7 @@ from cumae.oracle import Case, Trace
 from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
+from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
@@ -48,6 +49,7 @@ def search(
     begins: Begins | None = None,
     reduce: bool = True,
     target: str | None = None,
+    schedule: str = "",
 ) -> Verdict:
     """Return the verdict on a bound function.
 
@@ -58,8 +60,8 @@ def search(
     it stays unreduced. ``progress`` gets the growing verdict at once and after each case; ``before`` gets
     each check and its case, or its trace so far, before they run; ``begins`` gets, before each call, the
     other case that the function is called on, or None, and why in words. ``target``: the name of the
-    function, by default module and name. Raises ``ValueError`` for an unknown check, for one that needs a
-    GPU on the CPU, and if neither budget is given.
+    function, by default module and name. ``schedule``: the turns of a saved failure, tried first. Raises
+    ``ValueError`` for an unknown check, for one that needs a GPU on the CPU, and if neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
@@ -73,12 +75,19 @@ def search(
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
     pace = Pace(verdict, budget)
-    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins)
+    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins, schedule)
     if progress is not None:
         progress(verdict)
     try:
-        with one_thread(), suppress(Stop), noting_launches() as launches, stopwatch() as pace.timed:
+        with (
+            one_thread(),
+            collecting() as seen,
+            suppress(Stop),
+            noting_launches() as launches,
+            stopwatch() as pace.timed,
+        ):
             _search(examiner, first, budget, reduce, launches)
+        verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
@@ -87,7 +96,7 @@ def search(
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
-        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total
+        verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total, examiner.pairs.num_refused
     return verdict
 
 

@@ -61,6 +61,10 @@ class Tour:
                 self._try("tokens", ladder.tokens(count, padding))
             self._try("padded", ladder.padded(size, min(size, MOST_COUNT) - 4))
             self._try("wide", ladder.wide(size + 1))
+        for size in edges[:MOST_NAMED]:
+            for value in (size + 1, size):
+                for case in ladder.valued(value):
+                    self._try("valued", case)
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size - 1, 2)):
                 self._try("many", ladder.requests(count, padding))

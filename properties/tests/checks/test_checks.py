@@ -10,7 +10,7 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import wrong_kernels
+from cumae.properties.tests import wrong_kernels, wrong_orders
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
@@ -33,6 +33,7 @@ ONLY_IN_INTERPRETER = [
     ("is_deterministic", wrong_kernels.leaves_its_number),
     ("stays_in_bounds", wrong_kernels.reads_its_output),
     ("agrees", wrong_kernels.asserts_too_much),
+    ("holds_in_any_order", wrong_orders.reads_then_takes),
 ]
 ONLY_ON_GPU = [
     ("never_synchronises", wrong.synchronises, "position_ids"),

@@ -104,10 +104,10 @@ class TestOffsets:
 
 
 class TestOneAtATime:
-    def test_as_many_turns_as_deviations_try_all_that_show(self) -> None:
+    def test_as_many_numbers_as_deviations_try_all_that_show(self) -> None:
         binding = binding_of(load_function("cumae.gpu_impl:write_prefix_interleave"), "prefix_interleave")
         case = Case(BATCH, options=NARROW)
-        tried = [deviation(binding, case, turn) for turn in range(7, 7 + len(DEVIATIONS))]
+        tried = [deviation(binding, case, number) for number in range(7, 7 + len(DEVIATIONS))]
         assert all(one in tried for one in DEVIATIONS if shows(binding, one))
         assert sum(shows(binding, one) for one in DEVIATIONS) == len(DEVIATIONS) - 1
 
@@ -125,10 +125,10 @@ class TestOneAtATime:
 
     def test_far_columns_come_nearer_in_a_large_table(self) -> None:
         binding = binding_of(columns_side_by_side, "slot_mapping")
-        turn = DEVIATIONS.index({"table_column_step": FAR})
+        number = DEVIATIONS.index({"table_column_step": FAR})
         wide = Case(Batch((Request(0, 1, tuple(range(2**10))),), 1))
-        assert deviation(binding, Case(BATCH), turn) == {"table_column_step": FAR}
-        assert deviation(binding, wide, turn) == {"table_column_step": MOST_ELEMENTS // 2**10}
+        assert deviation(binding, Case(BATCH), number) == {"table_column_step": FAR}
+        assert deviation(binding, wide, number) == {"table_column_step": MOST_ELEMENTS // 2**10}
 
     def test_a_finding_is_about_the_case_with_the_strides(self) -> None:
         binding = binding_of(columns_side_by_side, "slot_mapping", domain=Domain(captured=False))
@@ -137,7 +137,7 @@ class TestOneAtATime:
         found = verdict.failure.case
         assert found.layout in (Layout(table_column_step=2), Layout(table_order="column"))
         assert len(found.batch.requests) == 1 and found.batch.num_tokens <= 2
-        assert CHECKS["accepts_strides"](Trial(binding, found, DEVICE, turn=5)) is not None
+        assert CHECKS["accepts_strides"](Trial(binding, found, DEVICE, number=5)) is not None
 
 
 VECTORS = {
@@ -154,9 +154,9 @@ class TestVectors:
         domain = Domain(strided_vectors=names)
         binding = binding_of(load_function(target), operation, dialect, domain)
         assert "accepts_strides" in checks_for(binding)
-        for turn in range(len(DEVIATIONS)):
-            case = Case(BATCH, Layout(vector_step=2 + turn % 2))
-            assert CHECKS["accepts_strides"](Trial(binding, case, DEVICE, turn=turn)) is None
+        for number in range(len(DEVIATIONS)):
+            case = Case(BATCH, Layout(vector_step=2 + number % 2))
+            assert CHECKS["accepts_strides"](Trial(binding, case, DEVICE, number=number)) is None
 
     def test_no_vector_is_strided_unless_it_is_promised(self) -> None:
         binding = binding_of(load_function("cumae.gpu_impl:write_causal_windows"), "causal_windows")

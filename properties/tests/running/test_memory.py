@@ -7,10 +7,11 @@ import torch
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.checks import CHECKS, Trial
-from cumae.properties.interpreter import hooks as interpreter
+from cumae.properties.interpreter import accesses
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.region import Region
-from cumae.properties.interpreter.watch import Access, Watch
+from cumae.properties.interpreter.strays import Access
+from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running import probes
 from cumae.properties.running.bench import POISON
@@ -120,13 +121,13 @@ def test_every_hook_is_called() -> None:
     assert watched(raw.asserts, 2).counts["assert"] == 3
 
 
-@pytest.mark.parametrize("name", interpreter._ACCESSES)
+@pytest.mark.parametrize("name", accesses.ACCESSES)
 def test_the_probe_of_cumae_doctor_names_a_hook_that_sees_nothing(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = {other: place for other, place in interpreter._ACCESSES.items() if other != name}
-    kind = interpreter._ACCESSES[name][0]
-    monkeypatch.setattr(interpreter, "_ACCESSES", left)
+    left = {other: place for other, place in accesses.ACCESSES.items() if other != name}
+    kind = accesses.ACCESSES[name][0]
+    monkeypatch.setattr(accesses, "ACCESSES", left)
     with pytest.raises(RuntimeError, match=f"the hooks miss planted faults: .*{kind}"):
         probes.hooks()
 

@@ -1,0 +1,128 @@
+"""Values are right if programs take turns between accesses, and if stores reach other threads late."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from cumae.properties.checks.is_deterministic import is_deterministic
+from cumae.properties.comparing.compare import wrong_extent, wrong_values
+from cumae.properties.interpreter.delays import Delays, layouts
+from cumae.properties.interpreter.schedules import (
+    Listed,
+    Prioritised,
+    Schedule,
+    Shuffled,
+    every_order,
+    num_orders,
+    turns_of,
+    written,
+)
+from cumae.properties.interpreter.turns import Turns
+from cumae.properties.interpreter.watch import Watch
+from cumae.properties.results.verdict import Finding
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.trial import Trial
+
+MOST_PROGRAMS = 32
+MOST_ACCESSES = 2_000
+MOST_ORDERS = 12
+"""If accesses can come in at most so many orders, each is tried; else this many schedules are drawn."""
+RULE = "a kernel's output does not depend on when its programs and their threads run"
+
+
+def holds_in_any_order(trial: Trial) -> Finding | None:
+    """Run the programs of small launches in turns, then delay stores to the next barrier, and compare.
+
+    Nothing is run again if no program touches what another changes, and none loads what it has stored.
+    Races, and values that depend on the order of whole programs, are left to ``is_deterministic``.
+    """
+    watch = trial.first.watch and trial.again().watch
+    if watch is None:
+        trial.saw_nothing = True
+        return None
+    if not (watch.contested or watch.loads_again):
+        return None
+    if watch.num_accesses > MOST_ACCESSES or watch.most_programs > MOST_PROGRAMS:
+        trial.saw_nothing = True
+        return None
+    if _fault(trial, trial.first) is not None or is_deterministic(trial) is not None:
+        return None
+    found = _in_turns(trial, watch) if watch.contested else None
+    return found or (_delayed(trial) if watch.loads_again else None)
+
+
+def _in_turns(trial: Trial, watch: Watch) -> Finding | None:
+    for schedule in _schedules(trial, watch):
+        if trial.is_over():
+            return None
+        turns = Turns(schedule, watch.contested)
+        try:
+            found = _fault(trial, trial.in_turns(turns))
+        except KernelRaised as error:
+            if error.gives_up:
+                continue
+            found = Finding("holds_in_any_order", f"the kernel {error}", RULE, traceback=error.traceback)
+        if found is not None:
+            told = f"{found.message}, when {_told(turns)}"
+            return replace(found, message=told, rule=RULE, cause="", schedule=written(schedule.taken))
+    return None
+
+
+def _schedules(trial: Trial, watch: Watch) -> Iterator[Schedule]:
+    """Yield the schedule of a saved failure, then every order if there are few, else random ones."""
+    if trial.schedule:
+        yield Listed(turns_of(trial.schedule))
+    points = watch.points()
+    if num_orders(points) <= MOST_ORDERS:
+        yield from islice(every_order(), MOST_ORDERS)
+        return
+    length = sum(map(sum, points))
+    for i in range(MOST_ORDERS):
+        seed = f"{i} {trial.quiet.case!r}"
+        # Schedules with one switch come first: they make the clearest reports.
+        yield Prioritised(seed, 1, length) if 2 * i < MOST_ORDERS else Shuffled(seed)
+
+
+def _told(turns: Turns) -> str:
+    """Return in words where the turn passed from one program to another."""
+    if not turns.switches:
+        order = dict.fromkeys(turns.schedule.taken)
+        return f"programs run in the order {', '.join(map(str, order))}"
+    more = len(turns.switches) - 2
+    told = "; ".join(map(str, turns.switches[:2]))
+    return f"{told}; and {more} more times" if more > 0 else told
+
+
+def _delayed(trial: Trial) -> Finding | None:
+    """Return a wrong output if a load misses the stores of other threads, however blocks are laid out."""
+    found, has_matrices = None, True
+    for stores, loads in layouts():
+        if trial.is_over():
+            return None
+        if not has_matrices and not (stores.by_rows and loads.by_rows):
+            continue
+        delays = Delays(stores, loads)
+        try:
+            seen = trial.delayed(delays)
+        except KernelRaised:
+            return None  # as if programs wait for later ones, which are not delayed side by side
+        has_matrices = delays.has_matrices
+        if delays.stale:
+            trial.note = f"{delays.stale[0]}, and no `tl.debug_barrier` is between them"
+        found = _fault(trial, seen)
+        if found is None:
+            return None
+        # An older value that is loaded and stored again may be the poison of an unwritten element.
+        wrong = f"`{found.output}[{found.index}]` is wrong" if found.index >= 0 else found.message
+        found = replace(found, message=f"{wrong}, when {trial.note}", rule=RULE, cause="")
+    return found
+
+
+def _fault(trial: Trial, seen: Observation) -> Finding | None:
+    """Return what is wrong in a call: values as in ``agrees``, elements left out, strays or assertions."""
+    check, watch = "holds_in_any_order", seen.watch
+    if watch is not None and (watch.asserted or watch.outside):
+        return Finding(check, str([*watch.asserted, *watch.outside][0]), RULE)
+    binding, expected, case = trial.binding, trial.expected, trial.quiet.case
+    found = wrong_values(check, binding, seen, expected, case)
+    return found or wrong_extent(check, binding, seen, seen, expected, case)

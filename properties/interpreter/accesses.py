@@ -1,0 +1,121 @@
+"""Hooks around the interpreter's loads, stores and atomics: bounds, records, turns and delays."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from cumae.properties.interpreter.watch import Watch
+
+ACCESSES = {
+    "create_masked_load": ("load", 0, None, 1),
+    "create_masked_store": ("store", 0, 1, 2),
+    "create_atomic_rmw": ("atomic", 1, 2, 3),
+    "create_atomic_cas": ("exchange", 0, 2, None),
+}
+"""Methods that access memory: the kind, and the positions of pointers, values and mask."""
+_ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
+"""Methods of newer releases that go through the masked load and store."""
+_MEET = ("barrier", "cat", "dot", "expand_dims", "gather", "histogram", "join", "reshape", "split", "trans")
+"""Methods at which the threads of a program meet, or may: to compile them can take a barrier."""
+
+
+def access_patches(builder: Any, interpreter: Any, watch: Watch) -> Iterator[tuple[tuple[Any, str], Any]]:
+    """Yield each patched method and its replacement."""
+    for name, place in ACCESSES.items():
+        yield (builder, name), _guarded(getattr(builder, name), *place, watch)
+    for name in _ATOMIC:
+        if hasattr(builder, name):
+            yield (builder, name), _atomic(getattr(builder, name), watch)
+    if watch.delays is None:
+        return
+    for name in (f"create_{word}" for word in _MEET):
+        if hasattr(builder, name):
+            yield (builder, name), _meeting(getattr(builder, name), watch)
+    reduced = interpreter.ReduceScanOpInterface
+    yield (reduced, "apply"), _meeting(reduced.apply, watch)
+
+
+def with_data(handle: Any, data: Any) -> Any:
+    """Return a handle of the same type over other data."""
+    return type(handle)(data, handle.dtype)
+
+
+def _guarded(
+    original: Callable[..., Any],
+    kind: str,
+    pointer_at: int,
+    value_at: int | None,
+    mask_at: int | None,
+    watch: Watch,
+) -> Any:
+    def guarded(self: Any, *args: Any) -> Any:
+        if watch.turns is not None:
+            watch.turns.before()
+        arguments = list(args)
+        pointers = np.asarray(arguments[pointer_at].data)
+        addresses = watch.pointers.unmade(pointers)
+        live = np.ones(addresses.shape, dtype=bool)
+        if mask_at is not None:
+            live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
+        watch.counts[kind] += 1
+        inside = watch.inside(pointers)
+        if not np.all(inside | ~live):
+            watch.stray(kind, pointers[live & ~inside])
+            if mask_at is None:
+                return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
+            live = live & inside
+            arguments[mask_at] = with_data(arguments[mask_at], live)
+        arguments[pointer_at] = with_data(arguments[pointer_at], addresses)
+        if value_at is not None and arguments[value_at].dtype.is_ptr():
+            value = watch.pointers.unmade(arguments[value_at].data)
+            arguments[value_at] = with_data(arguments[value_at], value)
+        value = None if value_at is None else np.asarray(arguments[value_at].data)
+        if watch.delays is not None:
+            kept = kind == "store" and not watch.semantic
+            if kept and value is not None:
+                return watch.delays.store(addresses, live, np.broadcast_to(value, live.shape))
+            if kind != "load" or watch.semantic:
+                watch.delays.meet()
+        if not watch.keeps_accesses:
+            answer = original(self, *arguments)
+        elif value is None:
+            answer = original(self, *arguments)
+            found = np.broadcast_to(answer.data, live.shape)
+            watch.loaded(addresses[live], found[live])
+        else:
+            before = watch.peek(addresses[live], value.itemsize)
+            answer = original(self, *arguments)
+            stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
+            synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
+            watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
+        if kind == "load" and watch.delays is not None:
+            answer = with_data(answer, watch.delays.load(addresses, live, answer.data))
+        if kind != "store":
+            watch.read(addresses, live, answer.data)
+            watch.pointers.loaded(answer.data)
+        if watch.turns is None and watch.patience.ends(addresses, None if kind == "store" else answer.data):
+            watch.waits()
+        return answer
+
+    return guarded
+
+
+def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
+    def atomic(self: Any, *args: Any) -> Any:
+        watch.semantic = str(args[-2])
+        try:
+            return original(self, *args)
+        finally:
+            watch.semantic = ""
+
+    return atomic
+
+
+def _meeting(original: Callable[..., Any], watch: Watch) -> Any:
+    def meeting(self: Any, *args: Any) -> Any:
+        if watch.delays is not None:
+            watch.delays.meet()
+        return original(self, *args)
+
+    return meeting

@@ -1,0 +1,31 @@
+"""How far a search went, in words: the largest sizes, and the pairs of option values."""
+
+from collections.abc import Iterable, Mapping
+
+
+def largest_among(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the largest of each size over several searches."""
+    found: dict[str, int] = {}
+    for largest in several:
+        for name, size in largest.items():
+            found[name] = max(size, found.get(name, 0))
+    return found
+
+
+def largest_line(largest: Mapping[str, int]) -> str:
+    """Return the largest sizes that were compared, as one line.
+
+    >>> largest_line({"tokens in a request": 4097, "requests": 1025, "padded tokens": 0})
+    'largest: 4,097 tokens in a request, 1,025 requests'
+    """
+    return "largest: " + ", ".join(f"{size:,} {name}" for name, size in largest.items() if size)
+
+
+def pairs_line(seen: int, total: int, refused: int) -> str:
+    """Return how many pairs of option values were seen, empty if the function has no two options.
+
+    >>> pairs_line(205, 277, 64)
+    'pairs of option values: 205 of 213 (96 %)'
+    """
+    possible = total - refused
+    return f"pairs of option values: {seen} of {possible} ({100 * seen // possible} %)" if possible else ""

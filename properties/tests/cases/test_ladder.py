@@ -1,0 +1,157 @@
+"""Facts about cases of chosen sizes."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import SeededChoices
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draws import draw_case
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.seeded import large_case
+
+LADDER = Ladder(Domain(), NAMES)
+DOMAINS = {
+    "decodes": Domain(phases=("decode",)),
+    "uniform decodes": Domain(phases=("decode",), uniform_decodes=True),
+    "verify steps": Domain(phases=("decode",), verify_steps=True),
+    "few requests": Domain(max_requests=3),
+    "some requests": Domain(min_requests=9),
+    "few tokens": Domain(max_tokens=100),
+    "short": Domain(max_context_len=30, max_query_len=20),
+    "no padding": Domain(padding="none"),
+    "reserved blocks": Domain(reserved_blocks=1),
+    "few blocks": Domain(max_block_id=600),
+    "one block size": Domain(block_sizes=(64,)),
+    "fp8": Domain(row_format=("fp8",)),
+    "no empty requests": Domain(empty_requests=False),
+    "dummy request": Domain(dummy_request=(True,)),
+}
+
+
+def _query_lens(case: Case) -> list[int]:
+    return [request.query_len for request in case.batch.requests]
+
+
+def _context_lens(case: Case) -> list[int]:
+    return [request.context_len for request in case.batch.requests]
+
+
+def _cases(ladder: Ladder) -> list[Case]:
+    made = [
+        ladder.long(700),
+        ladder.wide(700),
+        ladder.many(700),
+        ladder.padded(700, 300),
+        ladder.edges((32, 512)),
+        ladder.tokens(701, 2),
+        ladder.requests(129, 1),
+        ladder.ids(70_000),
+        *ladder.valued(33),
+    ]
+    return [case for case in made if case is not None]
+
+
+def test_a_long_case_has_new_tokens_and_cached_ones_of_its_size() -> None:
+    case = LADDER.long(4097)
+    assert case is not None
+    assert max(_query_lens(case)) == max(_context_lens(case)) == 4097
+
+
+def test_a_wide_case_needs_as_many_columns_as_its_size() -> None:
+    case = LADDER.wide(513)
+    assert case is not None
+    assert max(case.batch.num_live_blocks(request) for request in case.batch.requests) == 513
+
+
+@pytest.mark.parametrize("build", [LADDER.many, lambda size: LADDER.requests(size, 0)])
+def test_a_case_of_many_requests_has_exactly_as_many(build: Callable[[int], Case | None]) -> None:
+    case = build(1025)
+    assert case is not None
+    assert len(case.batch.requests) == 1025
+
+
+def test_a_case_of_tokens_has_exactly_as_many() -> None:
+    for count in (1, 2, 3, 31, 1024, 1025):
+        case = LADDER.tokens(count, 3)
+        assert case is not None
+        assert (case.batch.num_tokens, case.num_tokens_padded) == (count, count + 3)
+
+
+def test_a_padded_case_pads_tokens_slots_and_requests() -> None:
+    case = LADDER.padded(513, 257)
+    assert case is not None
+    layout = case.layout
+    assert (layout.num_padding_tokens, layout.num_padding_requests, layout.num_padding_slots) == (
+        513,
+        257,
+        513,
+    )
+
+
+def test_edges_lie_on_both_sides_of_each_size() -> None:
+    case = LADDER.edges((32, 1024))
+    assert case is not None
+    assert {31, 32, 33, 1023, 1024, 1025} <= set(_query_lens(case)) & set(_context_lens(case))
+
+
+def test_the_largest_id_is_the_one_asked_for() -> None:
+    case = LADDER.ids(65_537)
+    assert case is not None
+    assert max(i for request in case.batch.requests for i in request.block_ids) == 65_537
+
+
+def test_each_option_that_is_a_length_takes_a_named_size() -> None:
+    found = list(LADDER.valued(33))
+    options = [case.options for case in found]
+    assert 33 in {one.selection.topk for one in options}
+    assert 33 in {one.keys.window for one in options}
+    assert 33 in {one.schedule.num_workers for one in options}
+    assert 33 in {one.schedule.split_size for one in options}
+    assert 33 in {one.workspace.chunk_blocks for one in options}
+    assert 33 in {one.rows.kv_lora_rank for one in options}
+    assert 33 in {one.router.num_experts for one in options}
+    assert 33 in {case.batch.world for case in found}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_every_case_lies_in_the_domain(name: str) -> None:
+    cases = _cases(Ladder(DOMAINS[name], NAMES))
+    assert len(cases) >= 5
+    for case in cases:
+        assert DOMAINS[name].why_not(case) is None
+
+
+def test_a_ladder_builds_the_same_cases_again() -> None:
+    assert _cases(LADDER) == _cases(Ladder(Domain(), NAMES))
+
+
+def _tiles(case: Case, size: int) -> list[tuple[tuple[int, int], ...]]:
+    lens = list(zip(_context_lens(case), _query_lens(case), strict=True))
+    return [tuple(lens[i : i + size]) for i in range(0, len(lens) - size, size)]
+
+
+@pytest.mark.parametrize("size", [32, 128, 1024])
+def test_no_two_tiles_of_a_large_case_are_alike(size: int) -> None:
+    many = LADDER.many(16_385)
+    assert many is not None
+    for case in (many, large_case(3, num_requests=16_385, num_tokens=200_000)):
+        tiles = _tiles(case, size)
+        assert len(set(tiles)) == len(tiles)
+
+
+def test_no_two_tiles_of_a_drawn_batch_of_many_requests_are_alike() -> None:
+    drawn = (draw_case(SeededChoices(seed), Domain()) for seed in range(2000))
+    many = [case for case in drawn if len(case.batch.requests) >= 127]
+    assert len(many) >= 10
+    for case in many:
+        tiles = _tiles(case, 32)
+        assert len(set(tiles)) == len(tiles)
+
+
+@pytest.mark.parametrize("features", [NAMES, NAMES - {"router"}])
+def test_a_large_case_has_a_long_prefill(features: frozenset[str]) -> None:
+    for seed in range(3):
+        assert max(_query_lens(large_case(seed, features=features))) >= 32_768

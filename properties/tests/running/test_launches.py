@@ -1,0 +1,53 @@
+"""Facts about the numbers that launches show."""
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from cumae.properties.running.device import prepare
+from cumae.properties.running.launches import TooManyPrograms, noting_launches
+
+pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="programs are counted in the interpreter")
+
+
+@triton.jit
+def _count(out: tl.tensor, num: tl.tensor, TILE: tl.constexpr) -> None:
+    o_row = tl.program_id(0) * TILE + tl.arange(0, 64)
+    tl.store(out + o_row, o_row, mask=o_row < num)
+
+
+def test_a_launch_shows_its_constexprs_its_ranges_and_its_grid() -> None:
+    with noting_launches() as launches:
+        _count[(3,)](torch.zeros(100, dtype=torch.int32), 77, TILE=32)
+    assert launches.take() == {3: 1, 1: 1, 64: 1, 32: 1}
+    assert launches.programs == 3
+    assert not launches.take()
+
+
+def test_a_launch_of_too_many_programs_runs_none() -> None:
+    out = torch.zeros(100, dtype=torch.int32)
+    with noting_launches() as launches:
+        _count[(1,)](out, 100, TILE=32)
+        launches.most_programs = 2
+        out.zero_()
+        with pytest.raises(TooManyPrograms, match="3 programs"):
+            _count[(3,)](out, 100, TILE=32)
+        _count[(2,)](out, 0, TILE=32)
+    assert not out.any()
+
+
+def test_time_bounds_programs_by_the_time_that_programs_took() -> None:
+    with noting_launches() as launches:
+        launches.allow(1.0)
+        assert launches.most_programs == float("inf")
+        launches.programs, launches.seconds = 10, 0.1
+        launches.allow(1.0)
+        assert launches.most_programs == pytest.approx(100)
+
+
+def test_nothing_is_noted_once_the_context_is_closed() -> None:
+    with noting_launches() as launches:
+        pass
+    _count[(3,)](torch.zeros(100, dtype=torch.int32), 77, TILE=32)
+    assert not launches.take()

@@ -1,0 +1,153 @@
+"""Facts about the tour of a search: sizes that the function names, and production sizes."""
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from cumae.properties.cases.domain import Domain
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.direct import check
+from cumae.properties.search.loop import search
+from cumae.properties.search.tour import LEAST_SECONDS, SHARE, tour_seconds
+
+DEVICE = prepare("auto")
+HIDDEN = int("16384")
+Function = Callable[..., Any]
+
+
+def _positions(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> torch.Tensor:
+    lens = (cu_seqlens_q[1:] - cu_seqlens_q[:-1]).long()[: len(context_lens)]
+    starts = torch.repeat_interleave(context_lens.long() - cu_seqlens_q[: len(context_lens)], lens)
+    position_ids.zero_()
+    position_ids[: len(starts)] = starts + torch.arange(len(starts), device=starts.device)
+    return lens
+
+
+def wrong_beyond_a_hidden_length(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(lens) and int(lens.max()) > 8 * HIDDEN:
+        position_ids[-1] = 7
+
+
+def wrong_beyond_a_hidden_count(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(lens) > HIDDEN:
+        position_ids[0] += 1
+
+
+def wrong_at_a_named_number_of_tokens(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if int(lens.sum()) == 1531:
+        position_ids[0] += 1
+
+
+def wrong_at_a_named_number_of_padded_rows(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(position_ids) - int(lens.sum()) > 509:
+        position_ids[-1] = 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        wrong_beyond_a_hidden_length,
+        wrong_beyond_a_hidden_count,
+        wrong_at_a_named_number_of_tokens,
+        wrong_at_a_named_number_of_padded_rows,
+    ],
+)
+def test_the_default_search_finds_what_is_wrong_beyond_a_size(function: Function) -> None:
+    verdict = check(function, "position_ids", save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "agrees"
+
+
+@triton.jit
+def _one_tile(
+    cu_seqlens_q: tl.tensor, context_lens: tl.tensor, position_ids: tl.tensor, TILE: tl.constexpr
+) -> None:
+    request = tl.program_id(0)
+    start = tl.load(cu_seqlens_q + request)
+    count = tl.load(cu_seqlens_q + request + 1) - start
+    o_row = tl.arange(0, TILE)
+    tl.store(position_ids + start + o_row, tl.load(context_lens + request) + o_row, mask=o_row < count)
+
+
+def one_tile_of_2048(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    position_ids.zero_()
+    if len(context_lens):
+        _one_tile[(len(context_lens),)](cu_seqlens_q, context_lens, position_ids, TILE=2048)
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_one_check_of_the_quick_profile_finds_one_tile_without_a_loop(seed: int) -> None:
+    checks = ("agrees",)
+    verdict = check(one_tile_of_2048, "position_ids", checks=checks, examples=40, seed=seed, save_to=None)
+    assert not verdict.ok
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="ranges inside a kernel show in the interpreter")
+def test_a_verdict_tells_the_sizes_that_a_launch_shows_and_the_largest_compared() -> None:
+    def two_tiles(cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        _positions(cu_seqlens_q, context_lens, position_ids)
+        one_tile_of_2048(cu_seqlens_q, context_lens, torch.zeros(10**6, dtype=torch.int64))
+
+    domain = Domain(max_query_len=600)
+    verdict = check(two_tiles, "position_ids", domain=domain, examples=40, save_to=None)
+    assert verdict.ok
+    assert 2048 in verdict.named
+    assert verdict.largest["tokens in a request"] == 600
+    assert verdict.largest["requests"] >= 129
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="only interpreted programs are slow")
+def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
+    @triton.jit
+    def copied(source: tl.tensor, target: tl.tensor) -> None:
+        row = tl.program_id(0)
+        tl.store(target + row, tl.load(source + row))
+
+    def one_program_a_row(
+        cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+    ) -> None:
+        made = torch.zeros_like(position_ids)
+        _positions(cu_seqlens_q, context_lens, made)
+        if len(made):
+            copied[(len(made),)](made, position_ids)
+
+    verdict = check(one_program_a_row, "position_ids", checks=("agrees",), examples=40, save_to=None)
+    assert verdict.ok
+    assert 129 <= verdict.largest["tokens in a request"] <= 4_097
+
+
+def test_the_time_of_a_tour_is_a_share_of_what_the_search_takes() -> None:
+    assert tour_seconds(Budget(examples=1000), 0.02) == pytest.approx(SHARE * 20)
+    assert tour_seconds(Budget(seconds=60.0), 0.02) == pytest.approx(SHARE * 60)
+    assert tour_seconds(Budget(examples=40), 0.001) == LEAST_SECONDS
+    assert tour_seconds(Budget(examples=0), 0.02) == 0.0
+
+
+def test_without_examples_there_is_no_tour() -> None:
+    binding = binding_of(wrong_beyond_a_hidden_count, "position_ids")
+    verdict = search(binding, DEVICE, Budget(examples=0))
+    assert verdict.cases == 0
+    assert verdict.seconds < inf

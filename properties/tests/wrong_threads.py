@@ -1,0 +1,149 @@
+"""Kernels whose threads load what others of the program have stored, without a barrier or with one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.properties.tests.wrong_on_purpose import _positions
+
+
+@triton.jit
+def _reversed(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """A block is stored in order and loaded in reverse."""
+    o_token = tl.arange(0, TILE)
+    o_other = TILE - 1 - o_token
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.store(out + o_other, tl.load(words + o_other), mask=o_other < count)
+
+
+@triton.jit
+def _scattered(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """A block is scattered by a permutation and loaded in order: out[i] comes from another lane."""
+    o_token = tl.arange(0, TILE)
+    place = (o_token * 37 + 5) % TILE
+    position = tl.load(right + place, mask=place < count, other=0)
+    tl.store(words + place, position)
+    tl.store(out + o_token, tl.load(words + o_token), mask=o_token < count)
+
+
+@triton.jit
+def _one_for_all(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """One thread stores a number that all threads load."""
+    o_token = tl.arange(0, TILE)
+    m_token = o_token < count
+    tl.store(words, count)
+    first = tl.load(words + o_token * 0)
+    position = tl.load(right + o_token, mask=m_token, other=0)
+    tl.store(out + o_token, position + first - count, mask=m_token)
+
+
+@triton.jit
+def _one_behind(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """A block is stored one element further and loaded from there by the neighbour's lane."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0))
+    position = tl.load(words + o_token + 1, mask=o_token + 1 < TILE, other=0)
+    tl.store(out + o_token + 1, position, mask=o_token + 1 < count)
+    tl.store(out, tl.load(right))
+
+
+@triton.jit
+def _turned(right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr) -> None:
+    """Right: a block is stored by rows and loaded turned, and each thread loads its own elements."""
+    o_row, o_column = tl.arange(0, 8), tl.arange(0, TILE // 8)
+    by_rows = o_row[:, None] * (TILE // 8) + o_column[None, :]
+    by_columns = o_row[None, :] * (TILE // 8) + o_column[:, None]
+    tl.store(words + by_rows, tl.load(right + by_rows, mask=by_rows < count, other=0))
+    position = tl.load(words + by_columns)
+    tl.store(out + by_columns, position, mask=by_columns < count)
+
+
+@triton.jit
+def _reversed_behind_a_barrier(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: a barrier stands between the store and the load."""
+    o_token = tl.arange(0, TILE)
+    o_other = TILE - 1 - o_token
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.debug_barrier()
+    tl.store(out + o_other, tl.load(words + o_other), mask=o_other < count)
+
+
+@triton.jit
+def _reversed_behind_a_sum(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: the sum between the store and the load is compiled with a barrier."""
+    o_token = tl.arange(0, TILE)
+    o_other = TILE - 1 - o_token
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(words + o_token, position)
+    none = tl.minimum(tl.sum(position, 0), 0)
+    tl.store(out + o_other, tl.load(words + o_other + none), mask=o_other < count)
+
+
+@triton.jit
+def _changes_its_own(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: each lane loads, changes and stores its own element, twice."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0) - 1)
+    tl.store(words + o_token, tl.load(words + o_token) + 1)
+    tl.store(out + o_token, tl.load(words + o_token), mask=o_token < count)
+
+
+@triton.jit
+def _unused(right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr) -> None:
+    """Right: nothing depends on what other lanes have stored."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words + o_token, o_token + 1)
+    missed = tl.load(words + TILE - 1 - o_token) * 0
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(out + o_token, position + missed, mask=o_token < count)
+
+
+def in_one_program(kernel: Any, **options: Any) -> Callable[..., None]:
+    """Return a function that launches a kernel as one program of all tokens, with words that are 0."""
+
+    def launched(
+        token_to_request: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        context_lens: torch.Tensor,
+        position_ids: torch.Tensor,
+    ) -> None:
+        right = _positions(token_to_request, cu_seqlens_q, context_lens)
+        if right.numel():
+            tile = max(32, triton.next_power_of_2(right.numel()))
+            words = torch.zeros(2 * tile, dtype=torch.int64, device=right.device)
+            kernel[(1,)](right, position_ids, words, right.numel(), TILE=tile, **options)
+
+    launched.__name__ = kernel.__name__.removeprefix("_")
+    return launched
+
+
+reversed_block = in_one_program(_reversed)
+scattered = in_one_program(_scattered)
+one_for_all = in_one_program(_one_for_all)
+one_behind = in_one_program(_one_behind)
+WRONG = (reversed_block, scattered, one_for_all, one_behind)
+
+behind_a_barrier = in_one_program(_reversed_behind_a_barrier)
+behind_a_sum = in_one_program(_reversed_behind_a_sum)
+changes_its_own = in_one_program(_changes_its_own)
+unused = in_one_program(_unused)
+turned = in_one_program(_turned)
+in_one_warp = in_one_program(_reversed, num_warps=1)
+RIGHT = (behind_a_barrier, behind_a_sum, changes_its_own, unused, turned, in_one_warp)
