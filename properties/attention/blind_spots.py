@@ -15,6 +15,7 @@ from cumae.properties.attention.unread import (
     room_for_all,
     rows_of_their_own,
     same_rows,
+    starts_early,
     stops_late,
     unread_chunk,
     unread_key,
@@ -134,7 +135,15 @@ BLIND_SPOTS = (
         ("work_stop",),
         "larger, on several ranks, where no selected slot follows",
         "the selected slots there are -1, and ragged slots are not read",
+        starts_early,
         stops_late,
+    ),
+    BlindSpot(
+        _SCHEDULES,
+        ("work_start",),
+        "smaller, on several ranks, where the row before ends without a selected slot",
+        "the selected slots there are -1, and ragged slots are not read",
+        starts_early,
     ),
     BlindSpot(
         _SCHEDULES,

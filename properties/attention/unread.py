@@ -102,6 +102,15 @@ def stops_late(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
     return more and all(q < len(selected) and selected[q] is GARBAGE for q in beyond)
 
 
+def starts_early(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Return whether, on several ranks, an earlier start adds only slots that are -1 on each rank."""
+    first = right["work_token"][index] * inputs["topk"]
+    selected = [position for row in inputs["topk_indices"] for position in row]
+    before = range(first + wrong["work_start"][index], first + right["work_start"][index])
+    more = inputs["world"] > 1 and len(before) > 0
+    return more and all(q >= 0 and selected[q] is GARBAGE for q in before)
+
+
 def nobodys_slot(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
     """Return whether a row that must not be written goes alone to a slot of the cache without a token."""
     slot, written = wrong["slot_mapping"][index], wrong["slot_mapping"][: inputs["num_tokens_padded"]]

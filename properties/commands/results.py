@@ -104,6 +104,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
             "seconds": round(verdict.seconds, 2),
             "spent": {part: round(seconds, 2) for part, seconds in verdict.spent.items()},
             **{name: getattr(verdict, name) for name in ("cut", "left_out", "not_tried")},
+            "toured": verdict.toured,
             "largest": verdict.largest,
             "named": list(verdict.named),
             "pairs": {"seen": verdict.pairs[0], "of": verdict.pairs[1], "refused": verdict.pairs[2]},

@@ -29,6 +29,8 @@ class Programs:
         self.__name__: str = kernel.__name__
         self.__module__ = kernel.__module__
         self.__globals__ = kernel.__globals__
+        self.__code__ = kernel.__code__
+        self.__wrapped__ = kernel
         self.__signature__ = inspect.signature(kernel)
 
     def __call__(self, **arguments: Any) -> None:

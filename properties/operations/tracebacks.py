@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from traceback import TracebackException, walk_tb
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, NamedTuple
 
 from cumae.properties.operations.users_files import files_of, is_ours, is_users
@@ -178,9 +178,8 @@ def _is_code_of(frame: FrameType, kernel: Any) -> bool:
 
 def _is_kernel(value: object) -> bool:
     """Whether a value is a function under ``@triton.jit``, compiled or interpreted."""
-    return type(value).__module__.startswith("triton.runtime.") and isinstance(
-        getattr(value, "fn", None), FunctionType
-    )
+    code = getattr(getattr(value, "fn", None), "__code__", None)
+    return type(value).__module__.startswith("triton.runtime.") and code is not None
 
 
 def _line_in(kernel: Any, line: int) -> Line:

@@ -18,7 +18,12 @@ def largest_line(largest: Mapping[str, int]) -> str:
     >>> largest_line({"tokens in a request": 4097, "requests": 1025, "padded tokens": 0})
     'largest: 4,097 tokens in a request, 1,025 requests'
     """
-    return "largest: " + ", ".join(f"{size:,} {name}" for name, size in largest.items() if size)
+    told = (f"{size:,} {name if size > 1 else _singular(name)}" for name, size in largest.items() if size)
+    return "largest: " + ", ".join(told)
+
+
+def _singular(name: str) -> str:
+    return name.replace("tokens", "token").replace("requests", "request")
 
 
 def pairs_line(seen: int, total: int, refused: int) -> str:

@@ -86,9 +86,10 @@ class Verdict:
     ``spent``: seconds in generating, oracle, kernel, checks and reducing. With a time budget: ``cut``, cases
     stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
     failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
-    ``largest``: the largest of each size among the cases that the first check compared. ``named``: the sizes
-    that the function shows, which cases lie on both sides of. ``pairs``: how many pairs of
-    values of two options were seen, of how many, and how many were asked for and cannot be combined.
+    ``toured``: cases of the tour of sizes, for which there was time. ``largest``: the largest of each size
+    among the cases that the first check compared. ``named``: the sizes that the function shows, which cases
+    lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how many, and how
+    many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved. ``coverage``: of each kernel that was interpreted. ``notes``: what checks
     have seen that makes no difference to an output.
@@ -113,6 +114,7 @@ class Verdict:
     not_tried: int = 0
     domain: str = ""
     unsaved: str = ""
+    toured: int = 0
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
     pairs: tuple[int, int, int] = (0, 0, 0)

@@ -117,9 +117,11 @@ def _search(
                 examiner.examine(one, thorough=True)
                 named.note(one, launches.take())
                 took.append(process_time() - began)
-        examiner.verdict.named = named.sizes()
+        examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
         if (seconds := tour_seconds(budget, median(took) if took else 0.0)) > 0:
-            Tour(examiner, launches, examiner.verdict.named, seconds).run()
+            clock = process_time if budget.seconds is None else examiner.pace.elapsed
+            Tour(examiner, launches, examiner.verdict.named, seconds, clock).run()
+            examiner.verdict.toured = examiner.verdict.cases - before
         examiner.num_first = examiner.verdict.cases
         _draw(examiner, budget)
     except Disagreement:

@@ -36,17 +36,22 @@ def tour_seconds(budget: Budget, case_seconds: float) -> float:
 
 @dataclass(slots=True)
 class Tour:
-    """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first."""
+    """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
+
+    ``clock``: tells the seconds that are limited; the time of the processor is not that of other processes.
+    """
 
     examiner: Examiner
     launches: Launches
     named: tuple[int, ...]
     seconds: float
-    _began: float = field(default_factory=time.process_time)
+    clock: Callable[[], float] = time.process_time
+    _began: float = 0.0
     _took: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is time, in a fixed order."""
+        self._began = self.clock()
         binding = self.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
@@ -80,16 +85,16 @@ class Tour:
 
     @property
     def _left(self) -> float:
-        return self._began + self.seconds - time.process_time()
+        return self._began + self.seconds - self.clock()
 
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> None:
         """Examine the case of the first size that is expected to fit into the time that is left."""
         for size in sizes:
             if self._expected(kind, size) > self._left:
                 continue
-            began = time.process_time()
+            began = self.clock()
             if self._try(kind, build(size)):
-                self._took[kind] = size, time.process_time() - began
+                self._took[kind] = size, self.clock() - began
                 return
 
     def _expected(self, kind: str, size: int) -> float:
@@ -103,7 +108,7 @@ class Tour:
         """Examine a case; return False if it would launch too many programs for the time that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
-        if self._left <= 0:
+        if self._left <= 0 or self.examiner.pace.is_late():
             return False
         self.launches.allow(self._left / 2)
         verdict = self.examiner.verdict

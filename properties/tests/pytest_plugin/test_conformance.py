@@ -126,7 +126,7 @@ def test_an_operation_and_a_dialect_of_ones_own_are_taken() -> None:
     dialect = replace(DIALECTS["cumae"], name="mine")
     verdict = check(wrong.padding_left_alone, operation, dialect=dialect, checks=("agrees",), examples=5)
     assert (verdict.operation, verdict.dialect) == ("positions_of_mine", "mine")
-    assert (verdict.status, verdict.cases) == ("agrees", 5)
+    assert (verdict.status, verdict.cases - verdict.toured) == ("agrees", 5)
 
 
 def test_a_test_made_by_conforms_to_keeps_its_binding() -> None:

@@ -106,7 +106,8 @@ def test_a_kernel_that_behaves_has_the_verdict_it_has_in_this_process(processes:
     binding = binding_of(load_function(one.target), one.operation)
     here = search(binding, DEVICE, one.budget, first=first_cases(binding, one.target, None))
     assert verdict.ok
-    assert (verdict.cases, verdict.comparisons) == (here.cases, here.comparisons)
+    assert verdict.named == here.named
+    assert verdict.cases - verdict.toured == here.cases - here.toured
     assert verdict.shapes["length 0"] > 0
 
 

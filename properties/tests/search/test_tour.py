@@ -74,7 +74,7 @@ def wrong_at_a_named_number_of_padded_rows(
     ],
 )
 def test_the_default_search_finds_what_is_wrong_beyond_a_size(function: Function) -> None:
-    verdict = check(function, "position_ids", save_to=None)
+    verdict = check(function, "position_ids", domain=Domain(captured=False), save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
 
@@ -111,7 +111,7 @@ def test_a_verdict_tells_the_sizes_that_a_launch_shows_and_the_largest_compared(
         _positions(cu_seqlens_q, context_lens, position_ids)
         one_tile_of_2048(cu_seqlens_q, context_lens, torch.zeros(10**6, dtype=torch.int64))
 
-    domain = Domain(max_query_len=600)
+    domain = Domain(max_query_len=600, captured=False)
     verdict = check(two_tiles, "position_ids", domain=domain, examples=40, save_to=None)
     assert verdict.ok
     assert 2048 in verdict.named
