@@ -135,7 +135,6 @@ BLIND_SPOTS = (
         ("work_stop",),
         "larger, on several ranks, where no selected slot follows",
         "the selected slots there are -1, and ragged slots are not read",
-        starts_early,
         stops_late,
     ),
     BlindSpot(

@@ -13,11 +13,13 @@ T = TypeVar("T")
 class Choices(Protocol):
     """The three draws that rules use; the first value of each is the simplest.
 
-    ``sizes``: lengths that the rules prefer now and then; ``contexts``: cached lengths, preferred often.
+    ``sizes``: lengths that the rules prefer now and then; ``contexts``: cached lengths, preferred often, as
+    are ``queries``, numbers of new tokens.
     """
 
     sizes: Sequence[int]
     contexts: Sequence[int]
+    queries: Sequence[int]
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer of ``[low, high]``."""
@@ -36,6 +38,7 @@ class HypothesisChoices:
         self._draw = draw
         self.sizes = sizes
         self.contexts: Sequence[int] = ()
+        self.queries: Sequence[int] = ()
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer of ``[low, high]``."""
@@ -53,10 +56,17 @@ class HypothesisChoices:
 class SeededChoices:
     """Choices drawn from one seed, without Hypothesis: about a hundredth of the cost, no shrinking."""
 
-    def __init__(self, seed: int, sizes: Sequence[int] = (), contexts: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        sizes: Sequence[int] = (),
+        contexts: Sequence[int] = (),
+        queries: Sequence[int] = (),
+    ) -> None:
         self._random = random.Random(seed).random
         self.sizes = sizes
         self.contexts = contexts
+        self.queries = queries
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer of ``[low, high]``."""

@@ -130,7 +130,7 @@ FEATURES: tuple[Feature, ...] = (
         "kernel_block_size",
         kernel_block_size,
         small=({"kernel_block_size": 1},),
-        engines=(16, 32, 64, 128),
+        engines=(1, 16, 32, 64, 128),
     ),
     row(
         "options",
@@ -199,7 +199,13 @@ FEATURES: tuple[Feature, ...] = (
         engines=(1, 2, 16),
         shown_by=("workspace_tokens",),
     ),
-    row("options", "workspace_slack", lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100)), "workspace"),
+    row(
+        "options",
+        "workspace_slack",
+        lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100, 300)),
+        "workspace",
+        engines=(0, 100, 300),
+    ),
     row(
         "options",
         "scaling_thousandths",

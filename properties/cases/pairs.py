@@ -21,6 +21,8 @@ PAIRED = 90
 """The share of seeded cases, in percent, that are drawn for pairs while some are missing."""
 MOST_ROUTED = 2**12
 """Logits of a case that is drawn for pairs."""
+MOST_RUN = 256
+"""Tokens of a run that a request has now and then."""
 _LENGTHS = ("window", "topk", "split_size", "compress_ratio")
 """Options that are lengths: contexts on both sides of them show their value."""
 Value = tuple[str, Any]
@@ -68,8 +70,12 @@ class Pairs:
             best = max(gains.values())
             chosen[name] = choices.pick([value for value, gain in gains.items() if gain == best])
         domain = _pinned(self._domain, chosen) or _pinned(self._domain, dict(first)) or self._domain
-        near = tuple(chosen[name] for name in _LENGTHS if chosen.get(name, 0) > 1)
-        return draw_case(SeededChoices(seed, sizes, near), domain, features)
+        block = chosen.get("block_size", 1) * chosen.get("world", 1)
+        near = (block, block // 2, *(chosen[name] for name in _LENGTHS if chosen.get(name, 0) > 1))
+        # A run over all ranks: each of them owns some of these tokens.
+        run = chosen.get("world", 1) * chosen.get("interleave", 1)
+        runs = (run,) if 1 < run <= MOST_RUN else ()
+        return draw_case(SeededChoices(seed, sizes, near, runs), domain, features)
 
     @property
     def num_refused(self) -> int:

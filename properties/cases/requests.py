@@ -30,7 +30,7 @@ def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *,
         length = low + choices.integer(0, 5)
     elif kind <= 8 or not large:
         blocks = choices.integer(0, 3) if tokens_per_block <= LARGE_BLOCK else choices.integer(0, 1)
-        length = blocks * tokens_per_block + choices.pick((0, 1, -1))
+        length = blocks * tokens_per_block + choices.pick((0, 1, -1, tokens_per_block * 2 // 3))
     else:
         sizes = choices.sizes if choices.sizes and choices.chance(50) else TILES
         length = choices.pick(sizes) + choices.pick((0, -1, 1))
@@ -57,6 +57,9 @@ def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large:
 
     def query(low: int) -> int:
         low = min(max(low, least_query), domain.max_query_len)
+        if choices.queries and choices.chance(25):
+            length = choices.pick(choices.queries) + choices.pick((0, -1, 1))
+            return min(max(length, low), domain.max_query_len)
         return draw_length(choices, low, domain.max_query_len, tokens_per_block, large=large)
 
     def exactly(length: int) -> int:

@@ -22,6 +22,8 @@ FAR_LENGTHS = (131_073, 65_537, 32_769, 16_385, 8_193)
 FAR_COUNTS = (65_537, 16_385, 8_193, 4_097, 2_049)
 """The sizes tried at the end, if the first ones leave time."""
 LARGEST_ID = 65_537
+LARGE_OPTION = 4_097
+"""A value of every option that is a length or a count, beyond those that engines run."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
@@ -58,9 +60,10 @@ class Tour:
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
-        self._try(
-            "edges", ladder.edges((*TILES, *edges, *(2 * size for size in edges if 2 * size < MOST_EDGE)))
-        )
+        for case in ladder.valued(LARGE_OPTION):
+            self._try("valued", case)
+        twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
+        self._try("edges", ladder.edges(sorted({*TILES, *edges, *twice})))
         for size in edges[:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size - 1, 2), (2 * size, 1)):
                 self._try("tokens", ladder.tokens(count, padding))

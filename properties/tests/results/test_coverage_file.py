@@ -9,9 +9,11 @@ import pytest
 
 from cumae.properties.results.coverage import Condition, KernelCoverage, Loop, coverage_data, coverage_of_data
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
+from cumae.properties.running.device import has_gpu
 from cumae.properties.tests.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest
 
+on_the_cpu = pytest.mark.skipif(has_gpu(), reason="these run in the interpreter, which a GPU leaves out")
 has_coverage = pytest.mark.skipif(find_spec("coverage") is None, reason="coverage.py is an extra")
 has_pytest_cov = pytest.mark.skipif(
     find_spec("pytest_cov") is None, reason="pytest-cov is a tool of ci/setup dev"
@@ -68,6 +70,7 @@ def covered_lines(file: Path, name: str) -> set[int]:
     return set(data.lines(measured) or ())
 
 
+@on_the_cpu
 @has_coverage
 def test_the_command_writes_a_file_that_coverage_py_reports(tmp_path: Path) -> None:
     import coverage
@@ -89,6 +92,7 @@ def test_the_command_writes_a_file_that_coverage_py_reports(tmp_path: Path) -> N
     assert kernel["never_ran"] == [MISSING]
 
 
+@on_the_cpu
 @has_coverage
 def test_with_branches_the_file_holds_branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from coverage import CoverageData
@@ -106,6 +110,7 @@ def test_with_branches_the_file_holds_branches(tmp_path: Path, monkeypatch: pyte
         write_coverage("--coverage", tmp_path / "data", [kernel])
 
 
+@on_the_cpu
 @has_coverage
 @has_pytest_cov
 def test_pytest_cov_combines_what_the_plugin_writes(tmp_path: Path) -> None:
@@ -121,6 +126,7 @@ def test_pytest_cov_combines_what_the_plugin_writes(tmp_path: Path) -> None:
     assert not (tmp_path / ".coverage.kernels").exists()
 
 
+@on_the_cpu
 def test_without_coverage_py_the_option_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "coverage", None)
     done = cumae("fuzz", *CASES, "--coverage", "data", cwd=tmp_path)
