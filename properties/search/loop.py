@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
@@ -23,7 +22,7 @@ from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.traces import traced_checks
-from cumae.properties.state.walks import STEPS, walk
+from cumae.properties.state.walks import trace_of
 
 ROUND = 50
 WALKS = 5
@@ -138,7 +137,7 @@ def _traced_round(examiner: Examiner, traced: Sequence[str], number: int) -> Non
             if examiner.pace.is_late():
                 return
             run_step = examiner.begin(check)
-            for case in islice(walk(examiner.binding, number * WALKS * times + i), STEPS):
+            for case in trace_of(examiner.binding, number * WALKS * times + i):
                 counted = examiner.verdict.cases
                 run_step(case)
                 examiner.num_first += examiner.verdict.cases - counted
