@@ -9,6 +9,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_options
 
 MOST_BLOCKS = 256
+MOST_SELECTED = 2**15
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -71,7 +72,7 @@ def draw_setting(
     # A padded request in every step, if the domain has padding, may take the padding tokens.
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
-    options = _with_topk(choices, domain, options, topk if "topk" in features else ())
+    options = _with_topk(choices, domain, features, options, topk, sizes.budget)
     layout = Layout(
         garbage=choices.pick(GARBAGE_KINDS),
         index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
@@ -89,13 +90,25 @@ def draw_setting(
     )
 
 
-def _with_topk(choices: Choices, domain: Domain, options: Options, topk: Sequence[int]) -> Options:
-    """Return options with one of these numbers of selected keys, or with a small one if there is none."""
+def _with_topk(
+    choices: Choices,
+    domain: Domain,
+    features: Collection[str],
+    options: Options,
+    topk: Sequence[int],
+    budget: int,
+) -> Options:
+    """Return options with one of these numbers of selected keys, or with a small one if there is none.
+
+    Without splits, a step's selected keys are buffers of their own: the number is limited by their size.
+    """
     have, split_size = options.selection.topk, options.schedule.split_size
-    if "topk" in domain.values or (not topk and have <= 64):
+    if "topk" not in features or "topk" in domain.values or (not topk and have <= 64):
         return options
+    splits = "split_size" in features
     have = choices.pick(topk) if topk else 8
-    if "split_size" not in domain.values:
+    have = have if splits else min(have, MOST_SELECTED // budget)
+    if splits and "split_size" not in domain.values:
         split_size = max(split_size, 64) if have > 64 else min(split_size, have)
     return options.having(topk=have, split_size=split_size)
 

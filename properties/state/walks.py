@@ -30,8 +30,6 @@ EVENTS: tuple[Event, ...] = (
 """Events of a drawn row. All entries are equally likely, so an event listed twice happens twice as often."""
 QUIET = 6
 """Number of events without effect, beside ``EVENTS``."""
-BURSTS = 4
-"""Percent of steps that begin a burst."""
 
 
 def trace_of(binding: Binding, number: int) -> Iterator[Case]:
@@ -65,8 +63,7 @@ def walk(
     while True:
         if not choices.chance(3):  # else no request arrives or changes
             _happen(engine, choices, plan)
-        # A burst is a large step between two equal ones.
-        bursts = most >= budget and choices.chance(BURSTS)
+        bursts = most >= budget and choices.chance(plan.bursts)
         load.move_on(is_growing=most < budget)
         for is_large in (False, True, False) if bursts else (False,):
             yield engine.step(
@@ -98,7 +95,7 @@ def _happen(engine: Engine, choices: Choices, plan: Plan) -> None:
 
 
 def _cached_len(choices: Choices, engine: Engine) -> int:
-    """Return a context about as long as the selection or half of it, or any."""
+    """Return a context about as long as the selection, half of it or three quarters, or any."""
     topk = engine.setting.options.selection.topk
-    about = choices.pick((topk, topk // 2, choices.integer(0, engine.setting.most_tokens)))
+    about = choices.pick((topk, topk // 2, 3 * topk // 4, choices.integer(0, engine.setting.most_tokens)))
     return about + choices.integer(-2, 1)
