@@ -25,6 +25,13 @@ class Trace:
             for name, have, need in zip(_NAMES, _engine_of(step), _engine_of(self.steps[0]), strict=True):
                 require(have == need, f"steps[{k}].{name}", have, f"be {need}, as in the first step")
 
+    def then(self, step: Case) -> "Trace":
+        """Return the trace with one more step. Only that step is checked, as in a new trace."""
+        Trace((self.steps[0], step))
+        longer = object.__new__(Trace)
+        object.__setattr__(longer, "steps", (*self.steps, step))
+        return longer
+
 
 _NAMES = ("batch.block_size", "batch.world", "options", "max_num_tokens")
 
