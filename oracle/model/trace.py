@@ -46,9 +46,11 @@ def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:
     Raises ``ValueError`` as ``Trace`` does.
     """
     longest = spare + max((step.num_tokens_padded for step in steps), default=0)
-    return Trace(
-        tuple(
-            replace(s, layout=replace(s.layout, num_spare_tokens=longest - s.num_tokens_padded))
-            for s in steps
-        )
-    )
+    known = {id(step): _with_spare_tokens(step, longest - step.num_tokens_padded) for step in steps}
+    return Trace(tuple(known[id(step)] for step in steps))
+
+
+def _with_spare_tokens(step: Case, count: int) -> Case:
+    if step.layout.num_spare_tokens == count:
+        return step
+    return replace(step, layout=replace(step.layout, num_spare_tokens=count))

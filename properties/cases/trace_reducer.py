@@ -1,8 +1,10 @@
 """Reduce a failing trace: fewer steps, equal steps, smaller steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import chain, groupby
+from typing import TypeVar
 
 from cumae.oracle import Case, Trace, leveled
 from cumae.properties.cases.edits import all_capped, edits, keep, shorten, with_block_size, with_fields
@@ -10,6 +12,7 @@ from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.reducer import MOST_TRIES, boldest_cases, size_of, valid
 from cumae.properties.cases.values import NEUTRAL
 
+T = TypeVar("T")
 MOST_STEPS = 40_000
 """Steps of all traces that a reduction tries: 300 traces of 130 steps."""
 LONG = 32
@@ -29,13 +32,22 @@ def boldest(tried: Case | Trace) -> Iterator[Case | Trace]:
 
 def size_of_trace(trace: Trace) -> tuple[int, ...]:
     """Return the size of a trace: its steps, then their sizes."""
-    sizes = [size_of(step) for step in trace.steps]
+    sizes = _each(size_of, trace.steps)
     return (len(trace.steps), *(sum(column) for column in zip(*sizes, strict=True)))
+
+
+def _each(of: Callable[[Case], T], steps: Sequence[Case]) -> list[T]:
+    """Return a value of each step; it is computed once for a step that stands in several places."""
+    known = {id(step): step for step in steps}
+    values = {key: of(step) for key, step in known.items()}
+    return [values[id(step)] for step in steps]
 
 
 def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
     """Whether a case is smaller than another case, or a trace than another trace."""
     if isinstance(tried, Trace) and isinstance(known, Trace):
+        if len(tried.steps) != len(known.steps):
+            return len(tried.steps) < len(known.steps)
         return size_of_trace(tried) < size_of_trace(known)
     return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
 
@@ -47,7 +59,7 @@ def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:
     the same way, then single steps, of a long trace the last ones. Runs no trace twice, and ends after
     ``MOST_TRIES`` traces or ``MOST_STEPS`` steps.
     """
-    tried: set[Trace] = set()
+    tried: set[Hashable] = set()
     left = MOST_STEPS
     improved = True
     while improved:
@@ -57,17 +69,22 @@ def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:
             while next_one < len(builds):
                 candidate = _smaller(trace, builds[next_one])
                 next_one += 1
-                if candidate is None or candidate in tried:
+                if candidate is None or (key := _runs(candidate)) in tried:
                     continue
                 left -= len(candidate.steps)
                 if left < 0 or len(tried) >= MOST_TRIES:
                     return trace
-                tried.add(candidate)
+                tried.add(key)
                 if still_fails(candidate):
                     # The next round retries the edits that failed before this one.
                     trace, improved = candidate, True
                     builds, next_one = list(edits_of(trace)), next_one - 1
     return trace
+
+
+def _runs(trace: Trace) -> Hashable:
+    """Return the steps as runs of one step, which is quick to compare."""
+    return tuple((next(run), 1 + sum(1 for _ in run)) for _, run in groupby(trace.steps, key=id))
 
 
 def _smaller_traces(trace: Trace) -> Iterator[Trace]:
@@ -89,14 +106,19 @@ def _fewer_spare_rows(trace: Trace) -> Iterator[Callable[[], Trace]]:
         yield lambda rows=rows: leveled(trace.steps, rows)  # type: ignore[misc]
 
 
-def _fewer_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
-    """Yield edits that drop consecutive steps, halves first."""
+def _fewer_steps(trace: Trace, least: int = 1) -> Iterator[Callable[[], Trace]]:
+    """Yield edits that drop consecutive steps, halves first, ``least`` steps last."""
     steps = list(trace.steps)
     width = len(steps) // 2
-    while width >= 1:
+    while width >= least:
         for start in range(0, len(steps), width):
             yield _leveled(trace, lambda start=start, width=width: steps[:start] + steps[start + width :])
         width //= 2
+
+
+def _many_fewer_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
+    """Yield edits that drop a half, a quarter or an eighth of the steps."""
+    return _fewer_steps(trace, max(len(trace.steps) // 8, 1))
 
 
 def _alike_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
@@ -111,35 +133,19 @@ def _alike_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
 def _in_all_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
     """Yield the same edit in all steps, then in one row of all steps."""
     steps = list(trace.steps)
-    for edit in _edits_of_all():
-        yield _leveled(trace, lambda edit=edit: [edit(step) for step in steps])
-    for size in (0, 1, 2, 4):
-        yield _leveled(
-            trace, lambda size=size: [_as_padded(step, size, step.num_requests_padded) for step in steps]
-        )
-        yield _leveled(
-            trace, lambda size=size: [_as_padded(step, step.num_tokens_padded, size) for step in steps]
-        )
-    # These keep the longest query and the size equal in steps that a function may treat as equal.
+    for edit in chain(_edits_of_all(), _paddings()):
+        yield _leveled(trace, partial(_each, edit, steps))
+    # Some edits keep the longest query and the size equal in steps that a function may treat as equal.
     for most in (1, 2):
-        yield _leveled(
-            trace, lambda most=most: _of_one_size([all_capped(step, "query_len", most) for step in steps])
-        )
+        yield _leveled(trace, partial(_capped_alike, steps, None, most))
     for row in range(max(len(step.batch.requests) for step in steps)):
-        yield _leveled(trace, lambda row=row: [_without(step, row) for step in steps])
+        yield _leveled(trace, partial(_each, partial(_without, row=row), steps))
         for most in (1, 2):
-            yield _leveled(
-                trace,
-                lambda row=row, most=most: _of_one_size(
-                    [all_capped(_without(step, row), "query_len", most) for step in steps]
-                ),
-            )
+            yield _leveled(trace, partial(_capped_alike, steps, row, most))
         for name in ("query_len", "context_len"):
             for most in (0, 1, 2):
-                yield _leveled(
-                    trace,
-                    lambda row=row, name=name, most=most: [_capped(step, row, name, most) for step in steps],
-                )
+                capped = partial(_capped, row=row, name=name, most=most)
+                yield _leveled(trace, partial(_each, capped, steps))
 
 
 def _in_single_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
@@ -163,7 +169,14 @@ def _in_single_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
             )
 
 
-_TRACE_EDITS = (_fewer_spare_rows, _fewer_steps, _alike_steps, _in_all_steps, _in_single_steps)
+_TRACE_EDITS = (
+    _fewer_spare_rows,
+    _many_fewer_steps,
+    _alike_steps,
+    _fewer_steps,
+    _in_all_steps,
+    _in_single_steps,
+)
 
 
 def _leveled(trace: Trace, build: Callable[..., list[Case]]) -> Callable[[], Trace]:
@@ -186,6 +199,22 @@ def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
     for size in (1, 2, 3, 4):
         yield lambda case, size=size: with_block_size(case, size)  # type: ignore[misc]
     yield lambda case: with_block_size(case, case.batch.block_size)
+
+
+def _paddings() -> Iterator[Callable[[Case], Case]]:
+    """Yield edits that pad every step to the same number of tokens or of requests."""
+    for size in (0, 1, 2, 4):
+        yield lambda case, size=size: _as_padded(case, size, case.num_requests_padded)  # type: ignore[misc]
+        yield lambda case, size=size: _as_padded(case, case.num_tokens_padded, size)  # type: ignore[misc]
+
+
+def _capped_alike(steps: list[Case], row: int | None, most: int) -> list[Case]:
+    """Return the steps without a row, with capped queries, and all of one size."""
+
+    def capped(case: Case) -> Case:
+        return all_capped(case if row is None else _without(case, row), "query_len", most)
+
+    return _of_one_size(_each(capped, steps))
 
 
 def _without(case: Case, row: int) -> Case:
@@ -212,4 +241,4 @@ def _of_one_size(steps: list[Case]) -> list[Case]:
     """Return the steps padded to the largest counts of tokens and requests."""
     tokens = max(step.batch.num_tokens for step in steps)
     requests = max(len(step.batch.requests) for step in steps)
-    return [_as_padded(step, tokens, requests) for step in steps]
+    return _each(lambda step: _as_padded(step, tokens, requests), steps)

@@ -9,7 +9,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_options
 
 MOST_BLOCKS = 256
-MOST_SELECTED = 2**15
+MOST_SELECTED = 2**14
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 

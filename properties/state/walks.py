@@ -63,8 +63,8 @@ def walk(
     while True:
         if not choices.chance(3):  # else no request arrives or changes
             _happen(engine, choices, plan)
-        bursts = most >= budget and choices.chance(plan.bursts)
         load.move_on(is_growing=most < budget)
+        bursts = most >= budget and any(load.wishes) and choices.chance(plan.bursts)
         for is_large in (False, True, False) if bursts else (False,):
             yield engine.step(
                 [budget] * len(load.wishes) if is_large else load.wishes,
