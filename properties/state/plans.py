@@ -38,7 +38,7 @@ class Plan:
 
 FEW_ROWS = Plan(
     num_steps=270,
-    sizes=Sizes(num_rows=2, budget=4),
+    sizes=Sizes(num_rows=3, blocks_each=1, budget=6),
     wishes=(1, 0, 2, 1),
     worlds=(3, 2),
     topk=(3, 8),
