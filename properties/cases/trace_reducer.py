@@ -116,11 +116,6 @@ def _fewer_steps(trace: Trace, least: int = 1) -> Iterator[Callable[[], Trace]]:
         width //= 2
 
 
-def _many_fewer_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
-    """Yield edits that drop a half, a quarter or an eighth of the steps."""
-    return _fewer_steps(trace, max(len(trace.steps) // 8, 1))
-
-
 def _alike_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
     """Yield edits that replace all steps but the last ones by the smallest steps of the trace."""
     steps = list(trace.steps)
@@ -133,7 +128,7 @@ def _alike_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
 def _in_all_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
     """Yield the same edit in all steps, then in one row of all steps."""
     steps = list(trace.steps)
-    for edit in chain(_edits_of_all(), _paddings()):
+    for edit in chain((_halved,), _edits_of_all(), _paddings()):
         yield _leveled(trace, partial(_each, edit, steps))
     # Some edits keep the longest query and the size equal in steps that a function may treat as equal.
     for most in (1, 2):
@@ -151,9 +146,8 @@ def _in_all_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
 def _in_single_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
     """Yield edits of one step; equal steps of a long trace are edited together, and only the last ones."""
     steps = list(trace.steps)
-    is_long = len(steps) > LONG
     places = [[k] for k in range(len(steps))]
-    if is_long:
+    if len(steps) > LONG:
         last = list(dict.fromkeys(reversed(steps)))[:4]
         places = [[k for k, other in enumerate(steps) if other == step] for step in last]
     for place in places:
@@ -171,7 +165,7 @@ def _in_single_steps(trace: Trace) -> Iterator[Callable[[], Trace]]:
 
 _TRACE_EDITS = (
     _fewer_spare_rows,
-    _many_fewer_steps,
+    lambda trace: _fewer_steps(trace, max(len(trace.steps) // 8, 1)),
     _alike_steps,
     _fewer_steps,
     _in_all_steps,
@@ -199,6 +193,15 @@ def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
     for size in (1, 2, 3, 4):
         yield lambda case, size=size: with_block_size(case, size)  # type: ignore[misc]
     yield lambda case: with_block_size(case, case.batch.block_size)
+
+
+def _halved(case: Case) -> Case:
+    """Return the case with half of every length and half of the selection, rounded up."""
+    for row, request in enumerate(case.batch.requests):
+        case = shorten(case, row, "context_len", -(-request.context_len // 2))
+        case = shorten(case, row, "query_len", -(-request.query_len // 2))
+    topk, split_size = case.options.selection.topk, case.options.schedule.split_size
+    return replace(case, options=case.options.having(topk=-(-topk // 2), split_size=-(-split_size // 2)))
 
 
 def _paddings() -> Iterator[Callable[[Case], Case]]:

@@ -46,6 +46,17 @@ def test_a_fault_after_a_hundred_calls_is_reduced_to_equal_steps_in_few_tries() 
     assert len(set(reduced.steps)) == 1 and reduced.steps[-1].batch.num_tokens == 2
 
 
+def test_lengths_and_the_selection_are_halved_together() -> None:
+    def fails(trace: Trace) -> bool:
+        topk = trace.steps[-1].options.selection.topk
+        return all(r.query_len * 2 >= topk > 1 for step in trace.steps for r in step.batch.requests)
+
+    steps = [step((256 * k, 256), topk=512, split_size=64) for k in range(3)]
+    reduced = reduce_trace(leveled(steps), fails)
+    assert [r.query_len for last in reduced.steps for r in last.batch.requests] in ([], [1])
+    assert reduced.steps[0].options.selection.topk == 2
+
+
 def test_no_trace_is_tried_twice_and_the_steps_tried_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Trace] = []
 
