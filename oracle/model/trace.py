@@ -25,6 +25,13 @@ class Trace:
             for name, have, need in zip(_NAMES, _engine_of(step), _engine_of(self.steps[0]), strict=True):
                 require(have == need, f"steps[{k}].{name}", have, f"be {need}, as in the first step")
 
+    def then(self, step: Case) -> "Trace":
+        """Return the trace with one more step. Only that step is checked, as in a new trace."""
+        Trace((self.steps[0], step))
+        longer = object.__new__(Trace)
+        object.__setattr__(longer, "steps", (*self.steps, step))
+        return longer
+
 
 _NAMES = ("batch.block_size", "batch.world", "options", "max_num_tokens")
 
@@ -39,9 +46,11 @@ def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:
     Raises ``ValueError`` as ``Trace`` does.
     """
     longest = spare + max((step.num_tokens_padded for step in steps), default=0)
-    return Trace(
-        tuple(
-            replace(s, layout=replace(s.layout, num_spare_tokens=longest - s.num_tokens_padded))
-            for s in steps
-        )
-    )
+    known = {id(step): _with_spare_tokens(step, longest - step.num_tokens_padded) for step in steps}
+    return Trace(tuple(known[id(step)] for step in steps))
+
+
+def _with_spare_tokens(step: Case, count: int) -> Case:
+    if step.layout.num_spare_tokens == count:
+        return step
+    return replace(step, layout=replace(step.layout, num_spare_tokens=count))

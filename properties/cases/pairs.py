@@ -132,7 +132,7 @@ def _pinned(domain: Domain, chosen: Mapping[str, Any]) -> Domain | None:
     if "router" in chosen:
         promises["router_shapes"] = (chosen["router"],)
     # A router's rows are judged one by one, expert by expert.
-    most = min(2 * MOST_SELECTED // chosen.get("topk", 1), MOST_ROUTED // chosen.get("router", (1,))[0])
+    most = min(MOST_SELECTED // chosen.get("topk", 1), MOST_ROUTED // chosen.get("router", (1,))[0])
     promises["max_tokens"] = min(domain.max_tokens, max(most, 8 + domain.min_tokens))
     try:
         return domain.having(**promises)

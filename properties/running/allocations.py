@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref as weakref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -13,6 +14,7 @@ GUARD_BYTES = 1024
 _EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
 _FILLED = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
 _FILLED |= {"full", "full_like", "new_full"}
+_ALLOCATE = _EMPTY | _FILLED
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,12 @@ class _Allocation:
     size_bytes: int
     item_bytes: int
     is_filled: bool
+    tensor: "weakref[torch.Tensor]"
+
+    def is_damaged(self, poison: int) -> bool:
+        """Whether a byte of a fence is not the poison any more."""
+        content, fence = self.storage.cpu().numpy(), bytes([poison]) * GUARD_BYTES
+        return any(part.tobytes() != fence for part in (content[:GUARD_BYTES], content[-GUARD_BYTES:]))
 
 
 class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -35,11 +43,12 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._poison = poison
         self._made: list[_Allocation] = []
+        self._num_first: int | None = None
 
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plain = func(*args, **(kwargs or {}))
-        name = func._schema.name.split("::")[1]
-        if name not in _EMPTY | _FILLED or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
+        name = func.overloadpacket.__name__
+        if name not in _ALLOCATE or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
             return plain
         return self._fence(plain, keep=name in _FILLED)
 
@@ -56,7 +65,8 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if keep:
             fenced.copy_(plain)
         seen = storage[: 2 * GUARD_BYTES + span * item]
-        self._made.append(_Allocation(seen, fenced.data_ptr(), span * item, item, keep))
+        made = _Allocation(seen, fenced.data_ptr(), span * item, item, keep, weakref(fenced))
+        self._made.append(made)
         return fenced
 
     def made(self, tensor: torch.Tensor) -> bool:
@@ -77,10 +87,19 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def damage(self) -> Iterator[str]:
         """Yield a message for each tensor whose guard words were overwritten."""
         for i, allocation in enumerate(self._made):
-            content = allocation.storage.cpu()
-            fences = torch.cat([content[:GUARD_BYTES], content[-GUARD_BYTES:]])
-            if bool((fences != self._poison).any()):
+            if allocation.is_damaged(self._poison):
                 yield f"allocated tensor {i} was written outside its elements"
+
+    def free(self) -> None:
+        """Forget tensors that the function has dropped, but none made before the first call of this method.
+
+        A function may keep memory without its tensor, as after ``detach``; what it keeps for long, it makes
+        at first.
+        """
+        if self._num_first is None:
+            self._num_first = len(self._made)
+        later = (made for made in self._made[self._num_first :] if made.tensor() is not None)
+        self._made[self._num_first :] = later
 
 
 # Set behind the class: in it, torch would wrap the method, and import its compiler at the first call.

@@ -36,8 +36,10 @@ class Arena:
 
     def fill(self, buffers: Sequence[Buffer], *, stale: Sequence[str] = ()) -> None:
         """Write the buffers' content and set their tensors; ``stale`` buffers keep what memory holds."""
-        old = self._bytes.cpu().numpy() if stale else None
-        host = np.zeros(len(self._bytes), dtype=np.uint8)
+        on_host = self._bytes.device.type == "cpu"
+        there = self._bytes.cpu().numpy() if on_host or stale else np.empty(0, dtype=np.uint8)
+        # On the CPU the content is written in its place; a GPU gets it in one copy.
+        content = there if on_host else np.zeros(len(self._bytes), dtype=np.uint8)
         for buffer in buffers:
             if buffer.before is None:
                 assert buffer.large is not None
@@ -45,12 +47,15 @@ class Arena:
                 continue
             start, room = self._places[buffer.name]
             stop = start + len(buffer.before)
-            if old is not None and buffer.name in stale:
-                buffer.before = old[start:stop].copy()
-                host[stop : start + room] = old[stop : start + room]
-            host[start:stop] = buffer.before
+            if buffer.name in stale:
+                buffer.before = there[start:stop].copy()
+                content[stop : start + room] = there[stop : start + room]
+            else:
+                content[stop : start + room] = 0
+            content[start:stop] = buffer.before
             buffer.tensor = view_of(self._bytes, start, buffer)
-        self._bytes.copy_(torch.from_numpy(host))
+        if not on_host:
+            self._bytes.copy_(torch.from_numpy(content))
 
     def collect(self, buffers: Sequence[Buffer]) -> None:
         """Read the current bytes of every small buffer into ``after``."""

@@ -5,10 +5,13 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
+
+from cumae.oracle import Case
 
 CUT_OFF = 121
 """Exit status of a process that lost the connection to its parent."""
@@ -20,10 +23,18 @@ ERROR: Kind = "error"
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """The next step of the trace that a process told of last; sent alone, because traces grow long."""
+
+    case: Case
+
+
 class Tell(Protocol):
     """Sends the state of this process to the parent, by name; names that are not sent keep their value.
 
-    The state has left this process when the call returns. Sending ``tried`` restarts the time limit.
+    The state has left this process when the call returns. Sending ``tried`` restarts the time limit; a
+    ``NextStep`` continues the trace that was sent last.
     """
 
     def __call__(self, **state: object) -> None:

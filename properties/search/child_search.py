@@ -3,12 +3,14 @@
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
+from operator import is_
 from time import monotonic
 
 import torch
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.reducer import MOST_TRIES, boldest, reduce_case, reduce_trace
+from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
+from cumae.properties.cases.trace_reducer import boldest, reduce_trace
 from cumae.properties.checks import Trial
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import steps_of
@@ -16,7 +18,7 @@ from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.search.child import Tell
+from cumae.properties.search.child import NextStep, Tell
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run
 from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
@@ -73,7 +75,8 @@ class _Telling:
             if self._verdict.failure is not self._failure:
                 news["failure"] = self._failure = self._verdict.failure
         if tried is not self._tried:
-            news["tried"] = self._tried = tried
+            news["tried"] = _as_told_after(self._tried, tried)
+            self._tried = tried
         if self._running != (None, ""):
             self._running = (None, "")
             news |= {"other": None, "because": ""}
@@ -84,6 +87,15 @@ class _Telling:
         if (other, because) != self._running:
             self._running = (other, because)
             self._tell(other=other, because=because)
+
+
+def _as_told_after(known: Case | Trace | None, tried: Case | Trace) -> Case | Trace | NextStep:
+    """Return what the parent needs to know of a case or trace: of a trace that goes on, the new step."""
+    if isinstance(known, Trace) and isinstance(tried, Trace):
+        *before, last = tried.steps
+        if len(before) == len(known.steps) and all(map(is_, before, known.steps)):
+            return NextStep(last)
+    return tried
 
 
 class _Reducing:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.pairs import Pairs
-from cumae.properties.cases.reducer import MOST_TRIES, is_smaller, reduce_case, reduce_trace
+from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
+from cumae.properties.cases.trace_reducer import is_smaller, reduce_trace
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
@@ -189,8 +190,10 @@ class Examiner:
     def begin(self, check: str) -> Callable[[Case], None]:
         """Start a trace; return a function that runs its next step, and raises if it fails or time is up."""
         run = TraceRun(self.binding, self.device, check)
+        so_far: Trace | None = None
 
         def run_step(case: Case) -> None:
+            nonlocal so_far
             if self.binding.why_not(case) is not None:
                 self.verdict.not_promised += 1
                 return
@@ -201,7 +204,8 @@ class Examiner:
             self.shapes.update(shapes_of(case))
             self.last = case
             if self.before is not None:
-                self.before(check, Trace((*run.steps, case)))
+                so_far = so_far.then(case) if so_far is not None else Trace((case,))
+                self.before(check, so_far)
             with self.pace.at_work(case):
                 finding = run.step(case)
                 if finding is not None:

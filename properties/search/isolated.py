@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.reducer import is_smaller
+from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.results.failure_file import kept
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import process_time
@@ -29,7 +28,7 @@ from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.tour import Tour, tour_seconds
 from cumae.properties.search.traces import traced_checks
-from cumae.properties.state.walks import STEPS, walk
+from cumae.properties.state.walks import trace_of
 
 ROUND = 50
 WALKS = 5
@@ -166,7 +165,7 @@ def _traced_round(examiner: Examiner, traced: Sequence[str], number: int) -> Non
             if examiner.pace.is_late():
                 return
             run_step = examiner.begin(check)
-            for case in islice(walk(examiner.binding, number * WALKS * times + i), STEPS):
+            for case in trace_of(examiner.binding, number * WALKS * times + i):
                 counted = examiner.verdict.cases
                 run_step(case)
                 examiner.num_first += examiner.verdict.cases - counted

@@ -16,7 +16,7 @@ from typing import Any
 
 from cumae.oracle.model.rules import require
 from cumae.properties.running.sanitizer import Sanitizer
-from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE
+from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 
 LIMIT_SECONDS = 60.0
 START_SECONDS = 300.0
@@ -136,6 +136,9 @@ class Process:
 
     def _note(self, state: State) -> None:
         if "tried" in state:
+            tried = state["tried"]
+            if isinstance(tried, NextStep):
+                state = {**state, "tried": self._told["tried"].then(tried.case)}
             warm = 0.0 if "tried" in self._told else WARM_SECONDS
             self._late_at = time.monotonic() + self._call.limit + warm
         self._told |= state

@@ -8,11 +8,12 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.graphs import GraphSystem
+from cumae.properties.state.plans import Plan
 from cumae.properties.state.setting import Sizes
 from cumae.properties.state.walks import walk
 
 STEPS_EACH = 1000
-SIZES = Sizes(num_rows=12, blocks_each=6, budget=128)
+PLAN = Plan(sizes=Sizes(num_rows=12, blocks_each=6, budget=128))
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ def soak(binding: Binding, steps: int) -> Soaked:
     while soaked.steps < steps and soaked.finding is None:
         run = TraceRun(binding, "cuda", GraphSystem.check)
         left = min(STEPS_EACH, steps - soaked.steps)
-        for case in islice(walk(binding, soaked.engines, SIZES, buckets=True), left):
+        for case in islice(walk(binding, soaked.engines, PLAN, buckets=True), left):
             if binding.why_not(case) is not None:
                 soaked.not_promised += 1
                 continue

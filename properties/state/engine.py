@@ -7,7 +7,7 @@ from cumae.oracle import Case, Phase, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.state.pool import Pool
 from cumae.properties.state.setting import Setting
-from cumae.properties.state.step_case import StepCases
+from cumae.properties.state.step_case import StepCases, Withhold
 
 MOST_DRAFTS = 3
 
@@ -50,24 +50,30 @@ class Engine:
         """Return the rows that hold a request."""
         return [row for row, sequence in enumerate(self._rows) if sequence is not None]
 
-    def admit(self, prompt_len: int, hit: int = 0) -> None:
+    def admit(self, prompt_len: int, hit: int = 0, cached: int = 0) -> None:
         """Give a free row to a new request of 1 … ``most_tokens`` tokens.
 
         ``hit``: 0 for a prompt without cached blocks, else selects the request whose full blocks it shares.
+        ``cached``: if positive, the number of its tokens that another engine has computed; from
+        ``prompt_len`` on, it decodes.
         """
         free = [row for row, sequence in enumerate(self._rows) if sequence is None]
         if not free:
             return
-        prompt_len = 1 + (prompt_len - 1) % self.setting.most_tokens
+        most, size = self.setting.most_tokens, self.setting.tokens_per_block
+        prompt_len = 1 + (prompt_len - 1) % most
+        if cached > 0 and most > 1:
+            cached = min(cached, most - 1)
+            taken = [self._pool.take() for _ in range(-(-cached // size))]
+            self._rows[free[0]] = Running(prompt_len, cached, taken)
+            return
         blocks: list[int] = []
         others = self.live()
         if hit and others:
             other = self._sequence(others[hit % len(others)])
-            size = self.setting.tokens_per_block
             blocks = other.block_ids[: min(other.context_len, prompt_len - 1) // size]
         self._pool.share(blocks)
-        context_len = len(blocks) * self.setting.tokens_per_block
-        self._rows[free[0]] = Running(prompt_len, context_len, list(blocks))
+        self._rows[free[0]] = Running(prompt_len, len(blocks) * size, list(blocks))
 
     def fork(self, which: int) -> None:
         """Give a free row to a second continuation of a request, which shares all cached tokens."""
@@ -110,17 +116,29 @@ class Engine:
         held = [sequence for sequence in self._rows if sequence is not None]
         self._rows = [*held, *[None] * (len(self._rows) - len(held))]
 
-    def step(self, wishes: Sequence[int] = (), *, rejects: int = 0, hidden: bool = False) -> Case:
+    def step(
+        self,
+        wishes: Sequence[int] = (),
+        *,
+        most: int | None = None,
+        rejects: int = 0,
+        hidden: bool = False,
+        padding: int = 0,
+        withhold: Withhold | None = None,
+    ) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
         A row without a wish is idle, unless ``min_tokens`` of the domain needs it; if there is
-        no request at all, a new one arrives. Up to ``rejects`` drafts of a speculative decode are rejected
-        afterwards. ``hidden``: the host does not know the lengths.
+        no request at all, a new one arrives. ``most``: tokens of the step, if fewer than the engine's.
+        Up to ``rejects`` drafts of a speculative decode are rejected afterwards. ``hidden``, ``padding``,
+        ``withhold``: as for ``StepCases.case_of``.
         """
         if self._domain.min_tokens and not self.live():
             self.admit(self._domain.min_tokens)
-        planned = self._plan(wishes)
-        case = self._cases.case_of(self._requests(planned), hidden=hidden)
+        budget = self.setting.sizes.budget
+        planned = self._plan(wishes, budget if most is None else min(most, budget))
+        requests = self._requests(planned)
+        case = self._cases.case_of(requests, hidden=hidden, padding=padding, withhold=withhold)
         for row, query_len in planned.items():
             sequence = self._sequence(row)
             rejected = 0 if sequence.prefills or not query_len else min(rejects, query_len - 1)
@@ -129,11 +147,10 @@ class Engine:
                 self._vacate(row)
         return case
 
-    def _plan(self, wishes: Sequence[int]) -> dict[int, int]:
-        """Return the tokens each request computes, after granting their blocks."""
+    def _plan(self, wishes: Sequence[int], left: int) -> dict[int, int]:
+        """Return the tokens each request computes, ``left`` at most, after granting their blocks."""
         planned: dict[int, int] = {}
         able: dict[int, int] = {}
-        left = self.setting.sizes.budget
         for row in self.live():
             sequence = self._sequence(row)
             wish = wishes[row] if row < len(wishes) else 0

@@ -1,23 +1,31 @@
 """The fixed settings of a running engine: blocks, ranks, options and sizes."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Batch, Layout, Options
 from cumae.properties.cases.choices import Choices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_options
 
+MOST_BLOCKS = 256
+MOST_SELECTED = 2**14
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The capacity of an engine: concurrent requests, blocks of a request, and tokens of a step."""
+    """The capacity of an engine: concurrent requests, blocks of a request, and tokens of a step.
+
+    ``least_tokens``: a request has more blocks if these tokens need them, up to ``MOST_BLOCKS``.
+    ``large_blocks``: blocks have at least 16 tokens, where the domain allows; else at most 16.
+    """
 
     num_rows: int = 4
     blocks_each: int = 4
     budget: int = 32
+    least_tokens: int = 0
+    large_blocks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +56,23 @@ def draw_setting(
     features: Collection[str],
     sizes: Sizes,
     *,
+    worlds: Sequence[int] = (1, 1, 2, 3),
+    topk: Sequence[int] = (),
     buckets: bool | None = None,
 ) -> Setting:
-    """Return the setting of an engine whose steps lie inside a domain."""
-    small = [size for size in domain.sizes if size <= 16] or domain.sizes
-    block_size = choices.pick(small)
-    worlds = domain.among("world", (1, 1, 2, 3))
+    """Return the setting of an engine whose steps lie inside a domain.
+
+    ``worlds``, ``topk``: the usual numbers of ranks and of selected keys, used if the domain promises no
+    others; without ``topk``, a small number is drawn.
+    """
+    fits = [size for size in domain.sizes if (size >= 16 if sizes.large_blocks else size <= 16)]
+    block_size = choices.pick(fits or domain.sizes)
+    worlds = domain.among("world", worlds)
     world = choices.pick(worlds) if "world" in features else domain.settled("world")
     # A padded request in every step, if the domain has padding, may take the padding tokens.
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
-    if options.selection.topk > 64 and "topk" not in domain.values:
-        options = options.having(topk=8, split_size=min(options.schedule.split_size, 8))
+    options = _with_topk(choices, domain, features, options, topk, sizes.budget)
     layout = Layout(
         garbage=choices.pick(GARBAGE_KINDS),
         index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
@@ -73,15 +86,40 @@ def draw_setting(
         options=options,
         layout=layout,
         buckets=in_buckets,
-        sizes=_within(domain, sizes, in_buckets=in_buckets),
+        sizes=_within(domain, sizes, block_size * world, in_buckets=in_buckets),
     )
 
 
-def _within(domain: Domain, sizes: Sizes, *, in_buckets: bool) -> Sizes:
-    """Return the sizes, limited to the step tokens and block ids that a domain promises."""
+def _with_topk(
+    choices: Choices,
+    domain: Domain,
+    features: Collection[str],
+    options: Options,
+    topk: Sequence[int],
+    budget: int,
+) -> Options:
+    """Return options with one of these numbers of selected keys, or with a small one if there is none.
+
+    Without splits, a step's selected keys are buffers of their own: the number is limited by their size.
+    """
+    have, split_size = options.selection.topk, options.schedule.split_size
+    if "topk" not in features or "topk" in domain.values or (not topk and have <= 64):
+        return options
+    splits = "split_size" in features
+    have = choices.pick(topk) if topk else 8
+    have = have if splits else min(have, MOST_SELECTED // budget)
+    if splits and "split_size" not in domain.values:
+        split_size = max(split_size, 64) if have > 64 else min(split_size, have)
+    return options.having(topk=have, split_size=split_size)
+
+
+def _within(domain: Domain, sizes: Sizes, tokens_per_block: int, *, in_buckets: bool) -> Sizes:
+    """Return the sizes, limited to the step tokens, contexts and block ids that a domain promises."""
     budget = min(sizes.budget, domain.max_tokens)
     if in_buckets:
         budget = max(bucket for bucket in BUCKETS if bucket <= budget)
     room = domain.max_block_id + 1 - domain.reserved_blocks
     rows = max(1, min(sizes.num_rows, room - 1))
-    return Sizes(num_rows=rows, blocks_each=max(1, min(sizes.blocks_each, room // (rows + 1))), budget=budget)
+    blocks = max(sizes.blocks_each, min(-(-sizes.least_tokens // tokens_per_block), MOST_BLOCKS))
+    blocks = min(blocks, room // (rows + 1), 1 + domain.max_context_len // tokens_per_block)
+    return replace(sizes, num_rows=rows, blocks_each=max(1, blocks), budget=budget)

@@ -2,10 +2,18 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.state.setting import BUCKETS, Setting
+
+
+class Withhold(Protocol):
+    """Returns requests that lack some of their blocks."""
+
+    def __call__(self, *, requests: tuple[Request, ...]) -> tuple[Request, ...]:
+        """Return the requests, with -1 in place of some blocks."""
 
 
 class StepCases:
@@ -17,8 +25,19 @@ class StepCases:
         self._features = features
         self._num_blocks = num_blocks
 
-    def case_of(self, rows: Sequence[Request | None], *, hidden: bool) -> Case:
-        """Return the case of a step. None marks a vacated row; ``hidden``: the host has no lengths."""
+    def case_of(
+        self,
+        rows: Sequence[Request | None],
+        *,
+        hidden: bool = False,
+        padding: int = 0,
+        withhold: Withhold | None = None,
+    ) -> Case:
+        """Return the case of a step. None marks a vacated row.
+
+        ``hidden``: the host has no lengths. ``padding``: padding tokens of an engine without buckets, if
+        there is room. ``withhold``: takes blocks away for this step, where the function sees that.
+        """
         by_row = "row_index" in self._features
         indices: list[int] = []
         requests: list[Request] = []
@@ -32,19 +51,25 @@ class StepCases:
             turn = sum(request is not None for request in rows) % len(indices)
             indices, requests = indices[turn:] + indices[:turn], requests[turn:] + requests[:turn]
         setting = self._setting
+        if withhold is not None and "missing_blocks" in self._features:
+            requests = list(withhold(requests=tuple(requests)))
         batch = Batch(tuple(requests), setting.block_size, setting.world)
-        layout = self._layout(batch, tuple(indices) if by_row else None, hidden)
+        layout = self._layout(batch, tuple(indices) if by_row else None, hidden, padding)
         return Case(batch, layout, setting.options)
 
-    def _layout(self, batch: Batch, row_index: tuple[int, ...] | None, hidden: bool) -> Layout:
+    def _layout(self, batch: Batch, row_index: tuple[int, ...] | None, hidden: bool, padding: int) -> Layout:
         """Return the layout that keeps the buffer shapes of the steps before."""
         setting, sizes, features = self._setting, self._setting.sizes, self._features
-        padded = next(b for b in BUCKETS if b >= batch.num_tokens) if setting.buckets else batch.num_tokens
+        pads = self._domain.padding != "none"
+        padded = batch.num_tokens
+        if setting.buckets:
+            padded = next(b for b in BUCKETS if b >= batch.num_tokens)
+        elif pads:
+            padded += max(0, min(padding, sizes.budget - batch.num_tokens))
         count = len(batch.requests)
         most_rows = max([count, *(row + 1 for row in row_index or ())])
-        pads = self._domain.padding != "none"
         num_padding_requests = sizes.num_rows + 1 - count if pads else 0
-        widest = max((len(request.block_ids) for request in batch.requests), default=0)
+        widest = max((_width(request) for request in batch.requests), default=0)
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)
         room = next(b for b in BUCKETS if b >= sizes.budget)
@@ -68,3 +93,8 @@ class StepCases:
         scope = self._setting.options.keys.key_scope
         num_keys = sum(r.seq_len for r in batch.requests if scope == "all" or r.phase == "prefill")
         return self._setting.sizes.num_rows * self._setting.most_tokens - num_keys
+
+
+def _width(request: Request) -> int:
+    """Return the table columns that a request needs: missing blocks at its end need none."""
+    return max((column + 1 for column, block_id in enumerate(request.block_ids) if block_id >= 0), default=0)

@@ -77,7 +77,9 @@ class System:
             self.previous = replace(case, layout=replace(case.layout, host_lens=False))
             return None
         seen = bench.seen(call, answer, self.allocated, watch)
-        return self.judge(seen, bench, answer)
+        found = self.judge(seen, bench, answer)
+        self.allocated.free()
+        return found
 
     def launch(self, call: Call) -> Any:
         """Call the function once."""

@@ -1,16 +1,22 @@
 """Seeded traces of an engine: the events between its steps, and how often they happen."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from math import ceil
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import Choices, SeededChoices
+from cumae.properties.cases.requests import withhold
 from cumae.properties.operations.binding import Binding
 from cumae.properties.state.engine import Engine
-from cumae.properties.state.setting import Sizes, draw_setting
+from cumae.properties.state.load import Load
+from cumae.properties.state.plans import Plan, plan_of
+from cumae.properties.state.setting import draw_setting
 
 STEPS = 12
-WISHES = (1, 1, 0, 2, 3, 5, 17)
-SMALL = Sizes()
+"""Steps of a trace that is cut short."""
+MOST_PADDING = 3
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
     lambda engine, row, choices: engine.finish(row),
@@ -26,28 +32,70 @@ QUIET = 6
 """Number of events without effect, beside ``EVENTS``."""
 
 
+def trace_of(binding: Binding, number: int) -> Iterator[Case]:
+    """Yield the steps of a trace: as many as the walk of this number has."""
+    yield from islice(walk(binding, number), _plan_of(binding, number).num_steps)
+
+
 def walk(
-    binding: Binding, number: int, sizes: Sizes = SMALL, *, buckets: bool | None = None
+    binding: Binding, number: int, plan: Plan | None = None, *, buckets: bool | None = None
 ) -> Iterator[Case]:
-    """Yield the steps of an engine without end; the same number yields the same steps."""
+    """Yield the steps of an engine without end; the same number yields the same steps.
+
+    ``plan``: the kind of walk, by default the one that the number has.
+    """
     choices = SeededChoices(number)
-    setting = draw_setting(choices, binding.domain, binding.features, sizes, buckets=buckets)
+    plan = plan or _plan_of(binding, number)
+    setting = draw_setting(
+        choices,
+        binding.domain,
+        binding.features,
+        plan.sizes,
+        worlds=plan.worlds,
+        topk=plan.topk,
+        buckets=buckets,
+    )
     engine = Engine(setting, binding.domain, binding.features)
-    wishes: list[int] = []
+    load = Load(choices, plan, setting.sizes.num_rows)
+    budget = setting.sizes.budget
+    most = 1.0 if plan.grows else budget
+    hide = partial(withhold, choices, tokens_per_block=setting.tokens_per_block)
     while True:
         if not choices.chance(3):  # else no request arrives or changes
-            _happen(engine, choices)
-        if not choices.chance(40):  # else a steady step: every request continues as before
-            wishes = [choices.pick(WISHES) for _ in range(sizes.num_rows)] if not choices.chance(5) else []
-        yield engine.step(wishes, rejects=choices.integer(0, 3), hidden=choices.chance(5))
+            _happen(engine, choices, plan)
+        load.move_on(is_growing=most < budget)
+        bursts = most >= budget and any(load.wishes) and choices.chance(plan.bursts)
+        for is_large in (False, True, False) if bursts else (False,):
+            yield engine.step(
+                [budget] * len(load.wishes) if is_large else load.wishes,
+                most=ceil(most),
+                rejects=choices.integer(0, 3),
+                hidden=choices.chance(5),
+                padding=choices.integer(0, MOST_PADDING) if choices.chance(30) else 0,
+                withhold=hide if choices.chance(10) else None,
+            )
+        most = min(budget, 1.5 * most)
 
 
-def _happen(engine: Engine, choices: Choices) -> None:
+def _plan_of(binding: Binding, number: int) -> Plan:
+    return plan_of(number, binding.features, keeps_state=binding.keeps_state)
+
+
+def _happen(engine: Engine, choices: Choices, plan: Plan) -> None:
     """Let requests arrive, then run one event or none."""
-    rows = engine.setting.sizes.num_rows
-    while len(engine.live()) < rows and choices.chance(40):
-        engine.admit(choices.integer(1, engine.setting.most_tokens), choices.integer(0, rows))
+    setting = engine.setting
+    rows = setting.sizes.num_rows
+    while len(engine.live()) < rows and choices.chance(plan.arrivals):
+        cached = _cached_len(choices, engine) if choices.chance(plan.cached) else 0
+        engine.admit(choices.integer(1, setting.most_tokens), choices.integer(0, rows), cached)
     kind = choices.integer(0, len(EVENTS) + QUIET - 1)
     row = choices.integer(0, rows - 1)
     if kind < len(EVENTS):
         EVENTS[kind](engine, row, choices)
+
+
+def _cached_len(choices: Choices, engine: Engine) -> int:
+    """Return a context about as long as the selection, half of it or three quarters, or any."""
+    topk = engine.setting.options.selection.topk
+    about = choices.pick((topk, topk // 2, 3 * topk // 4, choices.integer(0, engine.setting.most_tokens)))
+    return about + choices.integer(-2, 1)

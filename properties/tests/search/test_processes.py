@@ -11,7 +11,7 @@ import pytest
 
 from cumae import Domain
 from cumae.oracle import Batch, Case, Request
-from cumae.properties.cases.reducer import boldest, is_smaller
+from cumae.properties.cases.trace_reducer import boldest, is_smaller
 from cumae.properties.running.device import prepare
 from cumae.properties.search import process
 from cumae.properties.search.budget import Budget

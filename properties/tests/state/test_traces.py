@@ -13,7 +13,7 @@ from cumae.gpu_impl import PersistentBuffers
 from cumae.oracle import Batch, Case, Layout, Request, Trace, leveled, trace_from_json, trace_to_json
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
-from cumae.properties.cases.reducer import reduce_trace
+from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.explain import explain

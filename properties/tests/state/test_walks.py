@@ -17,7 +17,8 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.state.walks import walk
+from cumae.properties.state.plans import DECODES, FEW_ROWS, ROUND, WIDE
+from cumae.properties.state.walks import trace_of, walk
 
 DEVICE = prepare("auto")
 KERNELS = [(operation.name, target) for operation in OPERATIONS.values() for target in operation.kernels]
@@ -34,6 +35,11 @@ def everything() -> Binding:
 
 def steps_of(number: int, count: int, **more: Any) -> list[Case]:
     return list(islice(walk(everything(), number, **more), count))
+
+
+def traces_of(target: str, operation: str, count: int) -> list[list[Case]]:
+    """Return the first traces of a function."""
+    return [list(trace_of(bound(operation, target), number)) for number in range(count)]
 
 
 @pytest.mark.parametrize("part", range(3))
@@ -69,8 +75,84 @@ def test_walks_reach_what_engines_do() -> None:
         "dummy request",
         "context parallel",
         "lengths unknown to the host",
+        "missing blocks",
     ):
         assert seen[shape] >= 3, (shape, seen)
+
+
+def test_a_class_gets_long_wide_and_production_traces_in_the_first_round() -> None:
+    traces = traces_of("cumae.gpu_impl:MetadataCache", "metadata_cache", len(ROUND))
+    assert max(map(len, traces)) > 256
+    assert any(len(step.batch.requests) == 64 for steps in traces for step in steps)
+    topk = {steps[0].options.selection.topk for steps in traces}
+    assert 512 in topk and max(topk) >= 1024 and min(topk) < 64
+    assert max(r.context_len for steps in traces for step in steps for r in step.batch.requests) >= 2048
+    assert min(map(len, traces)) <= 3
+
+
+def test_a_function_without_state_gets_short_traces() -> None:
+    traces = traces_of("cumae.gpu_impl:write_slot_mapping", "slot_mapping", 2 * len(ROUND))
+    assert max(map(len, traces)) <= 12
+    assert max(len(step.batch.requests) for steps in traces for step in steps) > 32
+
+
+def test_a_trace_of_a_number_is_the_same_again_and_inside_the_domain() -> None:
+    binding = bound("metadata_cache", "cumae.gpu_impl:MetadataCache")
+    for number in range(len(ROUND)):
+        steps = list(trace_of(binding, number))
+        assert steps == list(trace_of(binding, number))
+        assert {binding.why_not(step) for step in steps} == {None}
+        assert Trace(tuple(steps)).steps == tuple(steps)
+
+
+def test_steps_of_a_long_trace_are_small() -> None:
+    for number in range(4):
+        steps = list(islice(walk(everything(), number, FEW_ROWS), 270))
+        assert max(step.num_tokens_padded for step in steps) <= FEW_ROWS.sizes.budget
+        assert len({tuple(r.query_len for r in step.batch.requests) for step in steps}) > 5
+
+
+def test_the_whole_engine_idles_for_many_steps() -> None:
+    longest = 0
+    for number in range(6):
+        idle = 0
+        for step in islice(walk(everything(), number, FEW_ROWS), 270):
+            idle = 0 if step.batch.num_tokens else idle + 1
+            longest = max(longest, idle)
+    assert longest > 20
+
+
+def test_a_wide_engine_grows_through_every_power_of_two() -> None:
+    for number in range(4):
+        sizes = [step.batch.num_tokens for step in islice(walk(everything(), number, WIDE), 15)]
+        most = [max(sizes[: k + 1]) for k in range(len(sizes))]
+        assert most[0] <= 1 and most[-1] > 64
+        assert all(later <= 2 * max(before, 1) for before, later in pairwise(most))
+
+
+def test_a_large_step_stands_between_two_equal_ones() -> None:
+    steps = [step for number in range(6) for step in islice(walk(everything(), number, WIDE), 40)]
+    lens = [[r.query_len for r in step.batch.requests] for step in steps]
+    assert any(a == c and sum(b) > sum(a) > 0 for a, b, c in zip(lens, lens[1:], lens[2:], strict=False))
+
+
+def test_padding_changes_while_the_lengths_of_a_step_stay() -> None:
+    steps = [step for number in range(12) for step in islice(walk(everything(), number), 40)]
+    assert any(
+        before.batch.num_tokens == after.batch.num_tokens
+        and 0 < before.layout.num_padding_tokens != after.layout.num_padding_tokens > 0
+        for before, after in pairwise(steps)
+    )
+
+
+def test_requests_arrive_with_contexts_about_as_long_as_the_selection() -> None:
+    contexts = {
+        r.context_len - step.options.selection.topk
+        for number in range(8)
+        for step in islice(walk(everything(), number, DECODES), 10)
+        for r in step.batch.requests
+    }
+    assert contexts & {-2, -1} and contexts & {0, 1}
 
 
 def test_a_rejected_draft_is_computed_again() -> None:
@@ -94,6 +176,6 @@ def test_a_rejected_draft_is_computed_again() -> None:
 )
 def test_every_kernel_goes_through_traces(operation: str, target: str) -> None:
     binding = bound(operation, target)
-    verdict = search(binding, DEVICE, Budget(examples=20, seed=4), checks=["forgets_history"])
+    verdict = search(binding, DEVICE, Budget(examples=10, seed=4), checks=["forgets_history"])
     assert verdict.ok, verdict.failure
-    assert verdict.cases >= 40
+    assert verdict.cases >= (300 if binding.keeps_state else 30)
