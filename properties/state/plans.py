@@ -60,7 +60,7 @@ MANY_KEYS = replace(
 """As long, with keys that seldom come back."""
 WIDE = Plan(
     num_steps=26,
-    sizes=Sizes(num_rows=64, budget=128, least_tokens=128),
+    sizes=Sizes(num_rows=72, budget=512, least_tokens=128),
     wishes=(1, 0, 1, 0, 2),
     topk=(8, 64),
     grows=True,
