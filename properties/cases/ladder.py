@@ -18,8 +18,9 @@ from cumae.properties.cases.requests import Work, give_blocks
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
-_FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format", "experts": "router"}
-_LENGTHS = ("topk", "window", "num_workers", "split_size", "chunk_blocks", "world", "row", "experts")
+_FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format"}
+LENGTHS = ("topk", "window", "num_workers", "split_size", "chunk_blocks", "world", "row")
+"""The options that are lengths or counts; ``row`` is the width of a latent row."""
 MOST_NEAR = 8_192
 """Contexts lie on both sides of an option up to this length."""
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
@@ -111,18 +112,9 @@ class Ladder:
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
         return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
 
-    def valued(self, size: int) -> Iterator[Case]:
-        """Yield cases in which an option is ``size``, one for each option that is a length or a count."""
-        for name in (
-            "topk",
-            "window",
-            "num_workers",
-            "split_size",
-            "chunk_blocks",
-            "world",
-            "row",
-            "experts",
-        ):
+    def valued(self, size: int, names: Sequence[str] = LENGTHS) -> Iterator[Case]:
+        """Yield cases in which one of the options is ``size``: each that is a length or a count."""
+        for name in names:
             feature = _FEATURE_OF.get(name, name)
             if feature in self._named and (domain := _with_option(self._domain, name, size)) is not None:
                 near = min(size, MOST_NEAR)
@@ -176,9 +168,6 @@ def _with_option(domain: Domain, name: str, size: int) -> Domain | None:
     """Return the domain with one value of an option; None if it is not promised or not valid."""
     if name == "row":
         return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
-    if name == "experts":
-        shape = (size, 1, 1, min(size, 8))
-        return domain.having(router_shapes=(shape,)) if domain.router_shapes is None and size > 1 else None
     values = dict(domain.values)
     if size not in values.get(name, (size,)):
         return None

@@ -178,8 +178,9 @@ def _is_code_of(frame: FrameType, kernel: Any) -> bool:
 
 def _is_kernel(value: object) -> bool:
     """Whether a value is a function under ``@triton.jit``, compiled or interpreted."""
-    code = getattr(getattr(value, "fn", None), "__code__", None)
-    return type(value).__module__.startswith("triton.runtime.") and code is not None
+    if not type(value).__module__.startswith("triton.runtime."):
+        return False
+    return getattr(getattr(value, "fn", None), "__code__", None) is not None
 
 
 def _line_in(kernel: Any, line: int) -> Line:

@@ -1,6 +1,5 @@
 """The numbers that launches of kernels show, and a bound on the programs of interpreted ones."""
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,19 +19,14 @@ class Launches:
     """The launches so far.
 
     ``numbers``: how many launches showed each integer, as a constexpr argument, as an axis of the grid or as
-    the extent of a range inside the kernel. ``programs``: interpreted programs; ``seconds``: the time of
-    interpreting them. ``most_programs``: the most programs that an interpreted launch may have.
+    the extent of a range inside the kernel. ``programs``: interpreted programs. ``most_programs``: the most
+    that an interpreted launch may have.
     """
 
     numbers: Counter[int] = field(default_factory=Counter)
     programs: int = 0
-    seconds: float = 0.0
     most_programs: float = inf
     _ranges: set[int] = field(default_factory=set)
-
-    def allow(self, seconds: float) -> None:
-        """Bound the programs of a launch by the time that programs took so far."""
-        self.most_programs = seconds / (self.seconds / self.programs) if self.programs else inf
 
     def take(self) -> Counter[int]:
         """Return the numbers shown since the last call, and forget them."""
@@ -74,11 +68,9 @@ def noting_launches() -> Iterator[Launches]:
 
     def noted_execute(launch: Any, *arguments: Any, **named: Any) -> Any:
         launches._note(_constants(launch.arg_names, set(launch.constexprs), arguments, named))
-        began = time.perf_counter()
         try:
             return execute(launch, *arguments, **named)
         finally:
-            launches.seconds += time.perf_counter() - began
             launches.numbers.update(launches._ranges)
             launches._ranges.clear()
 

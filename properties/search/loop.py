@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from time import process_time
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
@@ -26,8 +25,9 @@ from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
-from cumae.properties.search.tour import Tour, tour_seconds
+from cumae.properties.search.tour import Tour, work_of_tour
 from cumae.properties.search.traces import traced_checks
+from cumae.properties.search.work import work_of
 from cumae.properties.state.walks import trace_of
 
 ROUND = 50
@@ -103,7 +103,7 @@ def _search(
     examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool, launches: Launches
 ) -> None:
     named = NamedSizes(examiner.binding.function)
-    took: list[float] = []
+    work: list[float] = []
     try:
         for number, one in enumerate(first):
             if examiner.pace.is_late_for_first():
@@ -112,14 +112,13 @@ def _search(
             if isinstance(one, Trace):
                 examiner.examine_trace(one)
             else:
-                began = process_time()
+                programs = launches.programs
                 examiner.examine(one, thorough=True)
                 named.note(one, launches.take())
-                took.append(process_time() - began)
+                work.append(work_of(one, len(examiner.checks), launches.programs - programs))
         examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
-        if (seconds := tour_seconds(budget, median(took) if took else 0.0)) > 0:
-            clock = process_time if budget.seconds is None else examiner.pace.elapsed
-            Tour(examiner, launches, examiner.verdict.named, seconds, clock).run()
+        if (most := work_of_tour(budget, median(work) if work else 0.0)) > 0:
+            Tour(examiner, launches, examiner.verdict.named, most).run()
             examiner.verdict.toured = examiner.verdict.cases - before
         examiner.num_first = examiner.verdict.cases
         _draw(examiner, budget)

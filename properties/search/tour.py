@@ -1,20 +1,23 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.running.launches import Launches, TooManyPrograms
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.work import PROGRAM, work_of
 
 CHECKS = ("agrees", "writes_everything", "stays_in_bounds")
 """The checks of a tour, unless the search has a single one: two calls of the function serve all three."""
-SHARE = 0.15
-"""The time of a tour, as a share of the time that the examples of the search are expected to take."""
-LEAST_SECONDS = 0.6
+SHARE = 0.2
+"""The work of a tour, as a share of what the examples of the search are expected to take."""
+LEAST = 1.0
+SLOWER = 3.0
+"""A tour also ends if it takes so many times the seconds of its work: the function itself is slow."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257)
 COUNTS = (1_025, 513, 257, 129)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is time."""
@@ -23,44 +26,47 @@ FAR_COUNTS = (65_537, 16_385, 8_193, 4_097, 2_049)
 """The sizes tried at the end, if the first ones leave time."""
 LARGEST_ID = 65_537
 LARGE_OPTION = 4_097
-"""A value of every option that is a length or a count, beyond those that engines run."""
+"""Selected keys, keys of a window and numbers of a row, beyond those that engines run."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
 
-def tour_seconds(budget: Budget, case_seconds: float) -> float:
-    """Return the time of the tour of a search whose first cases took so long each; 0 without examples."""
+def work_of_tour(budget: Budget, work: float) -> float:
+    """Return the work of a tour if the first cases of the search were so much work each; 0 without examples."""
     if budget.examples == 0:
         return 0.0
-    expected = budget.seconds if budget.seconds is not None else (budget.examples or 0) * case_seconds
-    return max(SHARE * expected, LEAST_SECONDS)
+    if budget.seconds is not None:
+        return SHARE * budget.seconds
+    return max(SHARE * (budget.examples or 0) * work, LEAST)
 
 
 @dataclass(slots=True)
 class Tour:
     """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
 
-    ``clock``: tells the seconds that are limited; the time of the processor is not that of other processes.
+    ``work``: the most work; it is counted, so that the same function is shown the same cases again.
     """
 
     examiner: Examiner
     launches: Launches
     named: tuple[int, ...]
-    seconds: float
-    clock: Callable[[], float] = time.process_time
-    _began: float = 0.0
+    work: float
+    _done: float = 0.0
+    _stop_at: float = 0.0
     _took: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is time, in a fixed order."""
-        self._began = self.clock()
+        pace = self.examiner.pace
+        slower = 1.0 if pace.budget.seconds is not None else SLOWER
+        self._stop_at = pace.elapsed() + slower * self.work
         binding = self.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
-        for case in ladder.valued(LARGE_OPTION):
+        for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try("valued", case)
         twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
         self._try("edges", ladder.edges(sorted({*TILES, *edges, *twice})))
@@ -87,17 +93,22 @@ class Tour:
         self._first("many", ladder.many, FAR_COUNTS[:1])
 
     @property
+    def _routes(self) -> bool:
+        return "router" in self.examiner.binding.features
+
+    @property
     def _left(self) -> float:
-        return self._began + self.seconds - self.clock()
+        is_late = self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
+        return 0.0 if is_late else self.work - self._done
 
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> None:
         """Examine the case of the first size that is expected to fit into the time that is left."""
         for size in sizes:
             if self._expected(kind, size) > self._left:
                 continue
-            began = self.clock()
+            done = self._done
             if self._try(kind, build(size)):
-                self._took[kind] = size, self.clock() - began
+                self._took[kind] = size, self._done - done
                 return
 
     def _expected(self, kind: str, size: int) -> float:
@@ -111,9 +122,10 @@ class Tour:
         """Examine a case; return False if it would launch too many programs for the time that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
-        if self._left <= 0 or self.examiner.pace.is_late():
+        if self._left <= 0:
             return False
-        self.launches.allow(self._left / 2)
+        calls, programs = 2, self.launches.programs
+        self.launches.most_programs = self._left / (calls * PROGRAM)
         verdict = self.examiner.verdict
         counted = verdict.cases, verdict.comparisons
         try:
@@ -122,5 +134,9 @@ class Tour:
             verdict.cases, verdict.comparisons = counted
             return False
         finally:
-            self.launches.allow(float("inf"))
+            self.launches.most_programs = inf
+        num_checks = min(len(CHECKS), len(self.examiner.checks))
+        num_programs = self.launches.programs - programs
+        experts = case.options.router.num_experts if self._routes else 0
+        self._done += work_of(case, num_checks, num_programs, experts)
         return True

@@ -112,7 +112,6 @@ def test_each_option_that_is_a_length_takes_a_named_size() -> None:
     assert 33 in {one.schedule.split_size for one in options}
     assert 33 in {one.workspace.chunk_blocks for one in options}
     assert 33 in {one.rows.kv_lora_rank for one in options}
-    assert 33 in {one.router.num_experts for one in options}
     assert 33 in {case.batch.world for case in found}
 
 

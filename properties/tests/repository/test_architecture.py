@@ -30,6 +30,7 @@ BESIDE_THE_DIALECT = {
 BESIDE_THE_CHECK = {
     "fixtures/bugs/collection.py": "the bugs that the check catches",
     "properties/checks/survives_large_ids.py": "does not report what this check reports",
+    "properties/tests/operations/test_strides.py": "the strides that the check tries",
     "properties/tests/results/test_case_shown.py": "an example of a report",
 }
 

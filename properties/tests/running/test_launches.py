@@ -37,15 +37,6 @@ def test_a_launch_of_too_many_programs_runs_none() -> None:
     assert not out.any()
 
 
-def test_time_bounds_programs_by_the_time_that_programs_took() -> None:
-    with noting_launches() as launches:
-        launches.allow(1.0)
-        assert launches.most_programs == float("inf")
-        launches.programs, launches.seconds = 10, 0.1
-        launches.allow(1.0)
-        assert launches.most_programs == pytest.approx(100)
-
-
 def test_nothing_is_noted_once_the_context_is_closed() -> None:
     with noting_launches() as launches:
         pass

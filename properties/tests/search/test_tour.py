@@ -15,7 +15,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 from cumae.properties.search.loop import search
-from cumae.properties.search.tour import LEAST_SECONDS, SHARE, tour_seconds
+from cumae.properties.search.tour import LEAST, SHARE, work_of_tour
 
 DEVICE = prepare("auto")
 HIDDEN = int("16384")
@@ -98,6 +98,14 @@ def one_tile_of_2048(
         _one_tile[(len(context_lens),)](cu_seqlens_q, context_lens, position_ids, TILE=2048)
 
 
+def one_tile_of_4096(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    position_ids.zero_()
+    if len(context_lens):
+        _one_tile[(len(context_lens),)](cu_seqlens_q, context_lens, position_ids, TILE=4096)
+
+
 @pytest.mark.parametrize("seed", range(7))
 def test_one_check_of_the_quick_profile_finds_one_tile_without_a_loop(seed: int) -> None:
     checks = ("agrees",)
@@ -139,11 +147,19 @@ def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
     assert 129 <= verdict.largest["tokens in a request"] <= 4_097
 
 
-def test_the_time_of_a_tour_is_a_share_of_what_the_search_takes() -> None:
-    assert tour_seconds(Budget(examples=1000), 0.02) == pytest.approx(SHARE * 20)
-    assert tour_seconds(Budget(seconds=60.0), 0.02) == pytest.approx(SHARE * 60)
-    assert tour_seconds(Budget(examples=40), 0.001) == LEAST_SECONDS
-    assert tour_seconds(Budget(examples=0), 0.02) == 0.0
+def test_the_work_of_a_tour_is_a_share_of_that_of_the_search() -> None:
+    assert work_of_tour(Budget(examples=1000), 0.02) == pytest.approx(SHARE * 20)
+    assert work_of_tour(Budget(seconds=60.0), 0.02) == pytest.approx(SHARE * 60)
+    assert work_of_tour(Budget(examples=40), 0.001) == LEAST
+    assert work_of_tour(Budget(examples=0), 0.02) == 0.0
+
+
+def test_a_tour_shows_the_same_cases_again() -> None:
+    seen = []
+    for _ in range(2):
+        verdict = check(one_tile_of_4096, "position_ids", checks=("agrees",), examples=5, save_to=None)
+        seen.append((verdict.toured, verdict.largest, verdict.named))
+    assert seen[0] == seen[1]
 
 
 def test_without_examples_there_is_no_tour() -> None:

@@ -35,7 +35,11 @@ def test_there_are_enough_of_every_kind() -> None:
     assert len({limit.target for limit in LIMITS}) == len(LIMITS)
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
+# Without strides the read may be so far off that it ends the CUDA context, and a GPU has orders of its own.
+HERE = [limit for limit in LIMITS if DEVICE == "cpu" or limit.kind not in ("stride", "order")]
+
+
+@pytest.mark.parametrize("limit", HERE, ids=lambda limit: limit.where)
 def test_it_is_right_on_a_small_case_and_wrong_on_its_witness(limit: Limit) -> None:
     assert agrees(limit, limit.small or SMALL)
     assert (limit.witness is None) == (limit.kind == "order")
