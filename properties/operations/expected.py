@@ -75,9 +75,7 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     case = inputs.case
     row_bytes = shape_of(output, case)[-1] * ITEM_BYTES[output.dtype_for(case)]
     words = np.zeros((len(values), row_bytes), dtype=np.uint8)
-    state = np.array(
-        [KEEP if v is UNTOUCHED else FREE if v is ANY else VALUE for v in values], dtype=np.uint8
-    )
+    state = _states(values)
     for kind, piece in output.pieces.items():
         rows = held(piece.name)
         assert isinstance(rows, Rows)
@@ -95,9 +93,12 @@ def _numbers(values: list[Any], dtype: str) -> Expected:
     """Return integers, or the bits of floats."""
     state = np.zeros(len(values), dtype=np.uint8)
     if UNTOUCHED in values or ANY in values:
-        states = {UNTOUCHED: KEEP, ANY: FREE}
-        state = np.array([states.get(value, VALUE) for value in values], dtype=np.uint8)
-        values = [0 if v in states else v for v in values]
+        state = _states(values)
+        values = [0 if v is UNTOUCHED or v is ANY else v for v in values]
     if dtype == "fp32":
         return Expected(np.array(values, dtype=np.float32).view(np.int32), state)
     return Expected(np.array(values, dtype=np.int64), state)
+
+
+def _states(values: list[Any]) -> State:
+    return np.array([KEEP if v is UNTOUCHED else FREE if v is ANY else VALUE for v in values], dtype=np.uint8)

@@ -98,7 +98,7 @@ ROUND: tuple[tuple[Plan, ...], ...] = (
     (WIDE,),
     *((Plan(num_steps=count),) for count in (5, 12, 2)),
     (DECODES,),
-    (FEW_ROWS, MANY_KEYS, Plan()),
+    (FEW_ROWS, MANY_KEYS, Plan(), FEW_ROWS, Plan()),
     *((Plan(num_steps=count),) for count in (12, 4)),
     (DECODES,),
     (Plan(num_steps=12),),
