@@ -33,6 +33,8 @@ from cumae.properties.state.walks import trace_of
 ROUND = 50
 WALKS = 5
 """Traces of each check in a round."""
+SEED_ROUNDS = 1_000_000
+"""Rounds of one seed."""
 
 
 def search(
@@ -149,7 +151,8 @@ def _draw(examiner: Examiner, budget: Budget) -> None:
             if left > num_seeded:
                 _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: a defect that one case shows is reported by the check for it.
-        _traced_round(examiner, traced, budget.seed * 1_000_003 + number)
+        # Plans of walks repeat after a few rounds: every seed begins with the first of them.
+        _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
         number += 1
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import islice, pairwise
+from math import lcm
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.loop import search
+from cumae.properties.search.loop import SEED_ROUNDS, WALKS, search
 from cumae.properties.state.plans import DECODES, FEW_ROWS, ROUND, WIDE
 from cumae.properties.state.walks import trace_of, walk
 
@@ -88,6 +89,12 @@ def test_a_class_gets_long_wide_and_production_traces_in_the_first_round() -> No
     assert 512 in topk and max(topk) >= 1024 and min(topk) < 64
     assert max(r.context_len for steps in traces for step in steps for r in step.batch.requests) >= 2048
     assert min(map(len, traces)) <= 3
+
+
+def test_every_seed_begins_with_the_plans_of_the_first_round() -> None:
+    repeats = lcm(*map(len, ROUND))
+    assert SEED_ROUNDS % repeats == 0
+    assert len(ROUND) == 3 * WALKS
 
 
 def test_a_function_without_state_gets_short_traces() -> None:
