@@ -205,8 +205,9 @@ def _halved(case: Case) -> Case:
 
 
 def _paddings() -> Iterator[Callable[[Case], Case]]:
-    """Yield edits that pad every step to the same number of tokens or of requests."""
+    """Yield edits that pad every step to the same number of tokens, of requests, or of both."""
     for size in (0, 1, 2, 4):
+        yield partial(_as_padded, num_tokens=size, num_requests=size)
         yield lambda case, size=size: _as_padded(case, size, case.num_requests_padded)  # type: ignore[misc]
         yield lambda case, size=size: _as_padded(case, case.num_tokens_padded, size)  # type: ignore[misc]
 

@@ -84,7 +84,7 @@ def test_walks_reach_what_engines_do() -> None:
 def test_a_class_gets_long_wide_and_production_traces_in_the_first_round() -> None:
     traces = traces_of("cumae.gpu_impl:MetadataCache", "metadata_cache", len(ROUND))
     assert max(map(len, traces)) > 256
-    assert any(len(step.batch.requests) == 64 for steps in traces for step in steps)
+    assert any(len(step.batch.requests) >= 64 for steps in traces for step in steps)
     topk = {steps[0].options.selection.topk for steps in traces}
     assert 512 in topk and max(topk) >= 1024 and min(topk) < 64
     assert max(r.context_len for steps in traces for step in steps for r in step.batch.requests) >= 2048
