@@ -32,7 +32,7 @@ MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 
 
 def work_of_tour(budget: Budget, work: float) -> float:
-    """Return the work of a tour if the first cases of the search were so much work each; 0 without examples."""
+    """Return the work of a tour if the first cases were so much work each; 0 without examples."""
     if budget.examples == 0:
         return 0.0
     if budget.seconds is not None:
