@@ -9,6 +9,7 @@ from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.running.launches import Launches, TooManyPrograms
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.profiles import EXAMPLES
 from cumae.properties.search.work import PROGRAM, work_of
 
 CHECKS = ("agrees", "writes_everything", "stays_in_bounds")
@@ -16,6 +17,7 @@ CHECKS = ("agrees", "writes_everything", "stays_in_bounds")
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
+"""The least work, for as many examples as the quick profile has or more; fewer get a part of it."""
 SLOWER = 3.0
 """A tour also ends if it takes so many times the seconds of its work: the function itself is slow."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257)
@@ -37,7 +39,8 @@ def work_of_tour(budget: Budget, work: float) -> float:
         return 0.0
     if budget.seconds is not None:
         return SHARE * budget.seconds
-    return max(SHARE * (budget.examples or 0) * work, LEAST)
+    examples = budget.examples or 0
+    return max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["quick"]))
 
 
 @dataclass(slots=True)
