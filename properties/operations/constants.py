@@ -6,7 +6,8 @@ A limit such as "one tile of 512 tokens" often stands in the source. Cases on bo
 import dis
 import sys
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, MethodType, ModuleType
+from functools import partial
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 WIDEST_SHIFT = 31
@@ -17,7 +18,9 @@ _NARROW |= {"bfloat16": 2**8, "float16": 2**11, "half": 2**11}
 """The first integer beyond the range of a dtype, or beyond the integers that it holds without gaps."""
 _OPERATORS = {"BINARY_RSHIFT": ">>", "BINARY_LSHIFT": "<<", "BINARY_AND": "&"}
 """Instructions of Python 3.10; later ones have one instruction and the operator as text."""
-_NOT_THE_USERS = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy", "hypothesis", "pytest"}
+_FOREIGN = frozenset(sys.stdlib_module_names) | {"torch", "triton", "numpy", "hypothesis", "pytest"}
+_SUITE, _ITS_TESTS = ("cumae.oracle", "cumae.properties"), "cumae.properties.tests"
+_USERS_METHODS = ("__init__", "__call__", "__wrapped__")
 _PLAIN = (str, bytes, float, complex, type(None))
 
 
@@ -46,11 +49,11 @@ def constants_of(function: Any) -> list[int]:
 def _reached(one: Any) -> list[Any]:
     """Return the integers and objects that an object shows."""
     if isinstance(one, CodeType):
-        return [*_in_code(one), *(const for const in one.co_consts)]
+        return [*_in_code(one), *one.co_consts]
     if isinstance(one, (tuple, list, set, frozenset)):
         return list(one)
     if isinstance(one, Mapping):
-        return [*one.values()]
+        return list(one.values())
     if isinstance(one, ModuleType):
         return []
     if isinstance(one, (MethodType, staticmethod, classmethod)):
@@ -59,10 +62,12 @@ def _reached(one: Any) -> list[Any]:
         return [one.fget]
     if type(one).__name__ == "constexpr":
         return [one.value]
-    if _home(one) in _NOT_THE_USERS and not _holds_users_code(one):
-        return []
+    if isinstance(one, partial):
+        return [one.func, one.args, one.keywords]
     if isinstance(one, FunctionType):
-        return _in_function(one)
+        return _in_function(one) if _is_users(one.__module__) else []
+    if not isinstance(one, type) and "fn" in _held(one):
+        return _in_kernel(_held(one))
     return list(_attributes(one))
 
 
@@ -76,6 +81,12 @@ def _is_filled(cell: Any) -> bool:
     return bool(cell != type(cell)())
 
 
+def _in_kernel(held: Mapping[str, Any]) -> list[Any]:
+    """Return the function inside a kernel, and the configurations and heuristics that set its constants."""
+    configs = [_held(config).get("kwargs", {}) for config in held.get("configs") or ()]
+    return [held["fn"], configs, held.get("values")]
+
+
 def _globals(function: FunctionType) -> Iterator[Any]:
     """Yield the globals that the code names, and the values that it names in a global module."""
     codes = [function.__code__]
@@ -85,53 +96,47 @@ def _globals(function: FunctionType) -> Iterator[Any]:
         values = [function.__globals__[name] for name in code.co_names if name in function.__globals__]
         yield from values
         for module in values:
-            if isinstance(module, ModuleType) and _root(module.__name__) not in _NOT_THE_USERS:
+            if isinstance(module, ModuleType) and _is_users(module.__name__):
                 yield from (vars(module)[name] for name in code.co_names if name in vars(module))
 
 
 def _attributes(one: Any) -> Iterator[Any]:
     """Yield the attributes of a class with its bases, or of an object and of its class."""
     kind = one if isinstance(one, type) else type(one)
-    for base in kind.__mro__:
-        if _root(base.__module__) not in _NOT_THE_USERS:
-            yield from (value for name, value in vars(base).items() if not _is_pythons(name))
-    if not isinstance(one, type):
-        yield from (value for name, value in _own(one).items() if not _is_pythons(name))
+    users = [base for base in kind.__mro__ if _is_users(base.__module__)]
+    for base in users:
+        yield from (value for name, value in vars(base).items() if _is_written(name))
+    if users and not isinstance(one, type):
+        slots = (
+            slot for base in users for slot in vars(base).values() if isinstance(slot, MemberDescriptorType)
+        )
+        yield from (slot.__get__(one) for slot in slots if _is_set(slot, one))
+        yield from _held(one).values()
 
 
-def _own(one: Any) -> Mapping[str, Any]:
-    """Return the attributes of an object; of a kernel or a partial, those that hold the user's code."""
-    held = {name: getattr(one, name) for name in ("fn", "func", "args", "keywords") if hasattr(one, name)}
-    if _home(one) in _NOT_THE_USERS:
-        configs = [config.kwargs for config in getattr(one, "configs", None) or ()]
-        values = getattr(one, "values", None)
-        return held | {"configs": configs, "values": values if isinstance(values, Mapping) else {}}
-    slots = (name for base in type(one).__mro__ for name in getattr(base, "__slots__", ()))
-    return (
-        held
-        | {name: getattr(one, name) for name in slots if hasattr(one, name)}
-        | getattr(one, "__dict__", {})
-    )
+def _held(one: Any) -> Mapping[str, Any]:
+    """Return an object's own attributes; none is computed, so that no code of the object runs."""
+    return vars(one) if type(one).__dictoffset__ else {}
 
 
-def _holds_users_code(one: Any) -> bool:
-    return hasattr(one, "fn") or hasattr(one, "func")
+def _is_set(slot: MemberDescriptorType, one: Any) -> bool:
+    try:
+        slot.__get__(one)
+    except AttributeError:
+        return False
+    return True
 
 
-def _is_pythons(name: str) -> bool:
-    return (
-        name.startswith("__") and name.endswith("__") and name not in ("__init__", "__call__", "__wrapped__")
-    )
+def _is_written(name: str) -> bool:
+    """Whether an attribute of a class is the user's and not Python's."""
+    return not (name.startswith("__") and name.endswith("__")) or name in _USERS_METHODS
 
 
-def _home(one: Any) -> str:
-    home = getattr(one, "__module__", None) or type(one).__module__
-    return _root(home) if isinstance(home, str) else ""
-
-
-def _root(module: str) -> str:
-    suite = ("cumae.oracle", "cumae.properties")
-    return "torch" if module.startswith(suite) and ".tests." not in module else module.partition(".")[0]
+def _is_users(module: str | None) -> bool:
+    """Whether a module belongs neither to a foreign package nor to this suite; its tests count as users."""
+    if module is None or module.partition(".")[0] in _FOREIGN:
+        return False
+    return not module.startswith(_SUITE) or module.startswith(_ITS_TESTS)
 
 
 def _in_code(code: CodeType) -> Iterator[int]:

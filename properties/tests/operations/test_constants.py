@@ -121,6 +121,41 @@ def test_code_of_torch_and_of_this_suite_shows_nothing() -> None:
     assert set(constants_of(calls)) <= {0, 1}
 
 
+class _Slotted:
+    __slots__ = ("size", "unset")
+
+    def __init__(self) -> None:
+        self.size = 1552
+
+    def __call__(self, x: int) -> int:
+        return x
+
+
+class _Unwilling:
+    """Raises whenever an attribute is asked for, as stands for missing modules do."""
+
+    size = 1553
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(name)
+
+    def __call__(self, x: int) -> int:
+        return x
+
+
+def test_an_object_with_slots_shows_those_that_are_set() -> None:
+    assert 1552 in constants_of(_Slotted())
+
+
+def test_no_code_of_an_object_runs() -> None:
+    unwilling = _Unwilling()
+
+    def calls(x: int) -> int:
+        return unwilling(x)
+
+    assert 1553 in constants_of(calls)
+
+
 def test_a_cell_without_content_is_left_out() -> None:
     def outer() -> Callable[[], int]:
         def inner() -> int:
