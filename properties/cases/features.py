@@ -4,8 +4,9 @@ Draws, ``Domain``, the small domain, hidden features and the reducer are derived
 value of a field is its default.
 """
 
-from cumae.oracle import FLOAT_DTYPES, GARBAGE_KINDS, INDEX_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
+from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
+from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     RATIOS,
     ROUTER_SHAPES,
@@ -13,7 +14,6 @@ from cumae.properties.cases.values import (
     WINDOWS,
     bias_dtype,
     compress_ratio,
-    context_slack,
     dummy_request,
     interleave,
     kernel_block_size,
@@ -21,19 +21,11 @@ from cumae.properties.cases.values import (
     misses_blocks,
     padding_tokens,
     router_shape,
-    row_index,
     topk,
     window,
 )
 
-
-def _unseen(case: Case) -> bool:
-    """Return False: a function that no input tells of the feature cannot see it."""
-    return False
-
-
 WORLDS = (1, 1, 1, 2, 3, 4, 8, 16)
-_BOTH = (False, True)
 FEATURES: tuple[Feature, ...] = (
     row(
         "batch",
@@ -54,62 +46,7 @@ FEATURES: tuple[Feature, ...] = (
     ),
     always("num_padding_tokens", padding_tokens),
     always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
-    row(
-        "layout",
-        "num_padding_slots",
-        lambda d: d.pick("num_padding_slots", (0, 0, 1, 5)) if d.is_padded else 0,
-        shown_by=("num_slots", "slot_mapping"),
-    ),
-    row(
-        "layout",
-        "key_slack",
-        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3)),
-        small=({"key_slack": -1}, {"key_slack": 1}),
-        shown_by=("capacity",),
-    ),
-    row(
-        "layout",
-        "row_index",
-        row_index,
-        small=({"row_index": (1, 0), "num_padding_slots": 1}, {"row_index": (-1, 0)}),
-        shown_by=("slot_mapping",),
-    ),
-    always("num_spare_rows", lambda d: d.choices.pick((0, 0, 1, 2))),
-    always("num_spare_columns", lambda d: d.choices.pick((0, 1, 3))),
-    always("num_spare_blocks", lambda d: d.choices.pick((0, 1, 4))),
-    always("table_row_gap", lambda d: d.choices.pick((0, 1, 3)) if d.strided else 0),
-    always("table_column_step", lambda d: d.choices.pick((1, 1, 2, 3)) if d.strided else 1),
-    always("table_order", lambda d: d.choices.pick(("row", "row", "column")) if d.strided else "row"),
-    always("cache_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
-    always("cache_block_gap", lambda d: d.choices.pick((0, 0, 1, 24)) if d.strided else 0),
-    always("new_row_gap", lambda d: d.choices.pick((0, 1, 8, 300)) if d.strided else 0),
-    always("key_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
-    always("vector_step", lambda d: d.choices.pick((1, 2, 3)) if d.strided else 1),
-    always("storage_offset", lambda d: d.choices.pick((0, 0, 1, 2, 5)) if d.strided else 0),
-    always("garbage", lambda d: d.choices.pick(GARBAGE_KINDS)),
-    always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES), engines=INDEX_DTYPES),
-    row(
-        "layout",
-        "context_slack",
-        context_slack,
-        small=({"context_slack": 3},),
-        shown_by=("max_context_len",),
-        varies=_unseen,
-    ),
-    row(
-        "layout",
-        "num_spare_tokens",
-        lambda d: d.pick("num_spare_tokens", (0, 0, 1, 5, 40)),
-        shown_by=("max_num_tokens", "new_latents"),
-        varies=_unseen,
-    ),
-    row(
-        "layout",
-        "host_lens",
-        lambda d: d.flag("host_lens", 15, odd=False),
-        engines=_BOTH,
-        shown_by=("context_lens_cpu", "query_lens_cpu"),
-    ),
+    *LAYOUT,
     row(
         "options",
         "row_format",
@@ -161,14 +98,14 @@ FEATURES: tuple[Feature, ...] = (
         engines=(-1, 0),
         small=({"token_padding": 0},),
     ),
-    row("options", "dummy_request", dummy_request, small=({"dummy_request": True},), engines=_BOTH),
+    row("options", "dummy_request", dummy_request, small=({"dummy_request": True},), engines=BOTH),
     row(
         "options",
         "power_of_two_scales",
         lambda d: d.values["row_format"] == "fp8" and d.flag("power_of_two_scales", 50),
         small=({"row_format": "fp8"}, {"row_format": "fp8", "power_of_two_scales": True}),
         needs={"row_format": "fp8"},
-        engines=_BOTH,
+        engines=BOTH,
     ),
     row(
         "options",
@@ -217,7 +154,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "renormalize",
         lambda d: d.flag("renormalize", 25, odd=False),
-        engines=_BOTH,
+        engines=BOTH,
         small=({"renormalize": False},),
     ),
     row(
@@ -262,7 +199,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "prefill_workspace",
         lambda d: d.flag("prefill_workspace", 40),
-        engines=_BOTH,
+        engines=BOTH,
         small=(
             {"prefill_workspace": True, "topk": 3},
             {"prefill_workspace": True, "rank": 1, "world": 2},
@@ -273,7 +210,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "select_beyond",
         lambda d: d.flag("select_beyond", 70),
-        engines=_BOTH,
+        engines=BOTH,
         small=({"select_beyond": True, "topk": 3},),
         shown_by=("selected_positions",),
     ),

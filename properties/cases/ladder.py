@@ -63,7 +63,7 @@ class Ladder:
         return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
 
     def padded(self, size: int, num_requests: int) -> Case | None:
-        """Return a case with ``size`` padded tokens and slots, and as many padded and spare rows as given."""
+        """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
         if self._domain.padding == "none":
             return None
         lens = [*_short(4), ("prefill", 3, 5)]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cumae.properties.interpreter.named import kernels_named_by
+from cumae.properties.interpreter.launchable import kernels_named_by
 from cumae.properties.results.coverage import Condition, KernelCoverage, Loop, merged
 
 TRUE, FALSE = 1, 2

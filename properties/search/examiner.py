@@ -8,9 +8,8 @@ from pathlib import Path
 
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.pairs import Pairs
-from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
-from cumae.properties.cases.trace_reducer import is_smaller, reduce_trace
+from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
@@ -82,10 +81,6 @@ class Examiner:
             self.verdict.left_out += 1
             return
         self.verdict.cases += 1
-        self.shapes.update(shapes_of(case))
-        self.pairs.note(case)
-        rights = self.binding.operation.rights
-        self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
         self.last = case
         due = self.checks if thorough else self.due()
         if checks is not None and len(self.checks) > 1:
@@ -138,10 +133,18 @@ class Examiner:
                 known.comparisons += not trial.saw_nothing
                 if name == checks[0]:
                     self.pace.learn(case)
-                    known.enlarge(largest_sizes(case))
+                    self.note(case)
             if finding is not None:
                 return of_the_case_run(finding, trial, self.checks, self.again)
         return None
+
+    def note(self, case: Case) -> None:
+        """Note what a case that the first check has run on is like."""
+        self.verdict.enlarge(largest_sizes(case))
+        self.shapes.update(shapes_of(case))
+        self.pairs.note(case)
+        rights = self.binding.operation.rights
+        self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
 
     def again(self, check: str, case: Case) -> Trial:
         """Return the trial of another case, on which the function raised during a check."""
@@ -222,45 +225,6 @@ class Examiner:
         for run_step in map(self.begin, traced_checks(self.binding, self.checks)):
             for case in trace.steps:
                 run_step(case)
-
-    def reduce(self) -> None:
-        """Reduce the failing case or trace; the same check must keep failing."""
-        if (known := self.verdict.failure) is None:
-            return
-        check, tries = known.finding.check, 0
-
-        def begin() -> None:
-            nonlocal tries
-            tries += 1
-            if self.pace.must_stop():
-                raise Stop
-
-        def still_fails(case: Case) -> bool:
-            begin()
-            if self.binding.why_not(case) is not None:
-                return False
-            found = self.first_finding(case, self.checks)
-            if found is None or found[0].check != check:
-                return False
-            self.record(*found)
-            # Strides that a check chose itself are in the case it names, and are reduced there.
-            return found[1].layout.strides == case.layout.strides
-
-        def trace_still_fails(trace: Trace) -> bool:
-            begin()
-            run = TraceRun(self.binding, self.device, check)
-            finding = run.all(trace)
-            if finding is None:
-                return False
-            self.record(finding, run.trace())
-            return True
-
-        if known.trace is None:
-            reduce_case(known.case, still_fails)
-        else:
-            reduce_trace(known.trace, trace_still_fails)
-        stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
-        self.verdict.failure = replace(self.verdict.failure or known, stopped=stopped)
 
     def left(self, budget: Budget) -> bool:
         """Return whether the budget allows more cases."""

@@ -25,6 +25,7 @@ from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.shrinking import shrink
 from cumae.properties.search.tour import Tour, work_of_tour
 from cumae.properties.search.traces import traced_checks
 from cumae.properties.search.work import work_of
@@ -126,7 +127,7 @@ def _search(
         _draw(examiner, budget)
     except Disagreement:
         if reduce:
-            examiner.reduce()
+            shrink(examiner)
 
 
 def _draw(examiner: Examiner, budget: Budget) -> None:

@@ -22,10 +22,10 @@ SLOWER = 3.0
 """A tour also ends if it takes so many times the seconds of its work: the function itself is slow."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257)
 COUNTS = (1_025, 513, 257, 129)
-"""The first sizes tried of lengths, and of requests and padding: the largest for which there is time."""
+"""The first sizes tried of lengths, and of requests and padding: the largest for which there is work left."""
 FAR_LENGTHS = (131_073, 65_537, 32_769, 16_385, 8_193)
 FAR_COUNTS = (65_537, 16_385, 8_193, 4_097, 2_049)
-"""The sizes tried at the end, if the first ones leave time."""
+"""The sizes tried at the end, if the first ones leave work."""
 LARGEST_ID = 65_537
 LARGE_OPTION = 4_097
 """Selected keys, keys of a window and numbers of a row, beyond those that engines run."""
@@ -59,7 +59,7 @@ class Tour:
     _took: dict[str, tuple[int, float]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Examine the cases for which there is time, in a fixed order."""
+        """Examine the cases for which there is work left, in a fixed order."""
         pace = self.examiner.pace
         slower = 1.0 if pace.budget.seconds is not None else SLOWER
         self._stop_at = pace.elapsed() + slower * self.work
@@ -105,7 +105,7 @@ class Tour:
         return 0.0 if is_late else self.work - self._done
 
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> None:
-        """Examine the case of the first size that is expected to fit into the time that is left."""
+        """Examine the case of the first size that is expected to fit into the work that is left."""
         for size in sizes:
             if self._expected(kind, size) > self._left:
                 continue
@@ -115,14 +115,14 @@ class Tour:
                 return
 
     def _expected(self, kind: str, size: int) -> float:
-        """Return the seconds that a size is expected to take, by the largest smaller one of its kind."""
+        """Return the work that a size is expected to be, by the largest smaller one of its kind."""
         if kind not in self._took:
             return 0.0
-        known, seconds = self._took[kind]
-        return seconds * size / known
+        known, work = self._took[kind]
+        return work * size / known
 
     def _try(self, kind: str, case: Case | None) -> bool:
-        """Examine a case; return False if it would launch too many programs for the time that is left."""
+        """Examine a case; return False if it would launch too many programs for the work that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
         if self._left <= 0:
@@ -130,11 +130,11 @@ class Tour:
         calls, programs = 2, self.launches.programs
         self.launches.most_programs = self._left / (calls * PROGRAM)
         verdict = self.examiner.verdict
-        counted = verdict.cases, verdict.comparisons
+        compared = verdict.comparisons
         try:
             self.examiner.examine(case, checks=CHECKS)
         except TooManyPrograms:
-            verdict.cases, verdict.comparisons = counted
+            verdict.cases -= verdict.comparisons == compared
             return False
         finally:
             self.launches.most_programs = inf

@@ -9,8 +9,6 @@ CHECK = 2e-3
 """A check, without its programs."""
 REQUEST, TOKEN, KEY = 2e-5, 2e-6, 2e-7
 """Each request, token and key of a case: oracle, copies and comparison."""
-
-
 LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
 

@@ -129,6 +129,8 @@ def test_a_verdict_tells_the_sizes_that_a_launch_shows_and_the_largest_compared(
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="only interpreted programs are slow")
 def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
+    begun = []
+
     @triton.jit
     def copied(source: tl.tensor, target: tl.tensor) -> None:
         row = tl.program_id(0)
@@ -138,6 +140,7 @@ def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
         cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
     ) -> None:
         made = torch.zeros_like(position_ids)
+        begun.append(len(made))
         _positions(cu_seqlens_q, context_lens, made)
         if len(made):
             copied[(len(made),)](made, position_ids)
@@ -145,6 +148,8 @@ def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
     verdict = check(one_program_a_row, "position_ids", checks=("agrees",), examples=40, save_to=None)
     assert verdict.ok
     assert 129 <= verdict.largest["tokens in a request"] <= 4_097
+    assert max(begun) > 4_097, "no launch of too many programs was refused"
+    assert verdict.comparisons == verdict.cases, "a refused launch counts as a case"
 
 
 def test_the_work_of_a_tour_is_a_share_of_that_of_the_search() -> None:

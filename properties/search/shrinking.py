@@ -1,0 +1,49 @@
+"""Reduce what a search found: smaller cases or traces on which the same check still fails."""
+
+from dataclasses import replace
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
+from cumae.properties.cases.trace_reducer import reduce_trace
+from cumae.properties.search.examiner import Examiner, Stop
+from cumae.properties.search.traces import TraceRun
+
+
+def shrink(examiner: Examiner) -> None:
+    """Reduce the failing case or trace; the same check must keep failing."""
+    if (known := examiner.verdict.failure) is None:
+        return
+    check, tries = known.finding.check, 0
+
+    def begin() -> None:
+        nonlocal tries
+        tries += 1
+        if examiner.pace.must_stop():
+            raise Stop
+
+    def still_fails(case: Case) -> bool:
+        begin()
+        if examiner.binding.why_not(case) is not None:
+            return False
+        found = examiner.first_finding(case, examiner.checks)
+        if found is None or found[0].check != check:
+            return False
+        examiner.record(*found)
+        # Strides that a check chose itself are in the case it names, and are reduced there.
+        return found[1].layout.strides == case.layout.strides
+
+    def trace_still_fails(trace: Trace) -> bool:
+        begin()
+        run = TraceRun(examiner.binding, examiner.device, check)
+        finding = run.all(trace)
+        if finding is None:
+            return False
+        examiner.record(finding, run.trace())
+        return True
+
+    if known.trace is None:
+        reduce_case(known.case, still_fails)
+    else:
+        reduce_trace(known.trace, trace_still_fails)
+    stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
+    examiner.verdict.failure = replace(examiner.verdict.failure or known, stopped=stopped)
