@@ -112,15 +112,24 @@ def keep(case: Case, kept: list[int]) -> Case:
 
 
 def shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that cut one length of one request: to 0, 1, 2, a half, or near a block edge."""
+    """Yield edits that cut one length of one request: to 0, 1, 2, by a half, a quarter, …, to a block edge."""
     size = case.batch.tokens_per_block
     for b, request in enumerate(case.batch.requests):
         for name in ("query_len", "context_len"):
             length = getattr(request, name)
             edge = length // size * size
-            for shorter in dict.fromkeys((0, 1, 2, length // 2, edge, edge + 1, length - size, length - 1)):
+            parts = [length - part for part in _halves(length, size)]
+            for shorter in dict.fromkeys((0, 1, 2, *parts, edge, edge + 1, length - size, length - 1)):
                 if 0 <= shorter < length:
                     yield lambda b=b, name=name, shorter=shorter: shorten(case, b, name, shorter)  # type: ignore[misc]
+
+
+def _halves(length: int, least: int) -> Iterator[int]:
+    """Yield the half of a length, rounded up, its quarter and so on, while they are larger than a number."""
+    part = length - length // 2
+    yield part
+    while (part := part // 2) > least:
+        yield part
 
 
 def shorten(case: Case, b: int, name: str, length: int) -> Case:

@@ -13,6 +13,7 @@ from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import Buffer
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import timed
+from cumae.properties.running.volume import note_given
 
 
 class Buffers(NamedTuple):
@@ -69,6 +70,7 @@ class Call:
 
         On a GPU it waits for the current stream only: the function must join its other streams to that.
         """
+        note_given(self.arguments)
         try:
             with oracles_shut(), timed("kernel"):
                 answer = self.function(**self.arguments)

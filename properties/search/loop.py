@@ -20,6 +20,7 @@ from cumae.properties.running.integrity import tampering
 from cumae.properties.running.launches import Launches, noting_launches
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
+from cumae.properties.running.volume import measuring_volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
@@ -105,7 +106,7 @@ def search(
 def _search(
     examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool, launches: Launches
 ) -> None:
-    named = NamedSizes(examiner.binding.function)
+    named, features = NamedSizes(examiner.binding.function), examiner.binding.features
     work: list[float] = []
     try:
         for number, one in enumerate(first):
@@ -118,10 +119,11 @@ def _search(
                 programs = launches.programs
                 examiner.examine(one, thorough=True)
                 named.note(one, launches.take())
-                work.append(work_of(one, len(examiner.checks), launches.programs - programs))
+                work.append(work_of(one, features, len(examiner.checks), launches.programs - programs))
         examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
         if (most := work_of_tour(budget, median(work) if work else 0.0)) > 0:
-            Tour(examiner, launches, examiner.verdict.named, most).run()
+            with measuring_volume() as volume:
+                Tour(examiner, launches, volume, examiner.verdict.named, most).run()
             examiner.verdict.toured = examiner.verdict.cases - before
         examiner.num_first = examiner.verdict.cases
         _draw(examiner, budget)

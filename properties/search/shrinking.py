@@ -14,6 +14,7 @@ def shrink(examiner: Examiner) -> None:
     if (known := examiner.verdict.failure) is None:
         return
     check, tries = known.finding.check, 0
+    checks = examiner.checks[: examiner.checks.index(check) + 1]
 
     def begin() -> None:
         nonlocal tries
@@ -25,7 +26,7 @@ def shrink(examiner: Examiner) -> None:
         begin()
         if examiner.binding.why_not(case) is not None:
             return False
-        found = examiner.first_finding(case, examiner.checks)
+        found = examiner.first_finding(case, checks)
         if found is None or found[0].check != check:
             return False
         examiner.record(*found)

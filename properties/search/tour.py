@@ -7,6 +7,7 @@ from math import inf
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.running.launches import Launches, TooManyPrograms
+from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
@@ -29,6 +30,11 @@ FAR_COUNTS = (65_537, 16_385, 8_193, 4_097, 2_049)
 LARGEST_ID = 65_537
 LARGE_OPTION = 4_097
 """Selected keys, keys of a window and numbers of a row, beyond those that engines run."""
+LINEAR = 16
+"""A tensor of the function's own that has more than so many times the elements of each argument is expected
+to grow with the square of a size."""
+MOST_ELEMENTS, MOST_SECONDS = 2**28, 30.0
+"""A size is left out if the function is expected to make a larger tensor, or to take longer by its own."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
@@ -43,6 +49,25 @@ def work_of_tour(budget: Budget, work: float) -> float:
     return max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["quick"]))
 
 
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """A size of some kind that was visited: its work, and the function's own tensors and seconds."""
+
+    size: int
+    work: float
+    volume: Volume
+    seconds: float
+
+    def expected(self, size: int) -> float:
+        """Return the work that a size is expected to be; infinite if it takes the function too much."""
+        growth = size / self.size
+        squared = growth > 1 and self.volume.made > LINEAR * self.volume.given
+        elements = self.volume.made * (growth**2 if squared else growth)
+        if elements > MOST_ELEMENTS or self.seconds * growth**2 > MOST_SECONDS:
+            return inf
+        return self.work * growth
+
+
 @dataclass(slots=True)
 class Tour:
     """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
@@ -52,11 +77,12 @@ class Tour:
 
     examiner: Examiner
     launches: Launches
+    volume: Volume
     named: tuple[int, ...]
     work: float
     _done: float = 0.0
     _stop_at: float = 0.0
-    _took: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _visits: dict[str, _Visit] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
@@ -70,25 +96,26 @@ class Tour:
         self._first("many", ladder.many, COUNTS)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
-            self._try("valued", case)
+            self._try(case)
         twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
-        self._try("edges", ladder.edges(sorted({*TILES, *edges, *twice})))
+        self._try(ladder.edges(sorted({*TILES, *edges, *twice})))
         for size in edges[:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size - 1, 2), (2 * size, 1)):
-                self._try("tokens", ladder.tokens(count, padding))
-            self._try("padded", ladder.padded(size, min(size, MOST_COUNT) - 4))
-            self._try("wide", ladder.wide(size + 1))
+                self._try(ladder.tokens(count, padding))
+            self._try(ladder.padded(size, min(size, MOST_COUNT) - 4))
+            self._try(ladder.wide(size + 1))
         for size in edges[:MOST_NAMED]:
             for value in (size + 1, size):
                 for case in ladder.valued(value):
-                    self._try("valued", case)
+                    self._try(case)
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size - 1, 2)):
-                self._try("many", ladder.requests(count, padding))
-        self._try("ids", ladder.ids(LARGEST_ID))
+                self._try(ladder.requests(count, padding))
+        self._try(ladder.ids(LARGEST_ID))
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
-            self._try("long", ladder.long(size + 1))
-            self._try("ids", ladder.ids(size + 1))
+            if self._fits("long", size + 1):
+                self._try(ladder.long(size + 1))
+            self._try(ladder.ids(size + 1))
         self._first("long", ladder.long, FAR_LENGTHS)
         self._first("many", ladder.many, FAR_COUNTS[1:])
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
@@ -96,32 +123,33 @@ class Tour:
         self._first("many", ladder.many, FAR_COUNTS[:1])
 
     @property
-    def _routes(self) -> bool:
-        return "router" in self.examiner.binding.features
+    def _kernel_seconds(self) -> float:
+        """Seconds in the function so far; 0 on a GPU, where compiling takes most of them."""
+        return self.examiner.pace.timed["kernel"] if self.examiner.device == "cpu" else 0.0
 
     @property
     def _left(self) -> float:
+        """The work that is left; 0 if the time is up."""
         is_late = self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
         return 0.0 if is_late else self.work - self._done
 
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> None:
         """Examine the case of the first size that is expected to fit into the work that is left."""
         for size in sizes:
-            if self._expected(kind, size) > self._left:
+            if not self._fits(kind, size):
                 continue
-            done = self._done
-            if self._try(kind, build(size)):
-                self._took[kind] = size, self._done - done
+            done, seconds = self._done, self._kernel_seconds
+            self.volume.take()
+            if self._try(build(size)):
+                took = self._kernel_seconds - seconds
+                self._visits[kind] = _Visit(size, self._done - done, self.volume.take(), took)
                 return
 
-    def _expected(self, kind: str, size: int) -> float:
-        """Return the work that a size is expected to be, by the largest smaller one of its kind."""
-        if kind not in self._took:
-            return 0.0
-        known, work = self._took[kind]
-        return work * size / known
+    def _fits(self, kind: str, size: int) -> bool:
+        """Return whether a size is expected to fit, by the last one of its kind."""
+        return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
-    def _try(self, kind: str, case: Case | None) -> bool:
+    def _try(self, case: Case | None) -> bool:
         """Examine a case; return False if it would launch too many programs for the work that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
@@ -140,6 +168,6 @@ class Tour:
             self.launches.most_programs = inf
         num_checks = min(len(CHECKS), len(self.examiner.checks))
         num_programs = self.launches.programs - programs
-        experts = case.options.router.num_experts if self._routes else 0
-        self._done += work_of(case, num_checks, num_programs, experts)
+        features = self.examiner.binding.features
+        self._done += work_of(case, features, num_checks, num_programs)
         return True

@@ -1,5 +1,7 @@
 """The work of cases, counted in seconds of a usual machine: a search does the same wherever it runs."""
 
+from collections.abc import Collection
+
 from cumae.oracle import Case
 from cumae.properties.search.costs import size
 
@@ -11,13 +13,20 @@ REQUEST, TOKEN, KEY = 2e-5, 2e-6, 2e-7
 """Each request, token and key of a case: oracle, copies and comparison."""
 LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
+SELECTED, ENTRY = 2e-5, 1e-7
+"""Each row of selected keys, and each of its entries."""
 
 
-def work_of(case: Case, num_checks: int, num_programs: int, num_experts: int = 0) -> float:
+def work_of(case: Case, features: Collection[str], num_checks: int, num_programs: int) -> float:
     """Return the work of some checks on a case, which interpreted so many programs.
 
-    ``num_experts``: of a router; 0 for other operations.
+    ``features``: those of the operation.
     """
     requests, tokens, keys = size(case)
-    of_sizes = requests * REQUEST + tokens * (TOKEN + num_experts * LOGIT) + keys * KEY
+    of_token = TOKEN
+    if "router" in features:
+        of_token += case.options.router.num_experts * LOGIT
+    if "topk" in features:
+        of_token += SELECTED + case.options.selection.topk * ENTRY
+    of_sizes = requests * REQUEST + tokens * of_token + keys * KEY
     return num_checks * CHECK + num_programs * PROGRAM + of_sizes
