@@ -112,7 +112,7 @@ def keep(case: Case, kept: list[int]) -> Case:
 
 
 def shorter_lengths(case: Case) -> Iterator[Callable[[], Case]]:
-    """Yield edits that cut one length of one request: to 0, 1, 2, by a half, a quarter, …, to a block edge."""
+    """Yield edits that cut a length of a request: to 0, 1, 2, by a half, a quarter …, to a block edge."""
     size = case.batch.tokens_per_block
     for b, request in enumerate(case.batch.requests):
         for name in ("query_len", "context_len"):

@@ -1,4 +1,4 @@
-"""The numbers that launches of kernels show, and a bound on the programs of interpreted ones."""
+"""The numbers that launches of kernels show, and bounds on the work of interpreted ones."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,8 +10,11 @@ from typing import Any
 from cumae.properties.operations.targets import Interruption
 
 
-class TooManyPrograms(Interruption):
-    """Raised before an interpreted launch of more programs than allowed; it ends the call of the function."""
+class TooMuchWork(Interruption):
+    """Raised before an interpreted launch of more programs than allowed, or at the access that is too many.
+
+    It ends the call of the function.
+    """
 
 
 @dataclass(slots=True)
@@ -19,19 +22,28 @@ class Launches:
     """The launches so far.
 
     ``numbers``: how many launches showed each integer, as a constexpr argument, as an axis of the grid or as
-    the extent of a range inside the kernel. ``programs``: interpreted programs. ``most_programs``: the most
-    that an interpreted launch may have.
+    the extent of a range inside the kernel. ``programs``, ``accesses``: interpreted programs, and their loads
+    and stores, whatever the size of a block. ``most_programs``, ``most_accesses``: the most of an interpreted
+    launch.
     """
 
     numbers: Counter[int] = field(default_factory=Counter)
     programs: int = 0
+    accesses: int = 0
     most_programs: float = inf
+    most_accesses: float = inf
+    _begun_at: int = 0
     _ranges: set[int] = field(default_factory=set)
 
     def take(self) -> Counter[int]:
         """Return the numbers shown since the last call, and forget them."""
         shown, self.numbers = self.numbers, Counter()
         return shown
+
+    def _access(self) -> None:
+        self.accesses += 1
+        if self.accesses - self._begun_at > self.most_accesses:
+            raise TooMuchWork(f"more than {self.most_accesses:,.0f} accesses")
 
     def _note(self, arguments: Any, grid: tuple[int, ...] = ()) -> None:
         shown = {int(value) for value in arguments if isinstance(value, int) and not isinstance(value, bool)}
@@ -57,8 +69,17 @@ def noting_launches() -> Iterator[Launches]:
 
     launches = Launches()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    originals = JITFunction.run, executor.__call__, builder.create_make_range, builder.set_grid_dim
-    run, execute, make_range, set_grid = originals
+    owners = (JITFunction, executor, *[builder] * 4)
+    names = (
+        "run",
+        "__call__",
+        "create_make_range",
+        "set_grid_dim",
+        "create_masked_load",
+        "create_masked_store",
+    )
+    originals = [getattr(owner, name) for owner, name in zip(owners, names, strict=True)]
+    run, execute, make_range, set_grid, load, store = originals
 
     def noted_run(kernel: Any, *arguments: Any, grid: Any, warmup: bool = False, **named: Any) -> Any:
         constants = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
@@ -82,14 +103,21 @@ def noting_launches() -> Iterator[Launches]:
     def noted_grid(self: Any, *sizes: int) -> Any:
         programs = prod(sizes)
         if programs > launches.most_programs:
-            raise TooManyPrograms(f"{programs} programs")
+            raise TooMuchWork(f"{programs:,} programs")
         launches.programs += programs
+        launches._begun_at = launches.accesses
         launches.numbers.update(set(sizes))
         return set_grid(self, *sizes)
 
-    patched = noted_run, noted_execute, noted_range, noted_grid
-    names = ("run", "__call__", "create_make_range", "set_grid_dim")
-    owners = (JITFunction, executor, builder, builder)
+    def noted_load(self: Any, *arguments: Any) -> Any:
+        launches._access()
+        return load(self, *arguments)
+
+    def noted_store(self: Any, *arguments: Any) -> Any:
+        launches._access()
+        return store(self, *arguments)
+
+    patched = noted_run, noted_execute, noted_range, noted_grid, noted_load, noted_store
     for owner, name, patch in zip(owners, names, patched, strict=True):
         setattr(owner, name, patch)
     try:

@@ -16,6 +16,7 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
+from cumae.properties.running.launches import TooMuchWork
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
@@ -69,27 +70,33 @@ class Examiner:
     def __post_init__(self) -> None:
         self.pairs = Pairs(self.binding.domain, self.binding.features)
 
-    def examine(self, case: Case, *, thorough: bool = False, checks: Collection[str] | None = None) -> None:
+    def examine(self, case: Case, *, thorough: bool = False, checks: Collection[str] | None = None) -> bool:
         """Run the checks that are due on a case, or ``checks``; record, save and raise on the first finding.
 
-        A single check of the search always runs.
+        A single check of the search always runs. Returns False if a launch was too much work.
         """
         if self.binding.why_not(case) is not None:
             self.verdict.not_promised += 1
-            return
+            return True
         if self.pace.is_too_dear(case):
             self.verdict.left_out += 1
-            return
+            return True
         self.verdict.cases += 1
         self.last = case
         due = self.checks if thorough else self.due()
         if checks is not None and len(self.checks) > 1:
             due = tuple(name for name in self.checks if name in checks)
-        with self.pace.at_work(case):
-            self.look_at(case, due, thorough=thorough)
+        compared = self.verdict.comparisons
+        try:
+            with self.pace.at_work(case):
+                self.look_at(case, due, thorough=thorough)
+        except TooMuchWork:
+            self.verdict.cases -= self.verdict.comparisons == compared
+            return False
         self.verdict.seconds = self.pace.elapsed()
         if self.progress is not None:
             self.progress(self.verdict)
+        return True
 
     def look_at(self, case: Case, checks: tuple[str, ...], *, thorough: bool) -> None:
         """Run the checks; record, save and raise on the first finding."""

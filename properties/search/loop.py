@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +36,8 @@ from cumae.properties.state.walks import trace_of
 ROUND = 50
 WALKS = 5
 """Traces of each check in a round."""
+MOST_ACCESSES = 30_000
+"""The most loads and stores of an interpreted launch on a drawn case: some three seconds."""
 SEED_ROUNDS = 1_000_000
 """Rounds of one seed."""
 
@@ -116,23 +119,24 @@ def _search(
             if isinstance(one, Trace):
                 examiner.examine_trace(one)
             else:
-                programs = launches.programs
+                programs, accesses = launches.programs, launches.accesses
                 examiner.examine(one, thorough=True)
                 named.note(one, launches.take())
-                work.append(work_of(one, features, len(examiner.checks), launches.programs - programs))
+                interpreted = launches.programs - programs, launches.accesses - accesses
+                work.append(work_of(one, features, len(examiner.checks), *interpreted))
         examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
         if (most := work_of_tour(budget, median(work) if work else 0.0)) > 0:
             with measuring_volume() as volume:
                 Tour(examiner, launches, volume, examiner.verdict.named, most).run()
             examiner.verdict.toured = examiner.verdict.cases - before
         examiner.num_first = examiner.verdict.cases
-        _draw(examiner, budget)
+        _draw(examiner, budget, launches)
     except Disagreement:
         if reduce:
             shrink(examiner)
 
 
-def _draw(examiner: Examiner, budget: Budget) -> None:
+def _draw(examiner: Examiner, budget: Budget, launches: Launches) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent."""
     binding, named, pairs = examiner.binding, examiner.verdict.named, examiner.pairs
     volume = paired_cases(budget.seed, binding.domain, binding.features, pairs, named)
@@ -150,9 +154,9 @@ def _draw(examiner: Examiner, budget: Budget) -> None:
         else:
             num_seeded = left * budget.volume // 100
             for case in _while_left(volume, num_seeded, examiner, budget):
-                examiner.examine(case)
+                _examine_drawn(examiner, case, launches)
             if left > num_seeded:
-                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
+                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number, launches)
         # Traces come last: a defect that one case shows is reported by the check for it.
         # Plans of walks repeat after a few rounds: every seed begins with the first of them.
         _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
@@ -183,7 +187,16 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
         yield next(volume)
 
 
-def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
+def _examine_drawn(examiner: Examiner, case: Case, launches: Launches) -> None:
+    """Examine a case, and leave it out if an interpreted launch takes too many accesses."""
+    launches.most_accesses = MOST_ACCESSES
+    try:
+        examiner.verdict.left_out += not examiner.examine(case)
+    finally:
+        launches.most_accesses = inf
+
+
+def _drawn_round(examiner: Examiner, examples: int, round_seed: int, launches: Launches) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
     binding = examiner.binding
 
@@ -201,6 +214,6 @@ def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     def examine(case: Case) -> None:
         if examiner.pace.is_late():
             raise Stop
-        examiner.examine(case)
+        _examine_drawn(examiner, case, launches)
 
     examine()

@@ -6,15 +6,15 @@ from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.running.launches import Launches, TooManyPrograms
+from cumae.properties.running.launches import Launches
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
-from cumae.properties.search.work import PROGRAM, work_of
+from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 
-CHECKS = ("agrees", "writes_everything", "stays_in_bounds")
-"""The checks of a tour, unless the search has a single one: two calls of the function serve all three."""
+CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
+"""The checks of a tour, unless the search has a single one, and the calls of the function that serve all."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
@@ -150,24 +150,21 @@ class Tour:
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
     def _try(self, case: Case | None) -> bool:
-        """Examine a case; return False if it would launch too many programs for the work that is left."""
+        """Examine a case; return False if its launches are too much for the work that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
         if self._left <= 0:
             return False
-        calls, programs = 2, self.launches.programs
-        self.launches.most_programs = self._left / (calls * PROGRAM)
-        verdict = self.examiner.verdict
-        compared = verdict.comparisons
+        launches = self.launches
+        programs, accesses = launches.programs, launches.accesses
+        launches.most_programs = self._left / (CALLS * PROGRAM)
+        launches.most_accesses = self._left / (CALLS * ACCESS)
         try:
-            self.examiner.examine(case, checks=CHECKS)
-        except TooManyPrograms:
-            verdict.cases -= verdict.comparisons == compared
-            return False
+            ran = self.examiner.examine(case, checks=CHECKS)
         finally:
-            self.launches.most_programs = inf
+            launches.most_programs = launches.most_accesses = inf
         num_checks = min(len(CHECKS), len(self.examiner.checks))
-        num_programs = self.launches.programs - programs
+        interpreted = launches.programs - programs, launches.accesses - accesses
         features = self.examiner.binding.features
-        self._done += work_of(case, features, num_checks, num_programs)
-        return True
+        self._done += work_of(case, features, num_checks, *interpreted) if ran else interpreted[1] * ACCESS
+        return ran

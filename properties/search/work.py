@@ -5,8 +5,8 @@ from collections.abc import Collection
 from cumae.oracle import Case
 from cumae.properties.search.costs import size
 
-PROGRAM = 1e-3
-"""An interpreted program."""
+PROGRAM, ACCESS = 1e-3, 1e-4
+"""An interpreted program; it has ten accesses, or what more accesses are."""
 CHECK = 2e-3
 """A check, without its programs."""
 REQUEST, TOKEN, KEY = 2e-5, 2e-6, 2e-7
@@ -17,8 +17,10 @@ SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each of its entries."""
 
 
-def work_of(case: Case, features: Collection[str], num_checks: int, num_programs: int) -> float:
-    """Return the work of some checks on a case, which interpreted so many programs.
+def work_of(
+    case: Case, features: Collection[str], num_checks: int, num_programs: int, num_accesses: int
+) -> float:
+    """Return the work of some checks on a case, which interpreted so many programs and accesses.
 
     ``features``: those of the operation.
     """
@@ -29,4 +31,4 @@ def work_of(case: Case, features: Collection[str], num_checks: int, num_programs
     if "topk" in features:
         of_token += SELECTED + case.options.selection.topk * ENTRY
     of_sizes = requests * REQUEST + tokens * of_token + keys * KEY
-    return num_checks * CHECK + num_programs * PROGRAM + of_sizes
+    return num_checks * CHECK + max(num_programs * PROGRAM, num_accesses * ACCESS) + of_sizes

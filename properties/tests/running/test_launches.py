@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from cumae.properties.running.device import prepare
-from cumae.properties.running.launches import TooManyPrograms, noting_launches
+from cumae.properties.running.launches import TooMuchWork, noting_launches
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="programs are counted in the interpreter")
 
@@ -31,7 +31,7 @@ def test_a_launch_of_too_many_programs_runs_none() -> None:
         _count[(1,)](out, 100, TILE=32)
         launches.most_programs = 2
         out.zero_()
-        with pytest.raises(TooManyPrograms, match="3 programs"):
+        with pytest.raises(TooMuchWork, match="3 programs"):
             _count[(3,)](out, 100, TILE=32)
         _count[(2,)](out, 0, TILE=32)
     assert not out.any()
