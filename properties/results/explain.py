@@ -97,7 +97,7 @@ def _left(verdicts: list[Verdict]) -> list[str]:
     """Return the cases that the time budget cut or left out."""
     reasons = {
         "cut": "stopped between checks",
-        "left_out": "left out as too large for the time",
+        "left_out": "left out as too large",
         "not_tried": "of the fixtures and saved failures not tried",
     }
     counts = {what: sum(getattr(verdict, name) for verdict in verdicts) for name, what in reasons.items()}

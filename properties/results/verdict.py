@@ -81,15 +81,15 @@ class Verdict:
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
-    ``several_right``: rows of these cases in which rounding decides between several right answers;
-    ``hidden``: features that no case varied, because the function takes no argument for them.
-    ``spent``: seconds in generating, oracle, kernel, checks and reducing. With a time budget: ``cut``, cases
-    stopped between checks; ``left_out``, cases too large for the time; ``not_tried``, fixtures and saved
-    failures that were not reached; ``slowest``: seconds, requests and tokens of a case that took much of it.
-    ``toured``: cases of the tour of sizes, for which there was time. ``largest``: the largest of each size
-    among the cases that the first check compared. ``named``: the sizes that the function shows, which cases
-    lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how many, and how
-    many were asked for and cannot be combined.
+    ``several_right``: rows in which rounding decides between several right answers, of the cases that have
+    at most 1,024 rows; ``hidden``: features that no case varied, because the function takes no argument for
+    them. ``spent``: seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
+    for the interpreter, or for the time. With a time budget: ``cut``, cases stopped between checks;
+    ``not_tried``, fixtures and saved failures that were not reached; ``slowest``: seconds, requests and
+    tokens of a case that took much of it. ``toured``: cases of the tour of sizes. ``largest``: the largest of
+    each size among the cases that the first check compared. ``named``: the sizes that the function shows,
+    which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
+    many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved. ``coverage``: of each kernel that was interpreted. ``notes``: what checks
     have seen that makes no difference to an output.

@@ -35,6 +35,8 @@ EVERY = {
 """If several checks run together, a costly one runs every so many cases, and more often at first."""
 
 MOST_NOTES = 4
+MOST_ROWS = 1_024
+"""Rows with several right answers are counted in cases of up to this many rows."""
 LOOK = 16
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
@@ -151,7 +153,8 @@ class Examiner:
         self.shapes.update(shapes_of(case))
         self.pairs.note(case)
         rights = self.binding.operation.rights
-        self.verdict.several_right += rights(Inputs(case)).count(2) if rights is not None else 0
+        if rights is not None and case.num_tokens_padded <= MOST_ROWS:
+            self.verdict.several_right += rights(Inputs(case)).count(2)
 
     def again(self, check: str, case: Case) -> Trial:
         """Return the trial of another case, on which the function raised during a check."""

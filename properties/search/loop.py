@@ -125,7 +125,7 @@ def _search(
                 interpreted = launches.programs - programs, launches.accesses - accesses
                 work.append(work_of(one, features, len(examiner.checks), *interpreted))
         examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
-        if (most := work_of_tour(budget, median(work) if work else 0.0)) > 0:
+        if (most := work_of_tour(budget, median(work) if work else 0.0, examiner.checks)) > 0:
             with measuring_volume() as volume:
                 Tour(examiner, launches, volume, examiner.verdict.named, most).run()
             examiner.verdict.toured = examiner.verdict.cases - before
@@ -191,7 +191,9 @@ def _examine_drawn(examiner: Examiner, case: Case, launches: Launches) -> None:
     """Examine a case, and leave it out if an interpreted launch takes too many accesses."""
     launches.most_accesses = MOST_ACCESSES
     try:
-        examiner.verdict.left_out += not examiner.examine(case)
+        if not examiner.examine(case):
+            examiner.verdict.left_out += 1
+            examiner.num_first -= 1  # it is one of the budget's
     finally:
         launches.most_accesses = inf
 

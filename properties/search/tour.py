@@ -14,7 +14,7 @@ from cumae.properties.search.profiles import EXAMPLES
 from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 
 CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
-"""The checks of a tour, unless the search has a single one, and the calls of the function that serve all."""
+"""The checks of a tour, and the calls of the function that serve all of them."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
@@ -39,9 +39,9 @@ MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
 
-def work_of_tour(budget: Budget, work: float) -> float:
-    """Return the work of a tour if the first cases were so much work each; 0 without examples."""
-    if budget.examples == 0:
+def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) -> float:
+    """Return the work of a tour if the first cases were so much work each; 0 if there is to be none."""
+    if budget.examples == 0 or {*CHECKS}.isdisjoint(checks):
         return 0.0
     if budget.seconds is not None:
         return SHARE * budget.seconds
@@ -163,7 +163,7 @@ class Tour:
             ran = self.examiner.examine(case, checks=CHECKS)
         finally:
             launches.most_programs = launches.most_accesses = inf
-        num_checks = min(len(CHECKS), len(self.examiner.checks))
+        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
         interpreted = launches.programs - programs, launches.accesses - accesses
         features = self.examiner.binding.features
         self._done += work_of(case, features, num_checks, *interpreted) if ran else interpreted[1] * ACCESS

@@ -152,12 +152,54 @@ def test_a_kernel_of_many_programs_meets_smaller_sizes() -> None:
     assert verdict.comparisons == verdict.cases, "a refused launch counts as a case"
 
 
+@triton.jit
+def _each_sums_those_before(
+    cu_seqlens_q: tl.tensor, context_lens: tl.tensor, position_ids: tl.tensor
+) -> None:
+    request = tl.program_id(0)
+    start = 0
+    for other in range(request):
+        start += tl.load(cu_seqlens_q + other + 1) - tl.load(cu_seqlens_q + other)
+    for row in range(tl.load(cu_seqlens_q + request + 1) - start):
+        tl.store(position_ids + start + row, tl.load(context_lens + request) + row)
+
+
+def quadratic(cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+    position_ids.zero_()
+    if len(context_lens):
+        _each_sums_those_before[(len(context_lens),)](cu_seqlens_q, context_lens, position_ids)
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="only interpreted accesses are slow")
+def test_cases_of_too_many_accesses_are_left_out_and_count_as_examples() -> None:
+    domain = Domain(min_requests=400)
+    verdict = check(
+        quadratic, "position_ids", domain=domain, checks=("keeps_facts",), examples=3, save_to=None
+    )
+    assert verdict.ok
+    assert verdict.left_out == 3
+    assert verdict.cases == 0
+
+
+def test_the_memory_of_a_function_bounds_its_tour() -> None:
+    def tokens_by_keys(
+        cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+    ) -> None:
+        torch.zeros((len(position_ids), len(position_ids)))
+        _positions(cu_seqlens_q, context_lens, position_ids)
+
+    verdict = check(tokens_by_keys, "position_ids", checks=("agrees",), save_to=None)
+    assert verdict.ok
+    assert 4_097 <= verdict.largest["tokens in a request"] <= 8_193
+
+
 def test_the_work_of_a_tour_is_a_share_of_that_of_the_search() -> None:
     assert work_of_tour(Budget(examples=1000), 0.02) == pytest.approx(SHARE * 20)
     assert work_of_tour(Budget(seconds=60.0), 0.02) == pytest.approx(SHARE * 60)
     assert work_of_tour(Budget(examples=40), 0.001) == LEAST
     assert work_of_tour(Budget(examples=4), 0.001) == pytest.approx(LEAST / 10)
     assert work_of_tour(Budget(examples=0), 0.02) == 0.0
+    assert work_of_tour(Budget(examples=40), 0.02, ("keeps_facts",)) == 0.0
 
 
 def test_a_tour_shows_the_same_cases_again() -> None:
