@@ -1,0 +1,50 @@
+"""The elements of the tensors that calls get and make: they tell how a function's memory grows."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(slots=True)
+class Volume:
+    """Elements of the largest argument of a call, and of the largest tensor that an operator made in it."""
+
+    given: int = 0
+    made: int = 0
+
+    def take(self) -> "Volume":
+        """Return the volume since the last call, and forget it."""
+        taken = Volume(self.given, self.made)
+        self.given = self.made = 0
+        return taken
+
+
+_VOLUME: ContextVar[Volume | None] = ContextVar("cumae_volume", default=None)
+
+
+@contextmanager
+def measuring_volume() -> Iterator[Volume]:
+    """Yield the volume of the calls while the context is open."""
+    volume = Volume()
+    token = _VOLUME.set(volume)
+    try:
+        yield volume
+    finally:
+        _VOLUME.reset(token)
+
+
+def note_given(arguments: Mapping[str, Any]) -> None:
+    """Note the arguments of a call."""
+    if (volume := _VOLUME.get()) is not None:
+        sizes = (value.numel() for value in arguments.values() if isinstance(value, torch.Tensor))
+        volume.given = max(volume.given, *sizes, 0)
+
+
+def note_made(tensor: Any) -> None:
+    """Note what an operator returned."""
+    if (volume := _VOLUME.get()) is not None and isinstance(tensor, torch.Tensor):
+        volume.made = max(volume.made, tensor.numel())
