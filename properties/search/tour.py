@@ -19,8 +19,8 @@ SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
 """The least work, for as many examples as the quick profile has or more; fewer get a part of it."""
-SLOWER = 3.0
-"""A tour also ends if it takes so many times the seconds of its work: the function itself is slow."""
+SLOWER, PATIENCE = 3.0, 20.0
+"""A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257)
 COUNTS = (1_025, 513, 257, 129)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left."""
@@ -87,8 +87,8 @@ class Tour:
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
         pace = self.examiner.pace
-        slower = 1.0 if pace.budget.seconds is not None else SLOWER
-        self._stop_at = pace.elapsed() + slower * self.work
+        most = self.work if pace.budget.seconds is not None else max(PATIENCE, SLOWER * self.work)
+        self._stop_at = pace.elapsed() + most
         binding = self.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
