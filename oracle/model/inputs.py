@@ -109,12 +109,12 @@ def _block_table(inputs: Inputs) -> list[list[Any]]:
     width = max(map(len, granted), default=0) + case.layout.num_spare_columns
     num_rows = max([len(requests), *(row + 1 for row in rows)]) + case.layout.num_spare_rows
     num_rows += case.layout.num_padding_requests
-    table: list[list[Any]] = [[GARBAGE] * width for _ in range(num_rows)]
     parts = case.batch.block_size // case.kernel_block_size
+    live: list[list[Any]] = [[]] * num_rows
     for row, request in zip(rows, requests, strict=True):
         if row >= 0:
-            table[row][: len(request.block_ids)] = list(request.block_ids[:width])
-    return [[part for entry in row for part in _kernel_blocks(entry, parts)] for row in table]
+            live[row] = [part for entry in request.block_ids[:width] for part in _kernel_blocks(entry, parts)]
+    return [entries + [GARBAGE] * (width * parts - len(entries)) for entries in live]
 
 
 def _without_tail(block_ids: tuple[int, ...]) -> tuple[int, ...]:
@@ -124,8 +124,8 @@ def _without_tail(block_ids: tuple[int, ...]) -> tuple[int, ...]:
     return block_ids[:end]
 
 
-def _kernel_blocks(entry: Any, parts: int) -> list[Any]:
-    if entry is GARBAGE or entry < 0:
+def _kernel_blocks(entry: int, parts: int) -> list[int]:
+    if entry < 0:
         return [entry] * parts
     return [entry * parts + part for part in range(parts)]
 

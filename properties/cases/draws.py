@@ -14,6 +14,8 @@ from cumae.properties.cases.values import DRAFTS, Draw
 
 LONG_PREFILL = 2**15
 """Tokens that the long prefill of a large case has at least, if the case has so many."""
+MOST_ENTRIES = 2**25
+"""Entries of a large case's block table, if a block size allows it: Python lists of more take a minute."""
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAMES) -> Case:
@@ -111,10 +113,11 @@ def draw_large_case(
     choices: Choices, domain: Domain, features: Collection[str], num_requests: int, num_tokens: int
 ) -> Case:
     """Return a case of exactly these requests and tokens: one long prefill, and 64 patterns, varied."""
-    block_size = choices.pick([size for size in domain.sizes if size >= 16] or domain.sizes)
+    long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
+    fit = [size for size in domain.sizes if num_requests * (long // size) <= MOST_ENTRIES]
+    block_size = choices.pick(fit or [max(domain.sizes)])
     world = domain.settled("world")
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
-    long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
     works: list[Work] = []
     left = num_tokens - long
     for b in range(num_requests - 1):
@@ -127,8 +130,8 @@ def draw_large_case(
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    neutral_world = set(features) - {"world", "rank", "interleave"}
-    return Case(batch, layout, draw_options(choices, domain, batch, layout, neutral_world))
+    neutral = {"world", "rank", "interleave", "kernel_block_size"}
+    return Case(batch, layout, draw_options(choices, domain, batch, layout, set(features) - neutral))
 
 
 def permuted(case: Case, order: list[int]) -> Case:
