@@ -16,6 +16,8 @@ LONG_PREFILL = 2**15
 """Tokens that the long prefill of a large case has at least, if the case has so many."""
 MOST_ENTRIES = 2**25
 """Entries of a large case's block table, if a block size allows it: Python lists of more take a minute."""
+MOST_SLOTS = 2**21
+"""Slots of a large case's cache that one block of each request has: a slot holds a kilobyte."""
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAMES) -> Case:
@@ -114,7 +116,8 @@ def draw_large_case(
 ) -> Case:
     """Return a case of exactly these requests and tokens: one long prefill, and 64 patterns, varied."""
     long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
-    fit = [size for size in domain.sizes if num_requests * (long // size) <= MOST_ENTRIES]
+    most = MOST_SLOTS // num_requests if "row_format" in features else max(domain.sizes)
+    fit = [size for size in domain.sizes if size <= most and num_requests * (long // size) <= MOST_ENTRIES]
     block_size = choices.pick(fit or [max(domain.sizes)])
     world = domain.settled("world")
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
@@ -130,7 +133,7 @@ def draw_large_case(
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    neutral = {"world", "rank", "interleave", "kernel_block_size"}
+    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format"}
     return Case(batch, layout, draw_options(choices, domain, batch, layout, set(features) - neutral))
 
 

@@ -60,7 +60,9 @@ def parse_shard(text: str) -> tuple[int, int]:
 )
 @options.device
 @options.checks
-@click.option("--large", is_flag=True, help="Start with one case of 65,536 requests and a million tokens.")
+@click.option(
+    "--large", is_flag=True, help="Start with one case of up to 65,536 requests and a million tokens."
+)
 @json_file("the figures, and the finding, place and case of each failure,")
 @options.coverage
 @options.failures
@@ -167,7 +169,7 @@ def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
 def _run_large(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console) -> None:
     """Add a verdict on one very large case for each kernel: values and extent, not every check."""
     for job in jobs:
-        console.print(f"{_short(job)}: one case of 65,536 requests and 1,000,000 tokens …")
+        console.print(f"{_short(job)}: one very large case …")
         large = replace(job, large=True, checks=LARGE_CHECKS, budget=Budget(examples=0))
         verdicts.append(run(large, None))
 
