@@ -28,7 +28,7 @@ def work_of(
     of_token = TOKEN
     if "router" in features:
         of_token += case.options.router.num_experts * LOGIT
-    if "topk" in features:
+    if "select_beyond" in features:
         of_token += SELECTED + case.options.selection.topk * ENTRY
     of_sizes = requests * REQUEST + tokens * of_token + keys * KEY
     return num_checks * CHECK + max(num_programs * PROGRAM, num_accesses * ACCESS) + of_sizes
