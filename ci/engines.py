@@ -3,13 +3,12 @@
 import argparse
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from pathlib import Path
 
-from cumae.properties.engines.released import engine_of, tried
+from cumae.properties.engines.released import all_tried, engine_of
 from cumae.properties.running.device import DEVICES, prepare
 from cumae.properties.running.machine import machine
+from cumae.properties.search.budget import Budget
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
@@ -25,13 +24,11 @@ if __name__ == "__main__":  # spawned processes import this file
     device, found = prepare(given.device), []
     roots = dict(root.split("=", 1) for root in given.roots)
     todo = [(engine, name, roots[engine]) for engine in roots for name in engine_of(engine).adapters]
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        how = (given.cases, None if given.cases else given.seconds, 0, device)
-        todo = [one for one in todo if one[1] in (given.only or [one[1]])]
-        for future in as_completed([pool.submit(tried, *one, *how) for one in todo]):
-            one = future.result()
-            found.append(one)
-            print(*(one[n] for n in ("status", "engine", "function", "cases", "report")), flush=True)
+    todo = [one for one in todo if one[1] in (given.only or [one[1]])]
+    budget = Budget(examples=given.cases, seconds=None if given.cases else given.seconds)
+    for one in all_tried(todo, given.jobs, budget, device):
+        found.append(one)
+        print(*(one[n] for n in ("status", "engine", "function", "cases", "report")), flush=True)
     releases = {engine: Path(root).name for engine, root in roots.items()}
     command = " ".join(word.partition("=")[0] for word in sys.argv if word != str(given.out))
     functions = sorted(found, key=lambda one: (one["engine"], one["function"]))

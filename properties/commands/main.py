@@ -11,6 +11,7 @@ COMMANDS = {
     "compare": "compare",
     "doctor": "doctor",
     "draw": "draw",
+    "engines": "engines",
     "fuzz": "fuzz",
     "lint": "lint",
     "list": "list_operations",

@@ -1,11 +1,16 @@
 """The adapters of all engines, each tried on released code."""
 
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
+from multiprocessing import get_context
 from typing import Any
 
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.results.explain import explain
+from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 
 ENGINES = ("fla", "flashinfer", "sglang", "vllm")
@@ -18,25 +23,46 @@ def engine_of(name: str) -> Engine:
     return engine
 
 
-def tried(
-    engine: str, name: str, root: str, examples: int | None, seconds: float | None, seed: int, device: str
-) -> dict[str, Any]:
+def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
     """Return the result of checking one released function, as plain data.
 
-    ``root``: the wheel, the folder of packages or the checkout; ``examples``, ``seconds``: the budget,
-    as in ``check``. ``report``: the disagreement in words, or why the function could not be taken.
+    ``root``: the wheel, the folder of packages or the checkout. ``report``: the disagreement in words, or why
+    the function could not be taken.
     """
     adapter = engine_of(engine).adapters[name]
-    operation = adapter.operation if isinstance(adapter.operation, str) else adapter.operation.name
-    said = {"engine": engine, "function": name, "file": adapter.file, "operation": operation}
     try:
         function = adapter.function(root)
     except ValueError as error:
-        nothing = {"cases": 0, "comparisons": 0, "seconds": 0.0}
-        return {**said, "status": "not taken", **nothing, "report": str(error)}
+        return {**_nothing(engine, name), "status": "not taken", "report": str(error)}
     options: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": device}
-    options |= {"examples": examples, "seconds": seconds, "seed": seed}
+    options |= {"examples": budget.examples, "seconds": budget.seconds, "seed": budget.seed}
     verdict = check(function, adapter.operation, save_to=None, **options)
     report = explain(verdict) if verdict.failure is not None else ""
-    counts = {"cases": verdict.cases, "comparisons": verdict.comparisons, "seconds": verdict.seconds}
-    return {**said, "status": verdict.status, **counts, "report": report}
+    counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
+    return {**_nothing(engine, name), "status": verdict.status, **counts, "report": report}
+
+
+def all_tried(
+    functions: Sequence[tuple[str, str, str]], num_processes: int, budget: Budget, device: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the result of each engine, function and root as it is ready; each runs in its own process."""
+    with ThreadPoolExecutor(num_processes) as pool:
+        for future in as_completed([pool.submit(_alone, *one, budget, device) for one in functions]):
+            yield future.result()
+
+
+def _alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
+    """Return the result of one function from a process of its own, which it may kill."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        try:
+            return pool.submit(tried, engine, name, root, budget, device).result()
+        except BrokenProcessPool:
+            return {**_nothing(engine, name), "status": "died", "report": "the function killed its process"}
+
+
+def _nothing(engine: str, name: str) -> dict[str, Any]:
+    """Return the record of a function of which nothing is known yet."""
+    adapter = engine_of(engine).adapters[name]
+    operation = adapter.operation if isinstance(adapter.operation, str) else adapter.operation.name
+    said = {"engine": engine, "function": name, "file": adapter.file, "operation": operation}
+    return {**said, "status": "", "cases": 0, "comparisons": 0, "seconds": 0.0, "largest": {}, "report": ""}

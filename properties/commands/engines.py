@@ -1,0 +1,139 @@
+"""``cumae engines``: the released functions of an engine against their oracles."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column, Table
+
+from cumae.oracle.model.rules import require, require_choice
+from cumae.properties.commands import options
+from cumae.properties.commands.fuzz import parse_time
+from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.results.counting import counted
+from cumae.properties.running.device import prepare
+from cumae.properties.running.machine import machine
+from cumae.properties.search.budget import Budget
+
+PACKAGES = {"fla": "fla-core", "flashinfer": "flashinfer-python", "sglang": "sglang", "vllm": "vllm"}
+"""The distribution of each engine, whose package has the engine's name."""
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--at",
+    type=click.Path(path_type=Path),
+    help="A wheel, a folder of packages or a checkout of NAME; default is what is installed.",
+)
+@click.option("--only", multiple=True, help="Run only this function; may be repeated.")
+@options.cases("Cases per function beyond the fixtures.", default=40)
+@click.option("--time", "time_text", help="Time for each function, such as 20s, instead of --cases.")
+@options.seed
+@options.device
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    default=os.cpu_count() or 1,
+    help="Processes at a time; default: all cores.",
+)
+@json_file("the result of each function")
+def engines(
+    name: str | None,
+    at: Path | None,
+    only: tuple[str, ...],
+    cases: int,
+    time_text: str | None,
+    seed: int,
+    device: str,
+    jobs: int,
+    file: Path | None,
+) -> int:
+    """Run the functions of the engine NAME, one of fla, flashinfer, sglang and vllm, against their oracles.
+
+    Without NAME, run those of every engine that is installed. No engine is imported.
+    """
+    seconds = None if time_text is None else parse_time(time_text)
+    roots = _roots(name, at)
+    where = prepare(device)
+    from cumae.properties.engines.released import all_tried, engine_of
+
+    todo = [(engine, function) for engine in roots for function in engine_of(engine).adapters]
+    for function in only:
+        require_choice("--only", function, [known for _, known in todo])
+    todo = [(engine, function) for engine, function in todo if not only or function in only]
+    found: list[dict[str, Any]] = []
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.completed} of {task.total}  {task.fields[status]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("functions", total=len(todo), status="")
+        budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
+        placed = [(engine, function, str(roots[engine])) for engine, function in todo]
+        for one in all_tried(placed, jobs, budget, where):
+            found.append(one)
+            progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
+    found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+    _print(found, console)
+    if file is not None:
+        command = " ".join(["cumae", *sys.argv[1:]])
+        releases = {engine: root.name for engine, root in roots.items()}
+        write_json(file, {**machine(), "command": command, "releases": releases, "functions": found})
+    return int(any(one["status"] != "agrees" for one in found))
+
+
+def _roots(name: str | None, at: Path | None) -> dict[str, Path]:
+    """Return where each engine's packages are."""
+    if at is not None:
+        require(name is not None, "NAME", name, "be given with --at")
+        require(at.exists(), "--at", str(at), "exist")
+    if name is None:
+        found = {engine: root for engine in PACKAGES if (root := _installed(engine)) is not None}
+        require(bool(found), "NAME", name, f"be given: none of {', '.join(PACKAGES)} is installed")
+        return found
+    require_choice("NAME", name, tuple(PACKAGES))
+    root = at or _installed(name)
+    if root is None:
+        how = f"pip download --no-deps {PACKAGES[name]}"
+        raise ValueError(f"NAME = {name!r}, must be installed, or given by --at: `{how}` gets a wheel")
+    return {name: root}
+
+
+def _installed(package: str) -> Path | None:
+    """Return the folder that holds an installed package, which is not imported."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]).parent
+
+
+def _print(found: list[dict[str, Any]], console: Console) -> None:
+    """Print a row for each function, the disagreements, and the totals."""
+    columns = [Column(name, overflow="fold") for name in ("function", "file", "operation", "verdict")]
+    table = Table(*columns, Column("cases", justify="right"), Column("largest", overflow="fold"), box=SIMPLE)
+    for one in found:
+        largest = one["largest"]
+        sizes = [
+            f"{largest[size]:,} {size}" for size in ("tokens in a request", "requests") if size in largest
+        ]
+        texts = (one["function"], one["file"], one["operation"], one["status"], f"{one['cases']:,}")
+        table.add_row(*texts, ", ".join(sizes))
+    console.print(table)
+    wrong = [one for one in found if one["status"] != "agrees"]
+    for one in wrong:
+        console.print(f"{one['engine']} {one['function']}: {one['status']}", style="bold")
+        console.print(one["report"], markup=False, highlight=False, soft_wrap=True)
+    agreeing = f"{len(found) - len(wrong)} of {counted(len(found), 'function')} agree"
+    console.print(f"{agreeing}, {counted(sum(one['cases'] for one in found), 'case')}")

@@ -1,0 +1,81 @@
+"""``cumae engines``: a table of functions, and clear errors."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cumae.properties.commands.engines import engines
+from cumae.properties.engines.fla import ENGINE
+
+INDEX = """
+import torch
+
+def prepare_position_ids(cu_seqlens):
+    lens = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
+    return torch.cat([torch.arange(n) + FIRST for n in lens])
+
+def prepare_cu_seqlens_from_lens(lens, dtype=None):
+    return torch.cat([lens.new_zeros(1), lens.cumsum(0)]).to(dtype)
+"""
+
+
+def _tree(folder: Path, first: int) -> Path:
+    file = folder / ENGINE.adapters["prepare_position_ids"].file
+    file.parent.mkdir(parents=True)
+    file.write_text(INDEX.replace("FIRST", str(first)))
+    return folder
+
+
+def _run(*arguments: str) -> tuple[int, str]:
+    ran = CliRunner().invoke(engines, arguments, standalone_mode=False)
+    if ran.exception is not None:
+        raise ran.exception
+    return ran.return_value, ran.output
+
+
+@pytest.mark.parametrize(("first", "status"), [(0, 0), (1, 1)])
+def test_a_tree_is_judged_without_being_imported(tmp_path: Path, first: int, status: int) -> None:
+    out, only = tmp_path / "out.json", ("--only", "prepare_position_ids", "--cases", "5", "--device", "cpu")
+    given = ("fla", "--at", str(_tree(tmp_path / "tree", first)), *only, "--json", str(out))
+    found, text = _run(*given)
+    assert found == status
+    (one,) = json.loads(out.read_text())["functions"]
+    assert one["function"] == "prepare_position_ids"
+    assert one["status"] == ("agrees" if status == 0 else "disagrees")
+    assert f"{1 - status} of 1 function" in text
+    assert ("differs from the oracle" in text) == bool(status)
+
+
+def test_a_function_that_is_gone_is_said(tmp_path: Path) -> None:
+    tree = _tree(tmp_path / "tree", 0)
+    found, text = _run("fla", "--at", str(tree), "--only", "prepare_token_indices", "--device", "cpu")
+    assert found == 1
+    assert "not taken" in text
+    assert "prepare_token_indices" in text
+
+
+def test_a_function_that_kills_its_process_is_told(tmp_path: Path) -> None:
+    tree = _tree(tmp_path / "tree", 0)
+    file = tree / ENGINE.adapters["prepare_position_ids"].file
+    file.write_text(INDEX.replace("import torch", "import os, torch").replace("FIRST", "os._exit(3)"))
+    found, text = _run("fla", "--at", str(tree), "--only", "prepare_position_ids", "--device", "cpu")
+    assert found == 1
+    assert "the function killed its process" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("nccl",), "NAME = 'nccl', must be one of"),
+        (("fla", "--at", "/nowhere"), "--at = '/nowhere', must exist"),
+        (("--at", "."), "NAME = None, must be given with --at"),
+        (("fla", "--at", ".", "--only", "softmax"), "--only = 'softmax', must be one of"),
+        (("fla",), "NAME = 'fla', must be installed, or given by --at: `pip download --no-deps fla-core`"),
+    ],
+)
+def test_bad_input_names_the_field_and_the_rule(arguments: tuple[str, ...], told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(told)):
+        _run(*arguments)
