@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from statistics import median
@@ -124,20 +125,35 @@ def _search(
                 named.note(one, launches.take())
                 interpreted = launches.programs - programs, launches.accesses - accesses
                 work.append(work_of(one, features, len(examiner.checks), *interpreted))
-        examiner.verdict.named, before = named.sizes(), examiner.verdict.cases
-        if (most := work_of_tour(budget, median(work) if work else 0.0, examiner.checks)) > 0:
-            with measuring_volume() as volume:
-                Tour(examiner, launches, volume, examiner.verdict.named, most).run()
-            examiner.verdict.toured = examiner.verdict.cases - before
-        examiner.num_first = examiner.verdict.cases
-        _draw(examiner, budget, launches)
+        examiner.verdict.named, examiner.num_first = named.sizes(), examiner.verdict.cases
+        tour = partial(
+            _tour, examiner, launches, work_of_tour(budget, median(work or [0.0]), examiner.checks)
+        )
+        if first:
+            tour()
+        _draw(examiner, budget, launches, then=None if first else tour)
     except Disagreement:
         if reduce:
             shrink(examiner)
 
 
-def _draw(examiner: Examiner, budget: Budget, launches: Launches) -> None:
-    """Alternate rounds of drawn and of seeded cases until the budget is spent."""
+def _tour(examiner: Examiner, launches: Launches, work: float) -> None:
+    """Examine the cases of the tour, which do not count as examples of the budget."""
+    if work > 0:
+        before = examiner.verdict.cases
+        with measuring_volume() as volume:
+            Tour(examiner, launches, volume, examiner.verdict.named, work).run()
+        examiner.verdict.toured = examiner.verdict.cases - before
+        examiner.num_first += examiner.verdict.toured
+
+
+def _draw(
+    examiner: Examiner, budget: Budget, launches: Launches, then: Callable[[], None] | None = None
+) -> None:
+    """Alternate rounds of drawn and of seeded cases until the budget is spent.
+
+    ``then``: what comes after the first round; a search without first cases shows small ones before its tour.
+    """
     binding, named, pairs = examiner.binding, examiner.verdict.named, examiner.pairs
     volume = paired_cases(budget.seed, binding.domain, binding.features, pairs, named)
     number = 0
@@ -160,6 +176,8 @@ def _draw(examiner: Examiner, budget: Budget, launches: Launches) -> None:
         # Traces come last: a defect that one case shows is reported by the check for it.
         # Plans of walks repeat after a few rounds: every seed begins with the first of them.
         _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
+        if then is not None and number == 0:
+            then()
         number += 1
 
 
