@@ -6,6 +6,7 @@ from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
+from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.running.launches import Launches
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
@@ -28,6 +29,8 @@ FAR_LENGTHS = (131_073, 65_537, 32_769, 16_385, 8_193)
 FAR_COUNTS = (65_537, 16_385, 8_193, 4_097, 2_049)
 """The sizes tried at the end, if the first ones leave work."""
 LARGEST_ID = 65_537
+VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
+"""The lengths that engines run as options; each comes with requests about as long."""
 LARGE_OPTION = 4_097
 """Selected keys, keys of a window and numbers of a row, beyond those that engines run."""
 LINEAR = 16
@@ -97,6 +100,10 @@ class Tour:
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try(case)
+        for name in ("window", "topk"):
+            for value in VALUES[name]:
+                for case in ladder.valued(value, (name,)):
+                    self._try(case)
         twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
         self._try(ladder.edges(sorted({*TILES, *edges, *twice})))
         for size in edges[:MOST_NAMED]:
