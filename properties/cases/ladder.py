@@ -62,6 +62,12 @@ class Ladder:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
         return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
 
+    def ranked(self, size: int, world: int) -> Case | None:
+        """Return a case of ``size`` requests with few tokens, which lie on ``world`` ranks."""
+        if "world" not in self._named or (domain := _with_option(self._domain, "world", world)) is None:
+            return None
+        return Ladder(domain, self._named).many(size)
+
     def padded(self, size: int, num_requests: int) -> Case | None:
         """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
         if self._domain.padding == "none":

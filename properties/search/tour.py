@@ -1,6 +1,6 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -16,6 +16,8 @@ from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 
 CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour, and the calls of the function that serve all of them."""
+ORDERED, WORLDS = (33, 130), (2, 8)
+"""Sizes of the cases on which programs take turns and stores come late, and their numbers of ranks."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
@@ -98,6 +100,10 @@ class Tour:
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
+        for size in ORDERED:
+            ranked = (ladder.ranked(size, world) for world in WORLDS)
+            for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
+                self._try(case, ("agrees", "holds_in_any_order"))
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try(case)
         for name in ("window", "topk"):
@@ -156,7 +162,7 @@ class Tour:
         """Return whether a size is expected to fit, by the last one of its kind."""
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
-    def _try(self, case: Case | None) -> bool:
+    def _try(self, case: Case | None, checks: Sequence[str] = CHECKS) -> bool:
         """Examine a case; return False if its launches are too much for the work that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
@@ -167,10 +173,10 @@ class Tour:
         launches.most_programs = self._left / (CALLS * PROGRAM)
         launches.most_accesses = self._left / (CALLS * ACCESS)
         try:
-            ran = self.examiner.examine(case, checks=CHECKS)
+            ran = self.examiner.examine(case, checks=checks)
         finally:
             launches.most_programs = launches.most_accesses = inf
-        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
+        num_checks = len({*checks}.intersection(self.examiner.checks))
         interpreted = launches.programs - programs, launches.accesses - accesses
         features = self.examiner.binding.features
         self._done += work_of(case, features, num_checks, *interpreted) if ran else interpreted[1] * ACCESS
