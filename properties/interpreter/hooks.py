@@ -20,7 +20,7 @@ from cumae.properties.interpreter.widths import with_widths
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """The interpreter has one method under all three names: each name is hooked."""
 _SPLATS = ("create_splat", "create_unsplat")
-_OTHERS = (*_CASTS, *_SPLATS, "create_assert", "set_grid_idx", "set_grid_dim")
+_OTHERS = (*_CASTS, *_SPLATS, "create_assert", "create_make_range", "set_grid_idx", "set_grid_dim")
 _REWRITTEN: dict[Any, Any] = {}
 """Rewritten kernels, kept apart: kernels that ran before the hooks have Python's operators."""
 
@@ -91,7 +91,8 @@ def require_hooks() -> None:
     from triton.runtime import interpreter
 
     needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *_OTHERS)]
-    needed += [("GridExecutor", "_init_args_hst"), ("InterpreterOptions", "debug")]
+    needed += [("GridExecutor", "_init_args_hst"), ("ReduceScanOpInterface", "apply")]
+    needed += [("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf, prod
 from typing import Any
 
+from cumae.properties.interpreter.hooks import require_hooks
 from cumae.properties.operations.targets import Interruption
 
 
@@ -62,11 +63,13 @@ def _constants(
 def noting_launches() -> Iterator[Launches]:
     """Note what the launches of all kernels show, interpreted or compiled, while the context is open.
 
-    Ranges inside a kernel show only where it is interpreted.
+    Ranges inside a kernel show only where it is interpreted. Raises ``ValueError`` if this Triton's
+    interpreter lacks a hooked method.
     """
     from triton.runtime import interpreter
     from triton.runtime.jit import JITFunction
 
+    require_hooks()
     launches = Launches()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
     owners = (JITFunction, executor, *[builder] * 4)

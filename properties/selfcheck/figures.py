@@ -69,7 +69,7 @@ def alarms_line(on_gpu: Json, on_cpu: Json) -> str:
     """Return the line of the false positives on correct implementations."""
     tried = (
         f"{alarms['accusations']} in {alarms['cases']:,} cases of {len(alarms['implementations'])} correct "
-        f"implementations on {where} ({' and '.join(f'`{c}`' for c in _checks_of(alarms))}{_note(alarms)})"
+        f"implementations on {where} ({_checks_of(alarms)}{_note(alarms)})"
         for alarms, where in ((on_gpu, "the same GPU"), (on_cpu, "a CPU"))
     )
     return f"False alarms (`ci/false_alarms.py`): {', '.join(tried)}."
@@ -79,8 +79,11 @@ def _note(run: Json) -> str:
     return f"; {run['note']}" if run.get("note") else ""
 
 
-def _checks_of(alarms: Json) -> list[str]:
-    return sorted({check for one in alarms["implementations"] for check in one["checks"]})
+def _checks_of(alarms: Json) -> str:
+    """Return the checks that ran: their names if somebody chose a few."""
+    names = sorted({check for one in alarms["implementations"] for check in one["checks"]})
+    chosen = "--check" in alarms["command"]
+    return " and ".join(f"`{name}`" for name in names) if chosen else "every check"
 
 
 def engines_line(runs: list[Json]) -> str:

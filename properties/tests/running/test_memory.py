@@ -1,5 +1,6 @@
 """What the hooks in the interpreter see of a kernel's accesses, each told by tensor, element and line."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.running import probes
 from cumae.properties.running.bench import POISON
 from cumae.properties.running.device import prepare
+from cumae.properties.running.launches import noting_launches
 from cumae.properties.tests import wrong_in_memory as raw
 from cumae.properties.tests import wrong_kernels
 
@@ -132,13 +134,27 @@ def test_the_probe_of_cumae_doctor_names_a_hook_that_sees_nothing(
         probes.hooks()
 
 
-@pytest.mark.parametrize("name", ["create_atomic_cas", "create_assert", "set_grid_idx"])
-def test_a_triton_without_a_method_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from triton.runtime.interpreter import InterpreterBuilder
+@pytest.mark.parametrize("context", [watching, noting_launches])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("InterpreterBuilder", "create_atomic_cas"),
+        ("InterpreterBuilder", "create_assert"),
+        ("InterpreterBuilder", "create_make_range"),
+        ("InterpreterBuilder", "set_grid_idx"),
+        ("GridExecutor", "_init_args_hst"),
+        ("ReduceScanOpInterface", "apply"),
+    ],
+)
+def test_a_triton_without_a_method_is_refused_by_name(
+    owner: str, name: str, context: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from triton.runtime import interpreter
 
-    monkeypatch.delattr(InterpreterBuilder, name)
-    rule = rf"triton = '[\d.]+', must have InterpreterBuilder.{name} in its interpreter"
-    with pytest.raises(ValueError, match=rule), watching():
+    lacking = type(owner, (), {n: m for n, m in vars(getattr(interpreter, owner)).items() if n != name})
+    monkeypatch.setattr(interpreter, owner, lacking)
+    rule = rf"triton = '[\d.]+', must have {owner}.{name} in its interpreter"
+    with pytest.raises(ValueError, match=rule), context():
         pass
 
 
