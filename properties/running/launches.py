@@ -24,13 +24,14 @@ class Launches:
 
     ``numbers``: how many launches showed each integer, as a constexpr argument, as an axis of the grid or as
     the extent of a range inside the kernel. ``programs``, ``accesses``: interpreted programs, and their loads
-    and stores, whatever the size of a block. ``most_programs``, ``most_accesses``: the most of an interpreted
-    launch.
+    and stores, whatever the size of a block; ``largest``: the most of one launch since it was set to 0.
+    ``most_programs``, ``most_accesses``: the most of an interpreted launch.
     """
 
     numbers: Counter[int] = field(default_factory=Counter)
     programs: int = 0
     accesses: int = 0
+    largest: int = 0
     most_programs: float = inf
     most_accesses: float = inf
     _begun_at: int = 0
@@ -43,7 +44,9 @@ class Launches:
 
     def _access(self) -> None:
         self.accesses += 1
-        if self.accesses - self._begun_at > self.most_accesses:
+        in_launch = self.accesses - self._begun_at
+        self.largest = max(self.largest, in_launch)
+        if in_launch > self.most_accesses:
             raise TooMuchWork(f"more than {self.most_accesses:,.0f} accesses")
 
     def _note(self, arguments: Any, grid: tuple[int, ...] = ()) -> None:

@@ -29,7 +29,8 @@ class Trial:
     call. ``goes_on``: whether there is time for more calls. ``schedule``: the turns in which programs ran
     when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
     ``number``: of the case in its search; it chooses among variants of which one is tried. ``shown``: the
-    case that the last check's finding is about, if it is not the trial's own.
+    case that the last check's finding is about, if it is not the trial's own. ``shares``: whether programs
+    or threads of a launch were seen to share elements.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Trial:
         self._goes_on = goes_on
         self.schedule = schedule
         self.note = ""
+        self.shares = False
         quiet = quiet_case(case, binding.dialect.quiet_garbage)
         narrow = replace(quiet.layout, index_dtype=binding.domain.among("index_dtype", INDEX_DTYPES)[0])
         quiet = replace(quiet, layout=narrow)

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 from cumae.oracle import Case, Inputs, Trace
@@ -16,23 +17,14 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
-from cumae.properties.running.launches import TooMuchWork
+from cumae.properties.running.launches import Launches, TooMuchWork
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.due import due, most_accesses
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.traces import TraceRun, traced_checks
-
-EVERY = {
-    "forgets_history": 3,
-    "holds_in_any_order": 4,
-    "keeps_facts": 4,
-    "survives_large_ids": 20,
-    "replays_in_graph": 10,
-    "never_synchronises": 10,
-}
-"""If several checks run together, a costly one runs every so many cases, and more often at first."""
 
 MOST_NOTES = 4
 MOST_ROWS = 1_024
@@ -51,7 +43,10 @@ class Stop(BaseException):
 
 @dataclass(slots=True)
 class Examiner:
-    """Runs the checks on one case or step after the other, and holds the counts and findings so far."""
+    """Runs the checks on one case or step after the other, and holds the counts and findings so far.
+
+    ``shares``: whether programs or threads of a launch were seen to share elements.
+    """
 
     binding: Binding
     device: Device
@@ -66,6 +61,8 @@ class Examiner:
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     pairs: Pairs = field(init=False)
+    launches: Launches = field(default_factory=Launches)
+    shares: bool = False
     num_first: int = 0
     last: Case | None = None
 
@@ -73,9 +70,10 @@ class Examiner:
         self.pairs = Pairs(self.binding.domain, self.binding.features)
 
     def examine(self, case: Case, *, thorough: bool = False, checks: Collection[str] | None = None) -> bool:
-        """Run the checks that are due on a case, or ``checks``; record, save and raise on the first finding.
+        """Run the checks on a case; record, save and raise on the first finding.
 
-        A single check of the search always runs. Returns False if a launch was too much work.
+        ``thorough``: all checks; ``checks``: these, or the only one of the search; else the case is a drawn
+        one, and those run that are due. Returns False if a launch was too much work.
         """
         if self.binding.why_not(case) is not None:
             self.verdict.not_promised += 1
@@ -85,24 +83,30 @@ class Examiner:
             return True
         self.verdict.cases += 1
         self.last = case
-        due = self.checks if thorough else self.due()
-        if checks is not None and len(self.checks) > 1:
-            due = tuple(name for name in self.checks if name in checks)
+        now, drawn = self.checks, not thorough and checks is None
+        if drawn:
+            now = due(self.checks, self.verdict.cases)
+            examples, self.launches.largest = self.pace.budget.examples, 0
+            self.launches.most_accesses = most_accesses(now[0], examples) if now else inf
+        elif checks is not None and len(self.checks) > 1:
+            now = tuple(name for name in self.checks if name in checks)
         compared = self.verdict.comparisons
         try:
             with self.pace.at_work(case):
-                self.look_at(case, due, thorough=thorough)
+                self.look_at(case, now, thorough=thorough, drawn=drawn)
         except TooMuchWork:
             self.verdict.cases -= self.verdict.comparisons == compared
             return False
+        finally:
+            self.launches.most_accesses = inf
         self.verdict.seconds = self.pace.elapsed()
         if self.progress is not None:
             self.progress(self.verdict)
         return True
 
-    def look_at(self, case: Case, checks: tuple[str, ...], *, thorough: bool) -> None:
+    def look_at(self, case: Case, checks: tuple[str, ...], *, thorough: bool, drawn: bool = False) -> None:
         """Run the checks; record, save and raise on the first finding."""
-        found = self.first_finding(case, checks)
+        found = self.first_finding(case, checks, drawn=drawn)
         finding, case = found or (None, case)
         if finding is not None and finding.check == "keeps_facts":
             case, finding = self.told_by_values(case, finding)
@@ -112,21 +116,19 @@ class Examiner:
             self.record(finding, case)
             raise Disagreement
 
-    def due(self) -> tuple[str, ...]:
-        """Return the checks for the next drawn case."""
-        if len(self.checks) == 1:
-            return self.checks
-        number = self.verdict.cases
-        # `keeps_facts` is not among the early: a wrong value on a later case makes a clearer report.
-        early = set(EVERY) - {"keeps_facts"} if number & (number - 1) == 0 else ()
-        return tuple(n for n in self.checks if number % EVERY.get(n, 1) == 0 or n in early)
+    def first_finding(
+        self, case: Case, checks: tuple[str, ...], *, drawn: bool = False
+    ) -> tuple[Finding, Case] | None:
+        """Return the finding of the first failing check, and the case that shows it.
 
-    def first_finding(self, case: Case, checks: tuple[str, ...]) -> tuple[Finding, Case] | None:
-        """Return the finding of the first failing check, and the case that shows it."""
+        On a drawn case, costly checks are left out if the first one has shown a large launch.
+        """
         given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
-        trial = Trial(*given, number=self.verdict.cases)
+        trial, examples = Trial(*given, number=self.verdict.cases), self.pace.budget.examples
         for name in checks:
             known = self.verdict
+            if drawn and name != checks[0] and self.launches.largest > most_accesses(name, examples):
+                continue
             if name != checks[0] and not self.pace.goes_on():
                 known.cut += known.failure is None and self.pace.is_dear
                 if known.failure is None and not self.pace.is_late():
@@ -136,6 +138,7 @@ class Examiner:
                 self.before(name, case)
             trial.saw_nothing = False
             finding = finding_of(name, trial)
+            self.shares |= trial.shares
             if trial.note and trial.note not in known.notes and len(known.notes) < MOST_NOTES:
                 known.notes = (*known.notes, trial.note)
             if known.failure is None:

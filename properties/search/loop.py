@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +18,7 @@ from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.integrity import tampering
-from cumae.properties.running.launches import Launches, noting_launches
+from cumae.properties.running.launches import noting_launches
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.running.volume import measuring_volume
@@ -29,7 +28,7 @@ from cumae.properties.search.findings import tampered
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.shrinking import shrink
-from cumae.properties.search.tour import Tour, work_of_tour
+from cumae.properties.search.tour import Tour, take_turns, work_of_tour
 from cumae.properties.search.traces import traced_checks
 from cumae.properties.search.work import work_of
 from cumae.properties.state.walks import trace_of
@@ -37,8 +36,6 @@ from cumae.properties.state.walks import trace_of
 ROUND = 50
 WALKS = 5
 """Traces of each check in a round."""
-MOST_ACCESSES = 30_000
-"""The most loads and stores of an interpreted launch on a drawn case: some three seconds."""
 SEED_ROUNDS = 1_000_000
 """Rounds of one seed."""
 
@@ -90,10 +87,10 @@ def search(
             one_thread(),
             collecting() as seen,
             suppress(Stop),
-            noting_launches() as launches,
+            noting_launches() as examiner.launches,
             stopwatch() as pace.timed,
         ):
-            _search(examiner, first, budget, reduce, launches)
+            _search(examiner, first, budget, reduce)
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
@@ -107,10 +104,9 @@ def search(
     return verdict
 
 
-def _search(
-    examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool, launches: Launches
-) -> None:
+def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
     named, features = NamedSizes(examiner.binding.function), examiner.binding.features
+    launches = examiner.launches
     work: list[float] = []
     try:
         for number, one in enumerate(first):
@@ -126,30 +122,27 @@ def _search(
                 interpreted = launches.programs - programs, launches.accesses - accesses
                 work.append(work_of(one, features, len(examiner.checks), *interpreted))
         examiner.verdict.named, examiner.num_first = named.sizes(), examiner.verdict.cases
-        tour = partial(
-            _tour, examiner, launches, work_of_tour(budget, median(work or [0.0]), examiner.checks)
-        )
-        if first:
+        tour = partial(_tour, examiner, work_of_tour(budget, median(work or [0.0]), examiner.checks))
+        if first and budget.examples != 0:
             tour()
-        _draw(examiner, budget, launches, then=None if first else tour)
+        _draw(examiner, budget, then=None if first else tour)
     except Disagreement:
         if reduce:
             shrink(examiner)
 
 
-def _tour(examiner: Examiner, launches: Launches, work: float) -> None:
+def _tour(examiner: Examiner, work: float) -> None:
     """Examine the cases of the tour, which do not count as examples of the budget."""
+    before = examiner.verdict.cases
+    take_turns(examiner)
     if work > 0:
-        before = examiner.verdict.cases
         with measuring_volume() as volume:
-            Tour(examiner, launches, volume, examiner.verdict.named, work).run()
-        examiner.verdict.toured = examiner.verdict.cases - before
-        examiner.num_first += examiner.verdict.toured
+            Tour(examiner, volume, examiner.verdict.named, work).run()
+    examiner.verdict.toured = examiner.verdict.cases - before
+    examiner.num_first += examiner.verdict.toured
 
 
-def _draw(
-    examiner: Examiner, budget: Budget, launches: Launches, then: Callable[[], None] | None = None
-) -> None:
+def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = None) -> None:
     """Alternate rounds of drawn and of seeded cases until the budget is spent.
 
     ``then``: what comes after the first round; a search without first cases shows small ones before its tour.
@@ -170,9 +163,9 @@ def _draw(
         else:
             num_seeded = left * budget.volume // 100
             for case in _while_left(volume, num_seeded, examiner, budget):
-                _examine_drawn(examiner, case, launches)
+                _examine_drawn(examiner, case)
             if left > num_seeded:
-                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number, launches)
+                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: a defect that one case shows is reported by the check for it.
         # Plans of walks repeat after a few rounds: every seed begins with the first of them.
         _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
@@ -205,18 +198,14 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
         yield next(volume)
 
 
-def _examine_drawn(examiner: Examiner, case: Case, launches: Launches) -> None:
-    """Examine a case, and leave it out if an interpreted launch takes too many accesses."""
-    launches.most_accesses = MOST_ACCESSES
-    try:
-        if not examiner.examine(case):
-            examiner.verdict.left_out += 1
-            examiner.num_first -= 1  # it is one of the budget's
-    finally:
-        launches.most_accesses = inf
+def _examine_drawn(examiner: Examiner, case: Case) -> None:
+    """Examine a case; one that is left out is one of the budget's too."""
+    if not examiner.examine(case):
+        examiner.verdict.left_out += 1
+        examiner.num_first -= 1
 
 
-def _drawn_round(examiner: Examiner, examples: int, round_seed: int, launches: Launches) -> None:
+def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
     binding = examiner.binding
 
@@ -234,6 +223,6 @@ def _drawn_round(examiner: Examiner, examples: int, round_seed: int, launches: L
     def examine(case: Case) -> None:
         if examiner.pace.is_late():
             raise Stop
-        _examine_drawn(examiner, case, launches)
+        _examine_drawn(examiner, case)
 
     examine()

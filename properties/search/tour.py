@@ -1,13 +1,12 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.values import TOPKS, WINDOWS
-from cumae.properties.running.launches import Launches
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
@@ -17,7 +16,9 @@ from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour, and the calls of the function that serve all of them."""
 ORDERED, WORLDS = (33, 130), (2, 8)
-"""Sizes of the cases on which programs take turns and stores come late, and their numbers of ranks."""
+"""Sizes of the cases on which programs that share elements take turns, and their numbers of ranks."""
+ALONE = 0.25
+"""The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
@@ -46,12 +47,26 @@ MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 
 def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) -> float:
     """Return the work of a tour if the first cases were so much work each; 0 if there is to be none."""
-    if budget.examples == 0 or {*CHECKS}.isdisjoint(checks):
+    if {*CHECKS}.isdisjoint(checks):
         return 0.0
+    part = 1.0 if "agrees" in checks else ALONE
     if budget.seconds is not None:
-        return SHARE * budget.seconds
+        return part * SHARE * budget.seconds
     examples = budget.examples or 0
-    return max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["quick"]))
+    return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["quick"]))
+
+
+def take_turns(examiner: Examiner) -> None:
+    """Examine cases of more than one tile for the order of programs, if they were seen to share elements."""
+    checks = ("agrees", "holds_in_any_order")
+    if not examiner.shares or examiner.verdict.failure is not None:
+        return
+    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
+    for size in ORDERED:
+        ranked = (ladder.ranked(size, world) for world in WORLDS)
+        for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
+            if case is not None and not examiner.pace.is_late():
+                examiner.examine(case, checks=checks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +96,6 @@ class Tour:
     """
 
     examiner: Examiner
-    launches: Launches
     volume: Volume
     named: tuple[int, ...]
     work: float
@@ -100,10 +114,6 @@ class Tour:
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
-        for size in ORDERED:
-            ranked = (ladder.ranked(size, world) for world in WORLDS)
-            for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
-                self._try(case, ("agrees", "holds_in_any_order"))
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try(case)
         for name in ("window", "topk"):
@@ -162,21 +172,21 @@ class Tour:
         """Return whether a size is expected to fit, by the last one of its kind."""
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
-    def _try(self, case: Case | None, checks: Sequence[str] = CHECKS) -> bool:
+    def _try(self, case: Case | None) -> bool:
         """Examine a case; return False if its launches are too much for the work that is left."""
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
         if self._left <= 0:
             return False
-        launches = self.launches
+        launches = self.examiner.launches
         programs, accesses = launches.programs, launches.accesses
         launches.most_programs = self._left / (CALLS * PROGRAM)
         launches.most_accesses = self._left / (CALLS * ACCESS)
         try:
-            ran = self.examiner.examine(case, checks=checks)
+            ran = self.examiner.examine(case, checks=CHECKS)
         finally:
             launches.most_programs = launches.most_accesses = inf
-        num_checks = len({*checks}.intersection(self.examiner.checks))
+        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
         interpreted = launches.programs - programs, launches.accesses - accesses
         features = self.examiner.binding.features
         self._done += work_of(case, features, num_checks, *interpreted) if ran else interpreted[1] * ACCESS

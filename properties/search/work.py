@@ -15,6 +15,8 @@ LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each of its entries."""
+BYTE = 4e-8
+"""Each byte of the latent row of a token or a key."""
 
 
 def work_of(
@@ -30,5 +32,9 @@ def work_of(
         of_token += case.options.router.num_experts * LOGIT
     if "select_beyond" in features:
         of_token += SELECTED + case.options.selection.topk * ENTRY
-    of_sizes = requests * REQUEST + tokens * of_token + keys * KEY
+    of_key = KEY
+    if "row_format" in features:
+        of_row = case.options.rows.row_bytes * BYTE
+        of_token, of_key = of_token + of_row, of_key + of_row
+    of_sizes = requests * REQUEST + tokens * of_token + keys * of_key
     return num_checks * CHECK + max(num_programs * PROGRAM, num_accesses * ACCESS) + of_sizes
