@@ -20,7 +20,7 @@ _CALLS = {
     "survives_large_ids": 10,
 }
 """The calls of a check on a case, as dear as plain ones; 2 for the others."""
-MOST_ACCESSES, OF_EXAMPLE = 30_000, 250
+MOST_ACCESSES, OF_EXAMPLE = 30_000, 125
 """The most loads and stores of a check's interpreted launches on a drawn case, some three to ten seconds; and
 in a search of few examples, so many times their number."""
 

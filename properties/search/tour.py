@@ -17,11 +17,11 @@ CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour, and the calls of the function that serve all of them."""
 ORDERED, WORLDS = (33, 130), (2, 8)
 """Sizes of the cases on which programs that share elements take turns, and their numbers of ranks."""
-ALONE = 0.25
+ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
-LEAST = 1.0
+LEAST = 0.8
 """The least work, for as many examples as the quick profile has or more; fewer get a part of it."""
 SLOWER, PATIENCE = 3.0, 20.0
 """A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""
@@ -161,9 +161,12 @@ class Tour:
         for size in sizes:
             if not self._fits(kind, size):
                 continue
+            case = build(size)
+            if case is not None and self._work(case) > self._left:
+                continue
             done, seconds = self._done, self._kernel_seconds
             self.volume.take()
-            if self._try(build(size)):
+            if self._try(case):
                 took = self._kernel_seconds - seconds
                 self._visits[kind] = _Visit(size, self._done - done, self.volume.take(), took)
                 return
@@ -186,8 +189,11 @@ class Tour:
             ran = self.examiner.examine(case, checks=CHECKS)
         finally:
             launches.most_programs = launches.most_accesses = inf
-        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
         interpreted = launches.programs - programs, launches.accesses - accesses
-        features = self.examiner.binding.features
-        self._done += work_of(case, features, num_checks, *interpreted) if ran else interpreted[1] * ACCESS
+        self._done += self._work(case, *interpreted) if ran else interpreted[1] * ACCESS
         return ran
+
+    def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:
+        """Return the work of a case; at first without what is interpreted, which only running it shows."""
+        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
+        return work_of(case, self.examiner.binding.features, num_checks, programs, accesses)
