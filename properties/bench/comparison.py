@@ -15,6 +15,7 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
+from cumae.properties.running.launches import TooMuchWork
 from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.search.findings import device_lost, lost
@@ -68,17 +69,21 @@ def _raised(binding: Binding, error: KernelRaised, device: Device) -> Finding:
 
 def first_difference(
     base: Binding, candidate: Binding, cases: Iterable[Case], device: Device
-) -> tuple[Finding | None, Case | None, int]:
-    """Return the reduced first difference, its case, and the number of compared cases."""
-    compared = 0
+) -> tuple[Finding | None, Case | None, int, int]:
+    """Return the reduced first difference, its case, and the numbers of cases compared and left out."""
+    compared = left_out = 0
     for case in cases:
         if base.why_not(case) is not None or candidate.why_not(case) is not None:
             continue
+        try:
+            found = difference_between(base, candidate, case, device)
+        except TooMuchWork:
+            left_out += 1
+            continue
         compared += 1
-        found = difference_between(base, candidate, case, device)
         if found is not None:
-            return *_reduced(base, candidate, case, found, device), compared
-    return None, None, compared
+            return *_reduced(base, candidate, case, found, device), compared, left_out
+    return None, None, compared, left_out
 
 
 def _reduced(
@@ -92,7 +97,10 @@ def _reduced(
             return False
         if device_lost(device):
             return False
-        differs = difference_between(base, candidate, smaller, device)
+        try:
+            differs = difference_between(base, candidate, smaller, device)
+        except TooMuchWork:
+            return False
         found = differs or found
         return differs is not None
 
