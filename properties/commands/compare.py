@@ -99,14 +99,15 @@ def compare(
         if file is not None:
             known = pair.old.operation.name, pair.old.dialect.name
             tried = iter([load_case(file, pair.candidate, *known).case])
-        finding, case, compared, left_out = first_difference(pair.old, pair.new, tried, chosen)
-        if finding is not None and case is not None:
-            _print_difference(pair, Failure(finding, case, compared), failures, device)
+        done = first_difference(pair.old, pair.new, tried, chosen)
+        if done.difference is not None:
+            _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
             return 1
-        if not compared:
-            raise ValueError(f"cases = {cases}, must include one that both functions promise")
-        left = f"; {counted(left_out, 'case')} too large for the interpreter" if left_out else ""
-        click.echo(f"equal: {counted(compared, 'case')}, every output bit for bit{left}")
+        require(done.cases > 0, "cases", cases, "include one that both promise and do not raise on")
+        too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
+        raised = f"; {counted(done.raised, 'case')} left out, as both raise"
+        left = (too_large if done.too_large else "") + (raised if done.raised else "")
+        click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{left}")
         if timed:
             _print_speed(pair, chosen)
     return 0
@@ -122,6 +123,8 @@ def _as(operation: str, dialect: str) -> list[str]:
 @contextmanager
 def _of_functions(base: str, candidate: str, operation: str, dialect: str) -> Iterator[Pair]:
     """Yield two functions named by targets."""
+    for name in (base, candidate):
+        options.say_if_taken(name)
     old, new = (binding_of(load_function(name), operation, dialect) for name in (base, candidate))
     yield Pair(old, new, base, candidate, (base, candidate, *_as(operation, dialect)))
 

@@ -52,10 +52,15 @@ def _positive(context: click.Context, option: click.Parameter, seconds: float) -
     return seconds
 
 
-def say_if_taken(context: click.Context, option: click.Parameter, target: str | None) -> str | None:
-    """Return a target; say so if its function is taken from a file that is not imported."""
-    if target is not None and (because := taken_because(target)):
+def say_if_taken(target: str) -> None:
+    """Say so if the function of a target is taken from a file that is not imported."""
+    if because := taken_because(target):
         click.echo(f"cumae: {target} is taken from its file, which is not imported: {because}", err=True)
+
+
+def _said(context: click.Context, option: click.Parameter, target: str | None) -> str | None:
+    if target is not None:
+        say_if_taken(target)
     return target
 
 
@@ -95,7 +100,7 @@ def verbose(text: str) -> Option:
     return click.option("--verbose", "-v", is_flag=True, help=text)
 
 
-target = click.argument("target", required=False, callback=say_if_taken)
+target = click.argument("target", required=False, callback=_said)
 device = click.option(
     "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help="Where kernels run."
 )

@@ -31,13 +31,21 @@ def binding_at(
         if own:
             require_choice("TARGET", name, tuple(engine_of(place).adapters))
             adapter = engine_of(place).adapters[name]
+            _require_file(root, adapter.file)
             binding = binding_of(adapter.function(root), adapter.operation, adapter.dialect, adapter.domain)
             return binding, _signatures(adapter.names, adapter.definitions(root))
+        _require_file(root, place)
         (function,) = definitions = (take(root / place, name),)
         return binding_of(function, operation or "", dialect), _signatures((name,), definitions)
     except ValueError as error:
         said = str(error).replace(f"{root.resolve()}/", "")
         raise ValueError(f"{field}, must have {target}: {said}") from error
+
+
+def _require_file(root: Path, file: str) -> None:
+    """Raise ``ValueError`` unless a source tree has a file, in SGLang's checkout below ``python``."""
+    if not any((folder / file).is_file() for folder in (root, root / "python")):
+        raise ValueError(f"there is no file {file}")
 
 
 def _signatures(names: tuple[str, ...], definitions: tuple[Any, ...]) -> Signatures:
@@ -50,10 +58,12 @@ def _signatures(names: tuple[str, ...], definitions: tuple[Any, ...]) -> Signatu
             called = {
                 f"{name}.{method}": _inner(vars(kind).get(method)) for method in ("__init__", "__call__")
             }
-        for one, function in called.items():
+        for full_name, function in called.items():
             if isinstance(function, FunctionType):
                 parameters = inspect.signature(function).parameters.values()
-                found[one] = tuple(p.name for p in parameters if p.default is inspect.Parameter.empty)
+                found[full_name] = tuple(
+                    str(one.replace(annotation=one.empty)) for one in parameters if one.default is one.empty
+                )
     return found
 
 
