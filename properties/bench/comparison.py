@@ -84,12 +84,14 @@ def _observed(role: str, binding: Binding, case: Case, device: Device) -> Observ
 class Compared:
     """The result of a comparison: numbers of cases, and the reduced first difference with its case.
 
-    ``too_large``: cases left out as too much work for the interpreter; ``raised``: those on which both raise.
+    ``too_large``: cases left out as too much work for the interpreter; ``raised``: those on which both
+    raise, ``because`` of the last of these errors.
     """
 
     cases: int = 0
     too_large: int = 0
     raised: int = 0
+    because: str = ""
     difference: tuple[Finding, Case] | None = None
 
 
@@ -104,8 +106,9 @@ def first_difference(base: Binding, candidate: Binding, cases: Iterable[Case], d
         except TooMuchWork:
             done.too_large += 1
             continue
-        except BothRaised:
+        except BothRaised as error:
             done.raised += 1
+            done.because = str(error)
             continue
         done.cases += 1
         if found is not None:

@@ -103,7 +103,8 @@ def compare(
         if done.difference is not None:
             _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
             return 1
-        require(done.cases > 0, "cases", cases, "include one that both promise and do not raise on")
+        why = f": on {counted(done.raised, 'case')} both raise; {done.because}" if done.raised else ""
+        require(done.cases > 0, "cases", cases, f"include one that both functions promise{why}")
         too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
         raised = f"; {counted(done.raised, 'case')} left out, as both raise"
         left = (too_large if done.too_large else "") + (raised if done.raised else "")
