@@ -15,8 +15,9 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
+from cumae.properties.running.launches import TooMuchWork
 from cumae.properties.running.memory import Words
-from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.search.findings import device_lost, lost
 
 ROUNDS = {"cpu": 15, "cuda": 100}
@@ -38,16 +39,25 @@ class Ratio:
     candidate: float
 
 
+class BothRaised(Exception):
+    """Raised for a case on which neither function returns."""
+
+
 def difference_between(base: Binding, candidate: Binding, case: Case, device: Device) -> Finding | None:
-    """Return the first element in which the two differ on a case; compares whole buffers."""
-    try:
-        before = Bench(base, case, device).observe()
-    except KernelRaised as error:
-        return _raised(base, error, device)
-    try:
-        after = Bench(candidate, case, device).observe()
-    except KernelRaised as error:
-        return _raised(candidate, error, device)
+    """Return the first element in which the two differ on a case; compares whole buffers.
+
+    Raises ``BothRaised`` if there is nothing to compare.
+    """
+    before = _observed("the base", base, case, device)
+    if isinstance(before, Finding) and before.ended:
+        return before
+    after = _observed("the candidate", candidate, case, device)
+    if isinstance(before, Finding) and isinstance(after, Finding) and not after.ended:
+        raise BothRaised(f"{before.message}; {after.message}")
+    if isinstance(before, Finding):
+        return before
+    if isinstance(after, Finding):
+        return after
     for name in before.outputs:
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:
@@ -60,25 +70,51 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
     return None
 
 
-def _raised(binding: Binding, error: KernelRaised, device: Device) -> Finding:
-    told = lost(device)
-    said = f"{binding.name} {error}{told}"
-    return Finding(CHECK, said, RULE, ended=bool(told), traceback=error.traceback)
+def _observed(role: str, binding: Binding, case: Case, device: Device) -> Observation | Finding:
+    """Return what a call leaves, or the finding that it raised."""
+    try:
+        return Bench(binding, case, device).observe()
+    except KernelRaised as error:
+        told = lost(device)
+        said = f"{role} {error}{told}"
+        return Finding(CHECK, said, RULE, ended=bool(told), traceback=error.traceback)
 
 
-def first_difference(
-    base: Binding, candidate: Binding, cases: Iterable[Case], device: Device
-) -> tuple[Finding | None, Case | None, int]:
-    """Return the reduced first difference, its case, and the number of compared cases."""
-    compared = 0
+@dataclass(slots=True)
+class Compared:
+    """The result of a comparison: numbers of cases, and the reduced first difference with its case.
+
+    ``too_large``: cases left out as too much work for the interpreter; ``raised``: those on which both
+    raise, ``because`` of the last of these errors.
+    """
+
+    cases: int = 0
+    too_large: int = 0
+    raised: int = 0
+    because: str = ""
+    difference: tuple[Finding, Case] | None = None
+
+
+def first_difference(base: Binding, candidate: Binding, cases: Iterable[Case], device: Device) -> Compared:
+    """Return the first difference on cases that both functions promise."""
+    done = Compared()
     for case in cases:
         if base.why_not(case) is not None or candidate.why_not(case) is not None:
             continue
-        compared += 1
-        found = difference_between(base, candidate, case, device)
+        try:
+            found = difference_between(base, candidate, case, device)
+        except TooMuchWork:
+            done.too_large += 1
+            continue
+        except BothRaised as error:
+            done.raised += 1
+            done.because = str(error)
+            continue
+        done.cases += 1
         if found is not None:
-            return *_reduced(base, candidate, case, found, device), compared
-    return None, None, compared
+            done.difference = _reduced(base, candidate, case, found, device)
+            break
+    return done
 
 
 def _reduced(
@@ -92,7 +128,10 @@ def _reduced(
             return False
         if device_lost(device):
             return False
-        differs = difference_between(base, candidate, smaller, device)
+        try:
+            differs = difference_between(base, candidate, smaller, device)
+        except (TooMuchWork, BothRaised):
+            return False
         found = differs or found
         return differs is not None
 

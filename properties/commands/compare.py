@@ -1,15 +1,18 @@
 """``cumae compare``: compare a candidate with its base bit for bit, and time both."""
 
 import shlex
-from itertools import chain, islice
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from cumae.oracle import Case
+from cumae.oracle.model.rules import require
 from cumae.properties.bench.comparison import CHECK, first_difference, speed_ratio
-from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.bench.generated import generated_cases
 from cumae.properties.commands import options
+from cumae.properties.engines.versions import binding_at
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
@@ -18,26 +21,50 @@ from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
 from cumae.properties.running.device import Device, prepare
-from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.taking.version import version
+
+WORKING_TREE = "the working tree"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two bound functions and their names, and the arguments of the command that name them again."""
+
+    old: Binding
+    new: Binding
+    base: str
+    candidate: str
+    again: tuple[str, ...]
 
 
 @click.command()
-@click.argument("base")
-@click.argument("candidate")
-@options.operation("The operation that both compute.", required=True)
+@click.argument("targets", nargs=-1, required=True, metavar="BASE CANDIDATE | TARGET")
+@click.option("--base", help="The version of TARGET to compare with: a git revision, a folder or a wheel.")
+@click.option("--candidate", help="The version to compare, as --base; default is the working tree.")
+@click.option(
+    "--repo",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path(),
+    help="The git repository of the revisions; default is that of the current folder.",
+)
+@options.operation("The operation that both compute; an adapter brings its own.")
 @options.dialect("How both functions name their arguments.")
-@options.cases("Cases beyond the fixtures.", default=200)
+@options.cases("Cases beyond the fixtures and chosen sizes.", default=200)
 @click.option(
     "--case", "file", type=click.Path(path_type=Path), help="Compare only on the case in this file."
 )
 @options.seed
 @options.device
 @options.failures
-@click.option("--speed/--no-speed", default=None, help="Time both if they agree; the default on a GPU.")
+@click.option(
+    "--speed/--no-speed", default=None, help="Time both if they agree; the default on a GPU and with --base."
+)
 def compare(
-    base: str,
-    candidate: str,
-    operation: str,
+    targets: tuple[str, ...],
+    base: str | None,
+    candidate: str | None,
+    repo: Path,
+    operation: str | None,
     dialect: str,
     cases: int,
     file: Path | None,
@@ -46,48 +73,111 @@ def compare(
     failures: Path,
     speed: bool | None,
 ) -> int:
-    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function.
+    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function or file.py:function.
+
+    With --base, compare two versions of TARGET, path/in/tree.py:function or vllm:NAME of an adapter. Both are
+    taken from their source trees, which need not be installed and are not changed.
 
     Compares whole buffers. Prints the first difference and saves its case. If there is none, prints the
-    ratio of their times in alternating calls; on a CPU only with --speed, as the interpreter says little
-    about a GPU.
+    ratio of their times in alternating calls. On a CPU the interpreter says little about a GPU.
     """
     require_folder("--failures", failures)
     chosen = prepare(device)
-    old, new = (binding_of(load_function(target), operation, dialect) for target in (base, candidate))
-    if {*old.outputs, *old.returned} != {*new.outputs, *new.returned}:
-        names = ", ".join((*old.outputs, *old.returned))
-        raise ValueError(f"candidate = {candidate!r}, must have the outputs of {base} ({names})")
-    if file is None:
-        drawn = islice(seeded_cases(seed, old.domain, old.features & new.features), cases)
-        tried = chain[Case](fixture_cases(old), drawn)
-    else:
-        tried = chain[Case]([load_case(file, candidate, operation, dialect).case])
-    finding, case, compared = first_difference(old, new, tried, chosen)
-    if finding is None or case is None:
-        if not compared:
-            raise ValueError(f"cases = {cases}, must include one that both functions promise")
-        click.echo(f"equal: {counted(compared, 'case')}, every output bit for bit")
-        if chosen == "cuda" if speed is None else speed:
-            _print_speed(old, new, chosen)
-        return 0
-    verdict = Verdict(candidate, operation, dialect, (CHECK,), compared, compared)
-    verdict.failure = Failure(finding, case, compared)
-    click.echo(f"{candidate} differs from {base} (expected: {base}, actual: {candidate})")
+    timed = chosen == "cuda" or base is not None if speed is None else speed
+    versions = base is not None
+    count = len(targets)
+    require(versions or candidate is None, "--candidate", candidate, "be left out without --base")
+    require(count == 2 - versions, "TARGET", " ".join(targets), _HOW_MANY[versions])
+    with ExitStack() as stack:
+        if base is not None:
+            given = _of_versions(targets[0], base, candidate, repo, operation, dialect)
+        else:
+            require(operation is not None, "--op", operation, "name the operation that both compute")
+            given = _of_functions(targets[0], targets[1], operation or "", dialect)
+        pair = _require_alike(stack.enter_context(given))
+        tried = generated_cases(pair.old, pair.new, seed, cases)
+        if file is not None:
+            known = pair.old.operation.name, pair.old.dialect.name
+            tried = iter([load_case(file, pair.candidate, *known).case])
+        done = first_difference(pair.old, pair.new, tried, chosen)
+        if done.difference is not None:
+            _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
+            return 1
+        why = f": on {counted(done.raised, 'case')} both raise; {done.because}" if done.raised else ""
+        require(done.cases > 0, "cases", cases, f"include one that both functions promise{why}")
+        too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
+        raised = f"; {counted(done.raised, 'case')} left out, as both raise"
+        left = (too_large if done.too_large else "") + (raised if done.raised else "")
+        click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{left}")
+        if timed:
+            _print_speed(pair, chosen)
+    return 0
+
+
+_HOW_MANY = {False: "be two functions, BASE and CANDIDATE", True: "be one function, compared with --base"}
+
+
+def _as(operation: str, dialect: str) -> list[str]:
+    return ["--op", operation, *(["--dialect", dialect] if dialect != "cumae" else [])]
+
+
+@contextmanager
+def _of_functions(base: str, candidate: str, operation: str, dialect: str) -> Iterator[Pair]:
+    """Yield two functions named by targets."""
+    for name in (base, candidate):
+        options.say_if_taken(name)
+    old, new = (binding_of(load_function(name), operation, dialect) for name in (base, candidate))
+    yield Pair(old, new, base, candidate, (base, candidate, *_as(operation, dialect)))
+
+
+@contextmanager
+def _of_versions(
+    target: str, base: str, candidate: str | None, repo: Path, operation: str | None, dialect: str
+) -> Iterator[Pair]:
+    """Yield one function in two versions of its source tree, which must agree on its parameters."""
+    names = f"--base = {base!r}", f"--candidate = {candidate or WORKING_TREE!r}"
+    with version("--base", base, repo) as before, version("--candidate", candidate, repo) as after:
+        old, was = binding_at(names[0], target, before, operation, dialect)
+        new, has = binding_at(names[1], target, after, operation, dialect)
+        for name, parameters in was.items():
+            rule = f"{names[1]}, must have {name}({', '.join(parameters)}) as --base"
+            if name not in has:
+                raise ValueError(f"{rule}, has none")
+            if has[name] != parameters:
+                raise ValueError(f"{rule}, has {name}({', '.join(has[name])})")
+        again = ["--base", base, *(["--candidate", candidate] if candidate else []), target]
+        again += ["--repo", str(repo)] if repo != Path() else []
+        again += _as(operation, dialect) if operation is not None else []
+        yield Pair(old, new, f"{target} of {base}", f"{target} of {candidate or WORKING_TREE}", (*again,))
+
+
+def _require_alike(pair: Pair) -> Pair:
+    """Return the pair. Raises ``ValueError`` if the two have other outputs."""
+    if {*pair.old.outputs, *pair.old.returned} != {*pair.new.outputs, *pair.new.returned}:
+        names = ", ".join((*pair.old.outputs, *pair.old.returned))
+        raise ValueError(f"candidate = {pair.candidate!r}, must have the outputs of {pair.base} ({names})")
+    return pair
+
+
+def _print_difference(pair: Pair, failure: Failure, failures: Path, device: str) -> None:
+    """Print and save a difference, with the command that shows it again."""
+    found_after = failure.found_after
+    names = pair.candidate, pair.old.operation.name, pair.old.dialect.name
+    verdict = Verdict(*names, (CHECK,), found_after, found_after)
+    verdict.failure = failure
+    click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
     click.echo(explain(verdict))
     with writing("--failures", failures, "folder"):
-        saved = save_failure(failures, verdict, verdict.failure, base)
-    again = ["cumae", "compare", base, candidate, "--op", operation, "--case", str(saved)]
-    again += ["--dialect", dialect] if dialect != "cumae" else []
+        saved = save_failure(failures, verdict, failure, pair.base)
+    again = ["cumae", "compare", *pair.again, "--case", str(saved)]
     again += ["--device", device] if device != "auto" else []
     click.echo(f"\n  reproduce: {shlex.join(again)}")
-    return 1
 
 
-def _print_speed(old: Binding, new: Binding, device: Device) -> None:
-    ratio = speed_ratio(old, new, device)
-    where = "in Triton's interpreter, no measure of a GPU" if device == "cpu" else "launched from Python"
-    click.echo(
-        f"time of candidate / base: {ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f}, 10 % to 90 %), "
-        f"{ratio.candidate:.1f} and {ratio.base:.1f} µs {where}"
-    )
+def _print_speed(pair: Pair, device: Device) -> None:
+    ratio = speed_ratio(pair.old, pair.new, device)
+    where = f"{ratio.candidate:.1f} and {ratio.base:.1f} µs launched from Python"
+    if device == "cpu":
+        where = "on a CPU, no measure of a GPU"
+    spread = f"{ratio.low:.2f} to {ratio.high:.2f}, 10 % to 90 %"
+    click.echo(f"time of candidate / base: {ratio.median:.2f} ({spread}), {where}")

@@ -91,7 +91,11 @@ def fuzz(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Fuzz TARGET (module:function) against its oracle. Without TARGET, fuzz every shipped kernel."""
+    """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel.
+
+    TARGET is module:function or path/to/file.py:function. If a module that the file imports is not installed,
+    the function is taken from the file without importing it.
+    """
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     if target is not None and operation is None:

@@ -30,7 +30,7 @@ CASES = 40
 def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
     """Compile and analyse the kernels that TARGET launches.
 
-    TARGET is module:function. Without it, every shipped kernel is analysed.
+    TARGET is module:function or file.py:function. Without it, every shipped kernel is analysed.
 
     Four rules: a kernel compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
     masked load without `other` reaches a sum or an address; the number of compiles does not grow with the

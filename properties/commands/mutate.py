@@ -18,7 +18,7 @@ from cumae.properties.commands.json_file import STDOUT, json_file, write_json
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.operations.targets import load_function
+from cumae.properties.operations.targets import load_function, taken_because
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
@@ -98,6 +98,8 @@ def _targets(target: str | None, operation: str | None, dialect: str, *, oracles
     if target is None:
         names = [operation] if operation else list(OPERATIONS)
         return [Target(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
+    because = taken_because(target)
+    require(not because, "target", target, f"be importable to be mutated: {because}")
     function = load_function(target)
     if any(function is known.oracle for known in OPERATIONS.values()):
         return [Target(target)]

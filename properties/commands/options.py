@@ -10,6 +10,7 @@ import click
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.targets import taken_because
 from cumae.properties.running.device import DEVICES
 from cumae.properties.search.process import LIMIT_SECONDS
 from cumae.properties.search.profiles import FAILURES
@@ -51,6 +52,18 @@ def _positive(context: click.Context, option: click.Parameter, seconds: float) -
     return seconds
 
 
+def say_if_taken(target: str) -> None:
+    """Say so if the function of a target is taken from a file that is not imported."""
+    if because := taken_because(target):
+        click.echo(f"cumae: {target} is taken from its file, which is not imported: {because}", err=True)
+
+
+def _said(context: click.Context, option: click.Parameter, target: str | None) -> str | None:
+    if target is not None:
+        say_if_taken(target)
+    return target
+
+
 def operation(text: str = "The operation that TARGET computes.", *, required: bool = False) -> Option:
     """Return the option ``--op``."""
     return click.option("--op", "operation", required=required, callback=_known_operation, help=text)
@@ -87,7 +100,7 @@ def verbose(text: str) -> Option:
     return click.option("--verbose", "-v", is_flag=True, help=text)
 
 
-target = click.argument("target", required=False)
+target = click.argument("target", required=False, callback=_said)
 device = click.option(
     "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help="Where kernels run."
 )

@@ -20,7 +20,7 @@ from cumae.properties.search.job import Job
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target", help="module:function to run instead of the one in the file.")
+@click.option("--target", help="module:function or file.py:function to run instead of the one in the file.")
 @options.operation(options.OF_A_CASE)
 @options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
 @options.device

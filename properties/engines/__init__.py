@@ -1,1 +1,1 @@
-"""Released code under test: ``take``, and the adapters of engine functions."""
+"""Released code under test: the adapters of engine functions."""

@@ -8,8 +8,8 @@ from typing import Any
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Dialect
-from cumae.properties.engines.take import take
 from cumae.properties.operations import Operation
+from cumae.properties.taking.take import take
 
 Function = Callable[..., Any]
 
@@ -38,15 +38,18 @@ class Adapter:
 
         Raises ``ValueError`` if the file or a name is missing.
         """
+        function = self.adapt(*self.definitions(root))
+        function.__name__ = function.__qualname__ = self.name
+        return function
+
+    def definitions(self, root: Path | str) -> tuple[Any, ...]:
+        """Return the definitions to adapt, newly taken. Raises ``ValueError`` as ``function`` does."""
         root = Path(root)
         place = root / "python" / self.file  # the package folder in SGLang's checkout
         if not place.is_file():
             place = root / self.file
         taken = take(place, *self.names, **self.stubs)
-        parts = taken if len(self.names) > 1 else (taken,)
-        function = self.adapt(*parts)
-        function.__name__ = function.__qualname__ = self.name
-        return function
+        return taken if len(self.names) > 1 else (taken,)
 
 
 @dataclass(slots=True)

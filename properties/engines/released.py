@@ -30,13 +30,12 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     the function could not be taken.
     """
     adapter = engine_of(engine).adapters[name]
-    try:
-        function = adapter.function(root)
-    except ValueError as error:
-        return {**_nothing(engine, name), "status": "not taken", "report": str(error)}
     options: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": device}
     options |= {"examples": budget.examples, "seconds": budget.seconds, "seed": budget.seed}
-    verdict = check(function, adapter.operation, save_to=None, **options)
+    try:
+        verdict = check(adapter.function(root), adapter.operation, save_to=None, **options)
+    except ValueError as error:
+        return {**_nothing(engine, name), "status": "not taken", "report": str(error)}
     report = explain(verdict) if verdict.failure is not None else ""
     counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
     return {**_nothing(engine, name), "status": verdict.status, **counts, "report": report}

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from cumae.properties.cases.domain import Domain
     from cumae.properties.dialects import DIALECTS, Dialect, Input, Output
     from cumae.properties.dialects.dump import case_from_tensors
-    from cumae.properties.engines.take import take
     from cumae.properties.operations import OPERATIONS, Operation
     from cumae.properties.pytest_plugin.conforms_to import conforms_to
     from cumae.properties.results.explain import explain
     from cumae.properties.results.verdict import Verdict
     from cumae.properties.running.tensors import tensors
     from cumae.properties.search.direct import check
+    from cumae.properties.taking.take import take
 
 _HOMES = {
     "Batch": "cumae.oracle",
@@ -34,7 +34,7 @@ _HOMES = {
     "check": "cumae.properties.search.direct",
     "conforms_to": "cumae.properties.pytest_plugin.conforms_to",
     "explain": "cumae.properties.results.explain",
-    "take": "cumae.properties.engines.take",
+    "take": "cumae.properties.taking.take",
     "tensors": "cumae.properties.running.tensors",
 }
 

@@ -1,4 +1,8 @@
-"""Load functions named on a command line or in a file: ``package.module:name``, ``folder/file.py:name``."""
+"""Load functions named on a command line or in a file: ``package.module:name``, ``folder/file.py:name``.
+
+A file is imported, with its package, if all modules that its import needs are there. Otherwise, and in a
+wheel, the function is taken from it: no engine need be installed to test a kernel in its checkout.
+"""
 
 import importlib
 import importlib.util
@@ -9,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from cumae.properties.operations.tracebacks import told_of
+from cumae.properties.taking.importable import missing_import
+from cumae.properties.taking.take import take
 
 
 class Interruption(BaseException):
@@ -16,7 +22,7 @@ class Interruption(BaseException):
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """Return the function of ``module:name``; modules of the current folder are found, too.
+    """Return the function of ``module:name`` or ``file.py:name``; modules of the current folder too.
 
     Raises ``ValueError`` naming the target and its fault.
     """
@@ -26,6 +32,8 @@ def load_function(target: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    if because := taken_because(target):
+        return _taken(target, because)
     try:
         found = _module(module_name)
     except (KeyboardInterrupt, Interruption):
@@ -40,6 +48,33 @@ def load_function(target: str) -> Callable[..., Any]:
         if not hasattr(found, part):
             raise ValueError(f"target = {target!r}, must exist: {module_name} has no {name}")
         found = getattr(found, part)
+    if not callable(found):
+        raise ValueError(f"target = {target!r}, must be a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def taken_because(target: str) -> str:
+    """Return why the file of a target is not imported, "" for one that is imported."""
+    name = target.rpartition(":")[0]
+    if not name.endswith(".py"):
+        return ""
+    file = Path(name).expanduser().resolve()
+    if any(folder.suffix == ".whl" and folder.is_file() for folder in file.parents):
+        return "it is in a wheel"
+    missing = missing_import(file, (_root_of(file), Path.cwd())) if file.is_file() else ""
+    return f"{missing} is not installed" if missing else ""
+
+
+def _taken(target: str, because: str) -> Callable[..., Any]:
+    """Return the function of a file that is not imported."""
+    file, _, name = target.rpartition(":")
+    try:
+        found = take(file, name)
+    except ValueError as error:
+        raise ValueError(
+            f"target = {target!r}, must be a function taken from its file, as {because}: {error}"
+        ) from error
     if not callable(found):
         raise ValueError(f"target = {target!r}, must be a function")
     function: Callable[..., Any] = found

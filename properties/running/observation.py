@@ -8,6 +8,7 @@ from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.running.memory import Words
+from cumae.properties.taking.stub import NotGiven
 
 
 class KernelRaised(Exception):
@@ -24,11 +25,16 @@ class KernelRaised(Exception):
         self.gives_up = gives_up
 
     @classmethod
-    def of(cls, error: BaseException, function: object, when: str = "") -> "KernelRaised":
-        """Return the exception for an error of a function; ``when`` follows the error's type in it."""
+    def of(cls, error: BaseException, function: object, when: str = "") -> Exception:
+        """Return the exception for an error of a function; ``when`` follows the error's type in it.
+
+        If it needs the value of a stub, which says nothing about the function, that is a ``ValueError``.
+        """
         origin: BaseException | None = error
-        while origin is not None and not isinstance(origin, (WaitsForEver, TooManyTurns)):
+        while origin is not None and not isinstance(origin, (WaitsForEver, TooManyTurns, NotGiven)):
             origin = origin.__cause__ or origin.__context__
+        if isinstance(origin, NotGiven):
+            return ValueError(str(origin))
         waits = str(origin) if isinstance(origin, WaitsForEver) else ""
         said = f"waits for ever: {waits}" if waits else f"raised {told_of(error, function, when)}"
         return cls(said, traceback_of(error), waits=waits, gives_up=isinstance(origin, TooManyTurns))

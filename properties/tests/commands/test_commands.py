@@ -105,27 +105,6 @@ def test_a_saved_case_is_reduced(tmp_path: Path) -> None:
     assert (fixed.returncode, fixed.stdout.split()[0]) == (0, "FIXED")
 
 
-def test_equal_functions_compare_equal_with_the_ratio_of_their_times(tmp_path: Path) -> None:
-    name = "cumae.gpu_impl:write_position_ids"
-    options = ("--op", "position_ids", "--cases", "10", "--speed")
-    same = cumae("compare", name, name, *options, cwd=tmp_path)
-    assert same.returncode == 0, same.stderr
-    assert same.stdout.startswith("equal: 31 cases, every output bit for bit")
-    assert "time of candidate / base: " in same.stdout
-
-
-def test_a_difference_between_two_functions_is_saved_and_shown_again(tmp_path: Path) -> None:
-    base, op = "cumae.gpu_impl:write_position_ids", ("--op", "position_ids")
-    candidate = "cumae.properties.tests.wrong_on_purpose:padding_left_alone"
-    found = cumae("compare", base, candidate, *op, "--cases", "10", cwd=tmp_path)
-    assert found.returncode == 1, found.stderr
-    assert "`position_ids[0]` differs between the two" in found.stdout
-    (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
-    again = cumae("compare", base, candidate, *op, "--case", str(file), cwd=tmp_path)
-    assert again.returncode == 1
-    assert "`position_ids[0]` differs between the two" in again.stdout
-
-
 def test_the_doctor_says_what_runs(tmp_path: Path) -> None:
     told = cumae("doctor", cwd=tmp_path)
     assert told.returncode == 0, told.stdout

@@ -4,8 +4,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from cumae.properties.engines.module import Circular, Module
-from cumae.properties.engines.stub import Stub
+from cumae.properties.taking.module import Circular, Module
+from cumae.properties.taking.stub import Stub
 
 
 class Loader:

@@ -10,12 +10,16 @@ _ARITHMETIC = (
 ).split()
 
 
+class NotGiven(ValueError):
+    """Raised if the value of a stub is needed."""
+
+
 class Stub:
     """A placeholder for a name: usable while code is defined, an error where a value is needed.
 
     It serves as base class (instances keep their arguments under the names of annotated fields), decorator,
     context manager, generic and pair. Its attributes and calls are stubs, and it is false. Arithmetic, order
-    and conversion to a number raise ``ValueError`` with the name to give.
+    and conversion to a number raise ``NotGiven`` with the name to give.
     """
 
     def __init__(self, path: str, why: str, given: str = "") -> None:
@@ -84,7 +88,7 @@ def _subclass(kind: type, **kwargs: object) -> None:
 
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(self: Stub, *args: object) -> NoReturn:
-        raise ValueError(type(self).__name__.removeprefix("stub of "))
+        raise NotGiven(type(self).__name__.removeprefix("stub of "))
 
     refuse.__name__ = name
     return refuse

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cumae.properties.engines.imports import (
+from cumae.properties.taking.imports import (
     REAL,
     Uninstalled,
     folder_of,
@@ -19,7 +19,7 @@ from cumae.properties.engines.imports import (
     place,
     top,
 )
-from cumae.properties.engines.names import (
+from cumae.properties.taking.names import (
     Statement,
     bound_by,
     imports_in,
@@ -27,11 +27,11 @@ from cumae.properties.engines.names import (
     split_imports,
     statement_of,
 )
-from cumae.properties.engines.on_cpu import OnCpu, stand_ins, take_first_config
-from cumae.properties.engines.stub import Stub
+from cumae.properties.taking.on_cpu import OnCpu, stand_ins, take_first_config
+from cumae.properties.taking.stub import Stub
 
 if TYPE_CHECKING:
-    from cumae.properties.engines.loader import Loader
+    from cumae.properties.taking.loader import Loader
 
 _ANNOTATIONS_WAIT = __future__.annotations.compiler_flag
 _BUILTINS = frozenset(dir(builtins))

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from cumae.oracle.model.rules import require
-from cumae.properties.engines.imports import reaches
-from cumae.properties.engines.loader import Loader
-from cumae.properties.engines.module import Module
-from cumae.properties.engines.unpack import file_of
+from cumae.properties.taking.imports import reaches
+from cumae.properties.taking.loader import Loader
+from cumae.properties.taking.module import Module
+from cumae.properties.taking.unpack import file_of
 
 
 def take(source: str | Path, *names: str, **stubs: Any) -> Any:

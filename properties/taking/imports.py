@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cumae.properties.engines.names import alias_name, bound_by, imports_in
+from cumae.properties.taking.names import alias_name, bound_by, imports_in
 
 REAL = ("torch", "triton", "numpy")
 _CAUGHT = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
@@ -70,7 +70,7 @@ class Uninstalled(ast.NodeTransformer):
     def visit_Try(self, node: ast.Try) -> ast.AST:
         """Replace foreign imports by ``raise ImportError``."""
         self.generic_visit(node)
-        if any(_catches_imports(handler) for handler in node.handlers):
+        if any(catches_imports(handler) for handler in node.handlers):
             node.body = [self._failing(child) for child in node.body]
         return node
 
@@ -88,7 +88,8 @@ class Uninstalled(ast.NodeTransformer):
         return ast.copy_location(missing, node)
 
 
-def _catches_imports(handler: ast.ExceptHandler) -> bool:
+def catches_imports(handler: ast.ExceptHandler) -> bool:
+    """Return whether a handler serves a failed import."""
     kinds = ast.walk(handler.type) if handler.type is not None else ()
     return handler.type is None or any(isinstance(k, ast.Name) and k.id in _CAUGHT for k in kinds)
 

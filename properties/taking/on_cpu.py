@@ -7,7 +7,7 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from cumae.properties.engines.stub import Stub
+from cumae.properties.taking.stub import Stub
 
 STAND_INS = {"cuda": "__cumae_cuda__", "compile": "__cumae_compile__"}
 """Attributes of torch that are replaced, and the global names that stand for them."""

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import cumae
-from cumae.properties.engines.unpack import unpacked
 from cumae.properties.running.device import prepare
+from cumae.properties.taking.unpack import unpacked
 from cumae.properties.tests.released_tree import FILE, SOURCE
 
 Tensor = torch.Tensor

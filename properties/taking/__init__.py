@@ -1,0 +1,1 @@
+"""Taking of functions, classes and kernels out of source trees that are not installed."""
