@@ -9,16 +9,9 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.dialects import VLLM
-from cumae.properties.engines.vllm.engine import ENGINE, NEW, SMALL, STEPS, V2
+from cumae.properties.engines.vllm.engine import DRAFTS, ENGINE, MAPPED, NEW, SMALL, STEPS
 
 Tensor = torch.Tensor
-
-
-def _contexts_of_decodes(case: Case) -> Any:
-    return np.array([request.context_len - 1 for request in case.batch.requests], dtype=np.int64)
-
-
-_DRAFTS = VLLM.extend(previous_positions=_contexts_of_decodes)
 
 
 @ENGINE.adapts(
@@ -62,7 +55,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     "vllm/v1/worker/gpu/block_table.py",
     "_compute_slot_mappings_kernel",
     operation="slot_mapping",
-    dialect=V2,
+    dialect=MAPPED,
     domain=SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
@@ -109,7 +102,7 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
     "vllm/v1/spec_decode/utils.py",
     "eagle_step_slot_mapping_metadata_kernel",
     operation="slot_mapping",
-    dialect=_DRAFTS,
+    dialect=DRAFTS,
     domain=SMALL.having(phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def eagle_step_slots(kernel: Any) -> Callable[..., None]:
