@@ -22,15 +22,13 @@ _ROWS = PREFILLS.having(row_format=("bf16", "fp16", "fp32"), latent_dims=((2, 1)
     domain=_ROWS,
 )
 def destindex_copy_latent(function: Any) -> Callable[..., None]:
-    """Latent rows written to their slots; a token without a slot is never handed over."""
+    """Latent rows written to their slots."""
 
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        has_slot = slot_mapping[: len(kv_c)] >= 0
-        parts = [part[: len(has_slot)][has_slot].unsqueeze(1) for part in (kv_c, k_pe)]
+        count = min(len(slot_mapping), len(kv_c))  # LightLLM has as many rows as slots
+        parts = [part[:count].unsqueeze(1) for part in (kv_c, k_pe)]
         rows, width = kv_cache.view(-1, 1, kv_cache.shape[-1]), kv_c.shape[1]
-        if len(parts[0]):
-            slots = slot_mapping[: len(has_slot)][has_slot]
-            function(*parts, slots, rows[:, :, :width], rows[:, :, width:])
+        function(*parts, slot_mapping[:count], rows[:, :, :width], rows[:, :, width:])
 
     return launch
 
@@ -43,14 +41,12 @@ def destindex_copy_latent(function: Any) -> Callable[..., None]:
     domain=_ROWS.having(latent_dims=((1, 0), (8, 8), (64, 0), (256, 256))),
 )
 def destindex_copy_kv(function: Any) -> Callable[..., None]:
-    """Rows of one head written to their slots; a token without a slot is never handed over."""
+    """Rows of one head written to their slots."""
 
     def launch(kv_c_and_k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        has_slot = slot_mapping[: len(kv_c_and_k_pe)] >= 0
-        new = kv_c_and_k_pe[: len(has_slot)][has_slot].unsqueeze(1)
-        if len(new):
-            slots = slot_mapping[: len(has_slot)][has_slot]
-            function(new, slots, kv_cache.view(-1, 1, kv_cache.shape[-1]))
+        count = min(len(slot_mapping), len(kv_c_and_k_pe))  # LightLLM has as many rows as slots
+        new = kv_c_and_k_pe[:count].unsqueeze(1)
+        function(new, slot_mapping[:count], kv_cache.view(-1, 1, kv_cache.shape[-1]))
 
     return launch
 

@@ -19,6 +19,7 @@ STEPS = Domain(
     max_requests=1024,
     min_tokens=1,
     rowless_requests=False,
+    missing_blocks=False,
     padding="none",
     strided=False,
     large_slots=False,
@@ -27,7 +28,7 @@ STEPS = Domain(
 PREFILLS = STEPS.having(phases=("prefill",))
 DECODES = STEPS.having(phases=("decode",), max_query_len=1, empty_requests=False)
 """No request is padded: LightLLM gives padded ones the pool's last row and slot."""
-MANY = {"max_requests": 2048}
+MANY = {"max_requests": 8192}
 """For running sums, which loop over tiles of 1,024 requests."""
 
 

@@ -11,6 +11,7 @@ from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
 Tensor = torch.Tensor
 _POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
 _ROWS = STEPS.having(
+    max_requests=128,
     block_sizes=(16, 32, 64, 128),
     row_format=("bf16", "fp16", "fp32"),
     latent_dims=((2, 1), (8, 4), (33, 7), (512, 64)),

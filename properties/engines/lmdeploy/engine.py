@@ -16,6 +16,7 @@ STEPS = Domain(
     min_tokens=1,
     empty_requests=False,
     rowless_requests=False,
+    missing_blocks=False,
     padding="none",
     strided=False,
     large_slots=False,

@@ -35,7 +35,7 @@ def get_position_ids(method: Any) -> Callable[..., Tensor]:
     """Positions of a step, through a mask as wide as its longest query."""
 
     def launch(query_lens: Tensor, context_lens: Tensor, num_tokens: int, max_q_seqlen: int) -> Tensor:
-        _, found = method(None, _inputs(query_lens, context_lens, num_tokens, max_q_seqlen))
+        _, found = method(_inputs(query_lens, context_lens, num_tokens, max_q_seqlen))
         positions: Tensor = found.flatten().clone()
         return positions
 
@@ -78,7 +78,7 @@ def cuda_sequence_metadata(method: Any) -> Callable[..., dict[str, Tensor]]:
             q_start_loc=None,
             max_kv_seqlen=None,
         )
-        found = method(SimpleNamespace, step)
+        found = method.__func__(SimpleNamespace, step)
         return {"cu_seqlens_q": found.cu_seqlens_q, "cu_seqlens_k": found.cu_seqlens_k}
 
     return launch

@@ -8,6 +8,7 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import VLLM, Input, Ints
+from cumae.properties.dialects.held import in_table, ints
 from cumae.properties.engines.adapter import Engine
 
 ENGINE = Engine("vllm", "vllm", ("0.33.0",))
@@ -34,8 +35,18 @@ def _state_rows(inputs: Inputs) -> Ints:
     return Ints(found.astype(np.int64), "int32", (1,))
 
 
+def _state_table(inputs: Inputs) -> Ints:
+    """Return the table of all states, which has no padded rows."""
+    table, layout = inputs["block_table"], inputs.case.layout
+    held = ints(table, "int32", layout.garbage, width=len(table[0]) if table else 0)
+    return in_table(held, layout)
+
+
 MAPPED = replace(
-    STARTS.extend(idx_mapping=Input(_state_rows, ("row_index",))),
+    STARTS.extend(
+        idx_mapping=Input(_state_rows, ("row_index",)),
+        state_table=Input(_state_table, ("missing_blocks",)),
+    ),
     row_name="idx_mapping",
 )
 """Requests in rows of the table in any order, some without a row."""

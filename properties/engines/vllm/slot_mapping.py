@@ -59,14 +59,14 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     domain=SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
-    """Runner V2: slots of each cache group, with tables passed as a tensor of addresses."""
+    """Runner V2: slots of a cache group; its table is passed as an address, its rows by ``idx_mapping``."""
 
     def launch(
         idx_mapping: Tensor,
         num_reqs: int,
         query_start_loc: Tensor,
         positions: Tensor,
-        block_table: Tensor,
+        state_table: Tensor,
         block_size: int,
         dcp_world_size: int,
         dcp_rank: int,
@@ -81,8 +81,8 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
             idx_mapping,
             query_start_loc,
             positions,
-            on_device(block_table.data_ptr(), torch.uint64),
-            on_device(block_table.stride(0), torch.int64),
+            on_device(state_table.data_ptr(), torch.uint64),
+            on_device(state_table.stride(0), torch.int64),
             on_device(block_size, torch.int32),
             on_device(True, torch.bool),
             on_device(True, torch.bool),

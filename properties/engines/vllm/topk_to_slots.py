@@ -137,7 +137,7 @@ def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
     "vllm/models/deepseek_v4/common/ops/cache_utils.py",
     "compute_global_topk_indices_and_lens",
     operation="compact_topk_slots",
-    domain=SELECTED.having(select_beyond=(False,), world=(1,)),
+    domain=SELECTED.having(select_beyond=(False,), missing_blocks=False),
 )
 def count_global_topk_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
     """DeepSeek V4: how many positions each token selects, from the same function."""
@@ -156,7 +156,7 @@ def count_global_topk_indices(function: Any) -> Callable[..., dict[str, Tensor]]
     "triton_convert_req_index_to_global_index",
     operation="topk_to_slots",
     dialect=VLLM.extend(row_starts=_row_starts),
-    domain=SELECTED,
+    domain=SELECTED.having(missing_blocks=False),
 )
 def convert_req_index_for_aiter(function: Any) -> Callable[..., Tensor]:
     """Selected positions, converted to slots in rows of any width; a slot of the null block means none."""
@@ -172,6 +172,6 @@ def convert_req_index_for_aiter(function: Any) -> Callable[..., Tensor]:
         slots = torch.empty_like(token_indices)
         inputs = (req_id, block_table, token_indices, row_starts, slots)
         function(*inputs, BLOCK_SIZE, BLOCK_SIZE, NUM_TOPK_TOKENS, _tile(NUM_TOPK_TOKENS))
-        return slots.masked_fill(slots <= 0, -1)
+        return slots.masked_fill(slots == 0, -1)
 
     return launch
