@@ -45,7 +45,7 @@ def _state_table(inputs: Inputs) -> Ints:
 MAPPED = replace(
     STARTS.extend(
         idx_mapping=Input(_state_rows, ("row_index",)),
-        state_table=Input(_state_table, ("missing_blocks",)),
+        state_table=Input(_state_table),
     ),
     row_name="idx_mapping",
 )
