@@ -19,7 +19,7 @@ _NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "h
     "triton_grouped_topk",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=STEPS.having(logits_kind=_NONZERO),
+    domain=STEPS.having(logits_kind=_NONZERO, max_tokens=64, max_requests=16),
 )
 def triton_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router in Triton; its caller scales the weights."""

@@ -19,7 +19,12 @@ _POSITIVE = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "
     "fused_noaux_tc_routing",
     operation=router(ties="any"),
     dialect="vllm",
-    domain=STEPS.having(logits_kind=_POSITIVE, router_shapes=((64, 1, 1, 6), (128, 1, 1, 8), (256, 8, 4, 8))),
+    domain=STEPS.having(
+        logits_kind=_POSITIVE,
+        max_tokens=64,
+        max_requests=16,
+        router_shapes=((32, 4, 2, 3), (64, 1, 1, 6), (256, 8, 4, 8)),
+    ),
 )
 def fused_noaux_tc_routing(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router in Triton, for numbers of experts that are powers of two from 32 on."""
