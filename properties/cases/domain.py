@@ -28,11 +28,12 @@ class Domain:
     all decodes of a step have the same number of new tokens. ``verify_steps``: every request of a step
     decodes the same number of tokens, at least two.
 
-    ``rowless_requests``: whether a request may have no row of the table, -1. ``reserved_blocks``: lowest
-    block ids that belong to no request. ``max_block_id``: the largest block id. ``large_slots``: whether
-    slots of 2^31 and more are promised. ``strided``: whether tables and rows may be non-contiguous, and
-    their tensors begin at any element. ``strided_vectors``: one-dimensional arguments that may then be views
-    with a step; none by default, because engines pass contiguous ones.
+    ``rowless_requests``: whether a request may have no row of the table, -1. ``missing_blocks``: whether a
+    live token may have no block, -1. ``reserved_blocks``: lowest block ids that belong to no request.
+    ``max_block_id``: the largest block id. ``large_slots``: whether slots of 2^31 and more are promised.
+    ``strided``: whether tables and rows may be non-contiguous, and their tensors begin at any element.
+    ``strided_vectors``: one-dimensional arguments that may then be views with a step; none by default,
+    because engines pass contiguous ones.
 
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
     keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
@@ -54,6 +55,7 @@ class Domain:
     min_tokens: int = 0
     max_tokens: int = INT32_MAX
     rowless_requests: bool = True
+    missing_blocks: bool = True
     padding: Padding = "written"
     large_slots: bool = True
     max_block_id: int = INT32_MAX
@@ -167,6 +169,7 @@ _NOT_BEYOND: Mapping[str, Any] = {
     "reserved_blocks": 0,
     "max_block_id": INT32_MAX,
     "large_slots": True,
+    "missing_blocks": True,
     "phases": ("prefill", "decode"),
     "empty_requests": True,
 }

@@ -27,7 +27,7 @@ def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAME
     works = _with_tokens(choices, _draw_works(choices, domain, block_size * world), domain)
     works = within(domain, works, block_size * world)
     requests = give_blocks(choices, domain, works, block_size * world)
-    if "missing_blocks" in features and choices.chance(25):
+    if "missing_blocks" in features and domain.missing_blocks and choices.chance(25):
         requests = withhold(choices, requests, block_size * world)
     batch = Batch(requests, block_size, world)
     layout = draw_layout(choices, domain, batch, features)

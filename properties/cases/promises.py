@@ -165,6 +165,16 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims),
     "router_shapes": Promise(_several(_router_shape, or_none=True), _routed),
+    "missing_blocks": Promise(
+        require_bool,
+        _of_requests(
+            lambda promised, r, c: (
+                "a missing block"
+                if not promised and -1 in r.block_ids[: c.batch.num_live_blocks(r)]
+                else None
+            )
+        ),
+    ),
     "strided": Promise(require_bool, _strided),
     "strided_vectors": Promise(_names_of("argument"), lambda names, c: None),
     "reserved_blocks": Promise(

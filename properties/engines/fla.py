@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
+from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
@@ -62,5 +64,39 @@ def prepare_cu_seqlens_from_lens(function: Any) -> Callable[..., dict[str, Tenso
 
     def launch(query_lens: Tensor) -> dict[str, Tensor]:
         return {"cu_seqlens_q": function(query_lens, dtype=torch.int32)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    _INDEX, "prepare_lens", operation="local_lens", domain=_FRESH.having(min_requests=0, world=(1,))
+)
+def prepare_lens(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The length of each sequence; one rank holds all of it."""
+
+    def launch(cu_seqlens_q: Tensor) -> dict[str, Tensor]:
+        return {"local_lens": function(cu_seqlens_q.long()).int()}
+
+    return launch
+
+
+def _mask(case: Case) -> Any:
+    """Return a row for each sequence, true on its tokens."""
+    lens = np.array([request.query_len for request in case.batch.requests])
+    return np.arange(max(lens)) < lens[:, None]
+
+
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_cu_seqlens_from_mask",
+    operation="sequence_layout",
+    dialect=CUMAE.extend(mask=_mask),
+    domain=_FRESH.having(max_requests=1024, max_query_len=4096),
+)
+def prepare_cu_seqlens_from_mask(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The running sum of lengths, from a padded mask."""
+
+    def launch(mask: Tensor) -> dict[str, Tensor]:
+        return {"cu_seqlens_q": function(mask)}
 
     return launch

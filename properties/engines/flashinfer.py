@@ -1,11 +1,15 @@
 """FlashInfer's metadata functions under its dialect."""
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 
+from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
+from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
 
 Tensor = torch.Tensor
@@ -38,5 +42,37 @@ def batch_indices_of_append(function: Any) -> Callable[..., None]:
 
     def launch(append_indptr: Tensor, seq_lens: Tensor, nnz: int, batch_indices: Tensor) -> None:
         function(append_indptr, seq_lens, nnz, batch_indices)
+
+    return launch
+
+
+def _num_pages(case: Case) -> list[int]:
+    size = case.batch.block_size
+    return [-(-request.seq_len // size) for request in case.batch.requests]
+
+
+def _kv_indptr(case: Case) -> Any:
+    return np.array([0, *accumulate(_num_pages(case))], dtype=np.int32)
+
+
+def _last_page_lens(case: Case) -> Any:
+    """Return the tokens in the last page of each request, 0 without a page."""
+    size = case.batch.block_size
+    lens = [request.seq_len for request in case.batch.requests]
+    return np.array([(length - 1) % size + 1 if length else 0 for length in lens], dtype=np.int32)
+
+
+@ENGINE.adapts(
+    "flashinfer/page.py",
+    "get_seq_lens",
+    operation="local_lens",
+    dialect=CUMAE.extend(kv_indptr=_kv_indptr, kv_last_page_len=_last_page_lens),
+    domain=Domain(min_requests=1, world=(1,), padding="none", captured=False),
+)
+def seq_lens_of_pages(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Lengths from the number of pages and the tokens in the last one; one rank holds all of them."""
+
+    def launch(kv_indptr: Tensor, kv_last_page_len: Tensor, block_size: int) -> dict[str, Tensor]:
+        return {"local_lens": function(kv_indptr, kv_last_page_len, block_size)}
 
     return launch

@@ -13,7 +13,7 @@ from cumae.properties.results.explain import explain
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 
-ENGINES = ("fla", "flashinfer", "sglang", "vllm")
+ENGINES = ("fla", "flashinfer", "lightllm", "lmdeploy", "sglang", "vllm")
 
 
 def engine_of(name: str) -> Engine:

@@ -178,7 +178,8 @@ def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> 
 
 
 def _counted(original: Callable[..., Any], watch: Watch) -> Any:
-    def counted(self: Any, x: int, y: int, z: int) -> Any:
+    def counted(self: Any, *sizes: Any) -> Any:
+        x, y, z = map(int, sizes)  # a tensor of one element is a size, too
         watch.most_programs = max(watch.most_programs, x * y * z)
         return original(self, x, y, z)
 

@@ -51,7 +51,7 @@ class StepCases:
             turn = sum(request is not None for request in rows) % len(indices)
             indices, requests = indices[turn:] + indices[:turn], requests[turn:] + requests[:turn]
         setting = self._setting
-        if withhold is not None and "missing_blocks" in self._features:
+        if withhold is not None and self._domain.missing_blocks and "missing_blocks" in self._features:
             requests = list(withhold(requests=tuple(requests)))
         batch = Batch(tuple(requests), setting.block_size, setting.world)
         layout = self._layout(batch, tuple(indices) if by_row else None, hidden, padding)

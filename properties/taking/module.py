@@ -74,6 +74,9 @@ class Module(ModuleType):
         if file is not None:
             self.__file__ = str(file)
             self._index(file.read_text())
+        self._builtin = _BUILTINS - self._bound.keys()
+        for name in self._bound.keys() & _BUILTINS:  # from x import sum
+            self.__builtins__.pop(name)
 
     def _index(self, text: str) -> None:
         tree = ast.parse(text, str(self._path))
@@ -164,14 +167,14 @@ class Module(ModuleType):
 
     def wait(self, statement: Statement) -> None:
         """Schedule the definition of the names that the functions of a statement read when they run."""
-        self._loader.pending.extend((self, name) for name in statement.later - _BUILTINS)
+        self._loader.pending.extend((self, name) for name in statement.later - self._builtin)
 
     def _prepare(self, statement: Statement) -> None:
         """Define the names that a statement reads while it runs."""
-        for name in statement.noted - _BUILTINS if statement.is_decorated else ():
+        for name in statement.noted - self._builtin if statement.is_decorated else ():
             self._loader.define(self, name)
             vars(self).setdefault(name, Stub(name, "being defined", name))
-        for name in statement.at_once - _BUILTINS:
+        for name in statement.at_once - self._builtin:
             others = self._bound.get(name, [])
             if statement in others:  # x = f(x)
                 for earlier in others[: others.index(statement)]:

@@ -5,8 +5,10 @@ from cumae.properties.engines.sglang import (
     cache_locs,
     cache_write,
     chunked_context,
+    context_parallel,
     grouped_topk,
     indexer,
+    kv_indices,
     position_ids,
     sequence_layout,
 )
@@ -18,8 +20,10 @@ __all__ = [
     "cache_locs",
     "cache_write",
     "chunked_context",
+    "context_parallel",
     "grouped_topk",
     "indexer",
+    "kv_indices",
     "position_ids",
     "sequence_layout",
 ]

@@ -1,11 +1,14 @@
-"""Latent rows written into a pool."""
+"""Latent rows written into a pool, and read back."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
+from cumae.oracle import Case
+from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
@@ -54,3 +57,36 @@ def set_mla_kv_buffer(function: Any) -> Callable[..., None]:
 def set_mla_kv_buffer_in_torch(function: Any) -> Callable[..., None]:
     """Latent rows written to their slots, for platforms without Triton."""
     return _write_rows(function)
+
+
+def _cached_slots(case: Case) -> Any:
+    """Return the slot of each cached token, request by request."""
+    size, slots = case.batch.block_size, []
+    for request in case.batch.requests:
+        for position in range(request.context_len):
+            slots.append(request.block_ids[position // size] * size + position % size)
+    return np.array(slots, dtype=np.int64)
+
+
+@ENGINE.adapts(
+    _WRITER,
+    "get_mla_kv_buffer_triton",
+    operation="prefix_interleave",
+    dialect=CUMAE.extend(locs=_cached_slots, kv_lora_rank=lambda case: case.options.rows.kv_lora_rank),
+    domain=_ROWS.having(
+        min_tokens=0,
+        max_query_len=0,
+        latent_dims=((2, 1), (8, 4), (512, 64)),
+        padding="none",
+        key_scope=("all",),
+        key_slack=(0, 1, 9),
+    ),
+)
+def get_mla_kv_buffer(function: Any) -> Callable[..., None]:
+    """Latent rows read from their slots, split into parts of powers of two; every row is cached here."""
+
+    def launch(cache: Tensor, locs: Tensor, kv_lora_rank: int, keys: Tensor) -> None:
+        parts = keys[: len(locs), :kv_lora_rank], keys[: len(locs), kv_lora_rank:]
+        function(cache.view(-1, cache.shape[-1]), locs, *parts)
+
+    return launch

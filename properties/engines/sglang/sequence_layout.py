@@ -112,3 +112,33 @@ def draft_extend_metadata(function: Any) -> Callable[..., None]:
         function(*outputs, req_to_token, req_pool_indices, seq_lens, extend_seq_lens, 1)
 
     return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/speculative/ragged_verify_kernels.py",
+    "build_qo_indptr_triton",
+    operation="sequence_layout",
+    domain=EXTENDS,
+)
+def build_qo_indptr(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Running sum and first rows of verified tokens, by Triton."""
+    return _starts_of(function)
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/speculative/ragged_verify_kernels.py",
+    "build_qo_indptr",
+    operation="sequence_layout",
+    domain=EXTENDS,
+)
+def build_qo_indptr_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Running sum and first rows of verified tokens, in torch."""
+    return _starts_of(function)
+
+
+def _starts_of(function: Any) -> Callable[..., dict[str, Tensor]]:
+    def launch(extend_seq_lens: Tensor) -> dict[str, Tensor]:
+        found = function(verify_lens=extend_seq_lens)
+        return {"qo_indptr": found.qo_indptr, "extend_start_loc": found.extend_start_loc}
+
+    return launch

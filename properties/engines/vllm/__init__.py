@@ -3,11 +3,14 @@
 from cumae.properties.engines.vllm import (
     cache_write,
     causal_windows,
+    gather,
     grouped_topk,
     local_lens,
+    page_indices,
     position_ids,
     sequence_layout,
     slot_mapping,
+    sparse_schedule,
     topk_to_slots,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
@@ -16,10 +19,13 @@ __all__ = [
     "ENGINE",
     "cache_write",
     "causal_windows",
+    "gather",
     "grouped_topk",
     "local_lens",
+    "page_indices",
     "position_ids",
     "sequence_layout",
     "slot_mapping",
+    "sparse_schedule",
     "topk_to_slots",
 ]

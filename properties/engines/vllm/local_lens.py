@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.vllm.engine import ENGINE, STEPS
+from cumae.properties.engines.vllm.engine import ENGINE, STEPS, V2
 
 Tensor = torch.Tensor
 
@@ -49,5 +49,41 @@ def prepare_dcp_local_seq_lens(function: Any) -> Callable[..., None]:
         cp_interleave: int,
     ) -> None:
         function(dcp_local_seq_lens, seq_lens, num_reqs, dcp_size, dcp_rank, cp_interleave)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/utils.py",
+    "get_dcp_local_seq_lens",
+    operation="local_lens",
+    dialect="cumae",
+    domain=STEPS.having(padding="none"),
+)
+def get_dcp_lens_of_all_ranks(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """In torch, for every rank; the caller has no padded requests and lengths in 32 bits."""
+
+    def launch(seq_lens: Tensor, world: int, interleave: int) -> dict[str, Tensor]:
+        lens = function(seq_lens.int(), world, cp_kv_cache_interleave_size=interleave)
+        return {"rank_lens": lens}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/input_batch.py",
+    "prepare_pos_seq_lens",
+    operation="local_lens",
+    dialect=V2,
+    domain=STEPS.having(world=(1,)),
+)
+def seq_lens_of_step(function: Any) -> Callable[..., None]:
+    """Runner V2: lengths after the step, 0 on padded requests; one rank holds all of them."""
+
+    def launch(
+        idx_mapping: Tensor, query_start_loc: Tensor, num_computed_tokens: Tensor, dcp_local_seq_lens: Tensor
+    ) -> None:
+        positions = torch.empty(int(query_start_loc[-1]), dtype=torch.int64, device=idx_mapping.device)
+        function(idx_mapping, query_start_loc, num_computed_tokens, positions, dcp_local_seq_lens)
 
     return launch

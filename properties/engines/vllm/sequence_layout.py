@@ -1,8 +1,10 @@
 """The request of each token, of each logit and of each draft token."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS, UNPADDED, V2
@@ -77,5 +79,23 @@ def sconv_seq_metadata(function: Any) -> Callable[..., None]:
         first_rows = torch.empty_like(req_id_per_token)
         if num_tokens_padded:
             function(starts, num_reqs, num_tokens, req_id_per_token, first_rows, num_tokens_padded)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu_model_runner.py",
+    "GPUModelRunner._get_cumsum_and_arange",
+    operation="sequence_layout",
+    dialect="cumae",
+    domain=UNPADDED.having(min_tokens=1),
+)
+def cumsum_of_queries(method: Any) -> Callable[..., dict[str, Tensor]]:
+    """Runner V1: the running sum of query lengths, on the host, behind the 0 that the caller writes."""
+
+    def launch(query_lens: Tensor, num_tokens: int) -> dict[str, Tensor]:
+        counts, positions = query_lens.cpu().numpy(), np.empty(num_tokens, dtype=np.int64)
+        sums = method(SimpleNamespace(arange_np=np.arange(num_tokens)), counts, positions)
+        return {"cu_seqlens_q": torch.tensor([0, *sums], dtype=torch.int32, device=query_lens.device)}
 
     return launch

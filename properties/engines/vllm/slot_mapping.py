@@ -9,16 +9,9 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.dialects import VLLM
-from cumae.properties.engines.vllm.engine import ENGINE, NEW, SMALL, STEPS, V2
+from cumae.properties.engines.vllm.engine import DRAFTS, ENGINE, MAPPED, NEW, SMALL, STEPS
 
 Tensor = torch.Tensor
-
-
-def _contexts_of_decodes(case: Case) -> Any:
-    return np.array([request.context_len - 1 for request in case.batch.requests], dtype=np.int64)
-
-
-_DRAFTS = VLLM.extend(previous_positions=_contexts_of_decodes)
 
 
 @ENGINE.adapts(
@@ -62,18 +55,18 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     "vllm/v1/worker/gpu/block_table.py",
     "_compute_slot_mappings_kernel",
     operation="slot_mapping",
-    dialect=V2,
+    dialect=MAPPED,
     domain=SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
-    """Runner V2: slots of each cache group, with tables passed as a tensor of addresses."""
+    """Runner V2: slots of a cache group; its table is passed as an address, its rows by ``idx_mapping``."""
 
     def launch(
         idx_mapping: Tensor,
         num_reqs: int,
         query_start_loc: Tensor,
         positions: Tensor,
-        block_table: Tensor,
+        state_table: Tensor,
         block_size: int,
         dcp_world_size: int,
         dcp_rank: int,
@@ -88,8 +81,8 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
             idx_mapping,
             query_start_loc,
             positions,
-            on_device(block_table.data_ptr(), torch.uint64),
-            on_device(block_table.stride(0), torch.int64),
+            on_device(state_table.data_ptr(), torch.uint64),
+            on_device(state_table.stride(0), torch.int64),
             on_device(block_size, torch.int32),
             on_device(True, torch.bool),
             on_device(True, torch.bool),
@@ -109,7 +102,7 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
     "vllm/v1/spec_decode/utils.py",
     "eagle_step_slot_mapping_metadata_kernel",
     operation="slot_mapping",
-    dialect=_DRAFTS,
+    dialect=DRAFTS,
     domain=SMALL.having(phases=("decode",), max_query_len=1, empty_requests=False),
 )
 def eagle_step_slots(kernel: Any) -> Callable[..., None]:

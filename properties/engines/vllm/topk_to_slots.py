@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
+from cumae.oracle import Case
+from cumae.properties.dialects import VLLM
 from cumae.properties.engines.vllm.engine import ENGINE, SELECTED
 
 Tensor = torch.Tensor
@@ -13,6 +16,11 @@ Tensor = torch.Tensor
 def _tile(topk: int) -> int:
     """Return vLLM's tile: the largest power of two that divides the columns, at most 128."""
     return min(topk & -topk, 128)
+
+
+def _row_starts(case: Case) -> Any:
+    """Return the first element of each token's row, and the end of the last."""
+    return np.arange(case.num_tokens_padded + 1, dtype=np.int32) * case.options.selection.topk
 
 
 _SPARSE = "vllm/v1/attention/backends/mla/sparse_utils.py"
@@ -121,5 +129,49 @@ def compute_global_topk_indices(function: Any) -> Callable[..., Tensor]:
         is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)
         slots: Tensor = function(token_indices, req_id, block_table, BLOCK_SIZE, is_valid)[0]
         return slots
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/models/deepseek_v4/common/ops/cache_utils.py",
+    "compute_global_topk_indices_and_lens",
+    operation="compact_topk_slots",
+    domain=SELECTED.having(select_beyond=(False,), missing_blocks=False),
+)
+def count_global_topk_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """DeepSeek V4: how many positions each token selects, from the same function."""
+
+    def launch(
+        token_indices: Tensor, req_id: Tensor, block_table: Tensor, BLOCK_SIZE: int
+    ) -> dict[str, Tensor]:
+        is_valid = torch.ones(len(req_id), dtype=torch.bool, device=req_id.device)
+        return {"valid_counts": function(token_indices, req_id, block_table, BLOCK_SIZE, is_valid)[1]}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/mla/rocm_aiter_mla_sparse.py",
+    "triton_convert_req_index_to_global_index",
+    operation="topk_to_slots",
+    dialect=VLLM.extend(row_starts=_row_starts),
+    domain=SELECTED.having(missing_blocks=False),
+)
+def convert_req_index_for_aiter(function: Any) -> Callable[..., Tensor]:
+    """Selected positions, converted to slots in rows of any width; a slot of the null block means none."""
+
+    def launch(
+        req_id: Tensor,
+        block_table: Tensor,
+        token_indices: Tensor,
+        row_starts: Tensor,
+        BLOCK_SIZE: int,
+        NUM_TOPK_TOKENS: int,
+    ) -> Tensor:
+        slots = torch.empty_like(token_indices)
+        inputs = (req_id, block_table, token_indices, row_starts, slots)
+        function(*inputs, BLOCK_SIZE, BLOCK_SIZE, NUM_TOPK_TOKENS, _tile(NUM_TOPK_TOKENS))
+        return slots.masked_fill(slots == 0, -1)
 
     return launch

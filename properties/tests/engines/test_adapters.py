@@ -9,6 +9,7 @@ import torch
 
 import cumae
 from cumae.properties.engines.adapter import Engine
+from cumae.properties.engines.released import ENGINES
 from cumae.properties.tests.released_tree import FILE
 
 Tensor = torch.Tensor
@@ -44,7 +45,7 @@ def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wh
 def test_every_shipped_adapter_names_its_place_and_can_be_bound() -> None:
     from importlib import import_module
 
-    for name in ("fla", "flashinfer", "sglang", "vllm"):
+    for name in ENGINES:
         engine: Engine = import_module(f"cumae.properties.engines.{name}").ENGINE
         assert engine.adapters and engine.versions
         for adapter in engine.adapters.values():

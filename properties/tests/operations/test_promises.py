@@ -15,6 +15,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.promises import largest_slot
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case, seeded_cases
+from cumae.properties.cases.values import misses_blocks
 from cumae.properties.checks import Trial
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -60,6 +61,7 @@ PROMISES: dict[str, tuple[Domain, str, Callable[[Case], bool]]] = {
         "a request without a row",
         lambda case: -1 in (case.layout.row_index or ()),
     ),
+    "a block for each token": (Domain(missing_blocks=False), "a missing block", misses_blocks),
 }
 
 
@@ -161,6 +163,7 @@ def test_rows_are_of_the_widths_promised_and_no_other() -> None:
         ("min_tokens", -1, "be >= 0"),
         ("large_slots", 1, "be true or false"),
         ("rowless_requests", None, "be true or false"),
+        ("missing_blocks", None, "be true or false"),
     ],
 )
 def test_a_bad_promise_names_field_value_and_rule(field: str, value: Any, rule: str) -> None:

@@ -16,6 +16,9 @@ MOST_FILES = 10
 
 # Files outside the recipe that name the walked thing, with the reason.
 BESIDE_THE_OPERATION = {
+    "properties/engines/fla.py": "adapters of released code",
+    "properties/engines/flashinfer.py": "adapters of released code",
+    "properties/engines/sglang/context_parallel.py": "adapters of released code",
     "properties/engines/vllm/__init__.py": "the list of adapters of released code",
     "properties/engines/vllm/local_lens.py": "adapters of released code",
 }
@@ -25,7 +28,6 @@ BESIDE_THE_DIALECT = {
     "properties/engines/released.py": "the adapters of the engine's released code",
     "properties/tests/dialects/test_dialect_flashinfer_capture.py": "the way back from dumped tensors",
     "properties/tests/dialects/test_dialect_flashinfer_kernels.py": "right and wrong functions in its names",
-    "properties/tests/engines/test_adapters.py": "the adapters of the engine's released code",
 }
 BESIDE_THE_CHECK = {
     "fixtures/bugs/collection.py": "the bugs that the check catches",

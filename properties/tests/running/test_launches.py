@@ -5,6 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
 from cumae.properties.running.launches import TooMuchWork, noting_launches
 
@@ -42,3 +43,10 @@ def test_nothing_is_noted_once_the_context_is_closed() -> None:
         pass
     _count[(3,)](torch.zeros(100, dtype=torch.int32), 77, TILE=32)
     assert not launches.take()
+
+
+def test_a_tensor_of_one_element_is_a_size_of_a_grid_in_any_order() -> None:
+    out = torch.zeros(100, dtype=torch.int32)
+    with watching(order_seed=1) as watch:
+        _count[(torch.tensor(3),)](out, 77, TILE=32)
+    assert out[:77].tolist() == list(range(77)) and watch.most_programs == 3

@@ -165,3 +165,21 @@ def test_what_torch_says_of_a_missing_value_names_what_to_give(tmp_path: Path) -
         cumae.take(tmp_path / "sizes.py", "zeros")()
     platform = SimpleNamespace(dtype=lambda: torch.float16)
     assert cumae.take(tmp_path / "sizes.py", "zeros", platform=platform)().dtype == torch.float16
+
+
+def test_a_name_of_the_file_comes_before_the_built_in_one(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        sums="""
+            from .own import sum
+            def total(x):
+                return sum(x), max(x)
+            def max(x):
+                return x
+            """,
+        own="""
+            def sum(x):
+                return -x
+            """,
+    )
+    assert cumae.take(tmp_path / "sums.py", "total")(3) == (-3, 3)

@@ -1,0 +1,76 @@
+"""Rows written into paged caches, and read back."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
+
+Tensor = torch.Tensor
+_POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
+_ROWS = STEPS.having(
+    max_requests=128,
+    block_sizes=(16, 32, 64, 128),
+    row_format=("bf16", "fp16", "fp32"),
+    latent_dims=((2, 1), (8, 4), (33, 7), (512, 64)),
+)
+"""LMDeploy's blocks have a power of two of tokens."""
+_PARTS = NAMES.extend(kv_lora_rank=lambda case: case.options.rows.kv_lora_rank)
+
+
+@ENGINE.adapts(
+    "lmdeploy/pytorch/kernels/cuda/fill_kv_cache.py",
+    "fill_kv_cache",
+    operation="cache_write",
+    dialect=_PARTS,
+    domain=_ROWS,
+    QuantPolicy=_POLICY,
+)
+def fill_kv_cache(function: Any) -> Callable[..., None]:
+    """Keys and values of different widths written by block table; here, the parts of a latent row."""
+
+    def launch(
+        new_latents: Tensor,
+        query_lens: Tensor,
+        seq_lens: Tensor,
+        q_start_loc: Tensor,
+        max_q_seqlen: int,
+        block_table: Tensor,
+        kv_lora_rank: int,
+        cache: Tensor,
+    ) -> None:
+        new, rows = new_latents.unsqueeze(1), cache.unsqueeze(2)
+        parts = (new[..., :kv_lora_rank], new[..., kv_lora_rank:])
+        caches = (rows[..., :kv_lora_rank], rows[..., kv_lora_rank:])
+        lens = (q_start_loc, query_lens, seq_lens, max_q_seqlen)
+        function(*parts, *caches, *lens, block_table[: len(query_lens)], quant_policy=_POLICY.NONE)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "lmdeploy/pytorch/kernels/cuda/flatten_kv_cache.py",
+    "flatten_kv_cache",
+    operation="prefix_interleave",
+    dialect=_PARTS,
+    domain=_ROWS.having(
+        min_tokens=0, max_query_len=0, empty_requests=True, key_scope=("all",), key_slack=(0, 1, 9)
+    ),
+    QuantPolicy=_POLICY,
+)
+def flatten_kv_cache(function: Any) -> Callable[..., None]:
+    """Cached keys and values gathered into rows, parts of a latent row here; every row is cached."""
+
+    def launch(cache: Tensor, seq_lens: Tensor, block_table: Tensor, kv_lora_rank: int, keys: Tensor) -> None:
+        rows = cache.unsqueeze(2)
+        caches = (rows[..., :kv_lora_rank], rows[..., kv_lora_rank:])
+        count = int(seq_lens.sum())
+        table = block_table[: len(seq_lens)]
+        how = {"out_size": count, "flatten_kv_layout": "shd", "quant_policy": _POLICY.NONE}
+        if count:
+            gathered = torch.cat(function(*caches, seq_lens, table, **how), dim=-1)
+            keys[:count] = gathered.view(count, -1)
+
+    return launch
