@@ -2,15 +2,14 @@
 
 import os
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands import options
@@ -20,6 +19,8 @@ from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
+
+_SIZES = ("tokens in a request", "requests")
 
 
 @click.command()
@@ -54,7 +55,8 @@ def engines(
 ) -> int:
     """Run the functions of the engine NAME, such as vllm, against their oracles.
 
-    Without NAME, run those of every engine that is installed. No engine is imported.
+    Without NAME, run those of every engine that is installed. No engine is imported. A disagreement is known,
+    with a case that is run again, or NEW; the exit status is 1 unless each function agrees or is known.
     """
     seconds = None if time_text is None else parse_time(time_text)
     where = prepare(device)
@@ -67,8 +69,6 @@ def engines(
     todo = [(engine, function) for engine, function in todo if not only or function in only]
     found: list[dict[str, Any]] = []
     console = Console()
-    if not console.is_terminal:
-        console.width = 160
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),
@@ -81,6 +81,7 @@ def engines(
         placed = [(engine, function, str(roots[engine])) for engine, function in todo]
         for one in all_tried(placed, jobs, budget, where):
             found.append(one)
+            progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
             progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
     found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
     _print(found, console)
@@ -88,7 +89,7 @@ def engines(
         command = " ".join(["cumae", *sys.argv[1:]])
         releases = {engine: root.name for engine, root in roots.items()}
         write_json(file, {**machine(), "command": command, "releases": releases, "functions": found})
-    return int(any(one["status"] != "agrees" for one in found))
+    return int(any(one["status"] not in ("agrees", "known") for one in found))
 
 
 def _roots(name: str | None, at: Path | None) -> dict[str, Path]:
@@ -118,21 +119,21 @@ def _installed(package: str) -> Path | None:
     return Path(spec.submodule_search_locations[0]).parent
 
 
+def _line(one: dict[str, Any]) -> str:
+    """Return the result of a function in a line."""
+    largest = [f"{count:,} {size}" for size, count in one["largest"].items() if size in _SIZES]
+    sizes = f", largest: {', '.join(largest)}" if largest else ""
+    counts = f"{one['operation']}, {counted(one['cases'], 'case')} in {one['seconds']:.0f} s{sizes}"
+    return f"{one['status']:<7} {one['function']} ({one['file']}): {counts}"
+
+
 def _print(found: list[dict[str, Any]], console: Console) -> None:
-    """Print a row for each function, the disagreements, and the totals."""
-    columns = [Column(name, overflow="fold") for name in ("function", "file", "operation", "verdict")]
-    table = Table(*columns, Column("cases", justify="right"), Column("largest", overflow="fold"), box=SIMPLE)
-    for one in found:
-        largest = one["largest"]
-        sizes = [
-            f"{largest[size]:,} {size}" for size in ("tokens in a request", "requests") if size in largest
-        ]
-        texts = (one["function"], one["file"], one["operation"], one["status"], f"{one['cases']:,}")
-        table.add_row(*texts, ", ".join(sizes))
-    console.print(table)
+    """Print what each function that does not agree has shown, and the totals."""
     wrong = [one for one in found if one["status"] != "agrees"]
     for one in wrong:
-        console.print(f"{one['engine']} {one['function']}: {one['status']}", style="bold")
+        console.print(f"\n{one['engine']} {one['function']}: {one['status']}", style="bold")
         console.print(one["report"], markup=False, highlight=False, soft_wrap=True)
-    agreeing = f"{len(found) - len(wrong)} of {counted(len(found), 'function')} agree"
-    console.print(f"{agreeing}, {counted(sum(one['cases'] for one in found), 'case')}")
+    others = Counter(one["status"] for one in wrong)
+    told = [f"{len(found) - len(wrong)} of {counted(len(found), 'function')} agree"]
+    told += [f"{count} {status}" for status, count in others.items()]
+    console.print(f"{', '.join(told)}; {counted(sum(one['cases'] for one in found), 'case')}")

@@ -8,6 +8,7 @@ from typing import Any
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Dialect
+from cumae.properties.engines.known import Known
 from cumae.properties.operations import Operation
 from cumae.properties.taking.take import take
 
@@ -20,7 +21,8 @@ class Adapter:
 
     ``file``: its place under the engine's root; ``names``: the definitions to take from it; ``stubs``: values
     for their imports. ``adapt`` gets the definitions and returns the function under test, which only passes
-    arguments and results on. ``versions``: the releases that it was tried with.
+    arguments and results on. ``versions``: the releases that it was tried with. ``known``: a disagreement
+    that they have.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Adapter:
     versions: tuple[str, ...]
     adapt: Callable[..., Function]
     stubs: Mapping[str, Any]
+    known: Known | None = None
 
     def function(self, root: Path | str) -> Function:
         """Return the function under test, taken from a wheel, a folder of packages or a checkout.
@@ -72,6 +75,7 @@ class Engine:
         operation: str | Operation,
         domain: Domain,
         dialect: str | Dialect | None = None,
+        known: Known | None = None,
         **stubs: Any,
     ) -> Callable[[Callable[..., Function]], Callable[..., Function]]:
         """Register an adapter; decorates a function from the definitions taken to the function under test."""
@@ -81,7 +85,7 @@ class Engine:
             require(name not in self.adapters, "adapter", name, f"be new: {self.name} has it")
             used = dialect or self.dialect
             self.adapters[name] = Adapter(
-                name, file, names, operation, used, domain, self.versions, adapt, stubs
+                name, file, names, operation, used, domain, self.versions, adapt, stubs, known
             )
             return adapt
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Engine
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
+from cumae.properties.running.device import current
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 
@@ -26,19 +28,30 @@ def engine_of(name: str) -> Engine:
 def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
     """Return the result of checking one released function, as plain data.
 
-    ``root``: the wheel, the folder of packages or the checkout. ``report``: the disagreement in words, or why
-    the function could not be taken.
+    ``root``: the wheel, the folder of packages or the checkout. ``status``: ``agrees``; ``NEW`` for a
+    disagreement; ``known`` if the function agrees beside a known one, or ``mended`` if also its case agrees;
+    ``gone`` if the function could not be taken. ``report``: why, in words.
     """
     adapter = engine_of(engine).adapters[name]
-    options: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": device}
+    known, domain = adapter.known, adapter.domain
+    options: dict[str, Any] = {"dialect": adapter.dialect, "device": device}
     options |= {"examples": budget.examples, "seconds": budget.seconds, "seed": budget.seed}
     try:
-        verdict = check(adapter.function(root), adapter.operation, save_to=None, **options)
+        function = adapter.function(root)
     except ValueError as error:
-        return {**_nothing(engine, name), "status": "not taken", "report": str(error)}
-    report = explain(verdict) if verdict.failure is not None else ""
+        return {**_nothing(engine, name), "status": "gone", "report": str(error)}
+    beside = domain if known is None else domain.having(**known.without)
+    verdict = check(function, adapter.operation, domain=beside, save_to=None, **options)
     counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
-    return {**_nothing(engine, name), "status": verdict.status, **counts, "report": report}
+    said = {**_nothing(engine, name), "status": verdict.status, **counts}
+    if verdict.failure is not None:
+        return {**said, "status": "NEW", "report": explain(verdict)}
+    if known is None:
+        return said
+    shown = known.shown(binding_of(function, adapter.operation, adapter.dialect, domain), current())
+    if not shown:
+        return {**said, "status": "mended", "report": f"{known.case}.json agrees now; it was: {known.told}"}
+    return {**said, "status": "known", "report": f"{known.told}\n{shown}"}
 
 
 def all_tried(

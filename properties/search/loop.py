@@ -17,6 +17,7 @@ from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
+from cumae.properties.running.frames import with_room
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.launches import noting_launches
 from cumae.properties.running.stopwatch import stopwatch
@@ -90,7 +91,7 @@ def search(
             noting_launches() as examiner.launches,
             stopwatch() as pace.timed,
         ):
-            _search(examiner, first, budget, reduce)
+            with_room(partial(_search, examiner, first, budget, reduce))
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())

@@ -29,6 +29,8 @@ LENGTHS = (4_097, 2_049, 1_025, 513, 257)
 COUNTS = (1_027, 515, 259, 131)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left.
 Two requests or more lie beyond a tile: the first one's tokens may begin where they should."""
+LENT = 2.5
+"""Times the work of the tour, lent to the largest first number of requests: a program each is usual."""
 FAR_LENGTHS = (131_073, 65_537, 32_769, 16_385, 8_193)
 FAR_COUNTS = (65_539, 16_387, 8_195, 4_099, 2_051)
 """The sizes tried at the end, if the first ones leave work."""
@@ -114,6 +116,11 @@ class Tour:
         edges = [size for size in self.named if size <= MOST_EDGE]
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
+        if "many" in self._visits and self._visits["many"].size < COUNTS[0]:
+            done = self._done
+            self._done -= LENT * self.work
+            self._try(ladder.many(COUNTS[0]))
+            self._done = done
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try(case)

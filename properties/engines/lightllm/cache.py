@@ -7,6 +7,7 @@ import torch
 
 from cumae.properties.dialects import CUMAE, Input
 from cumae.properties.dialects.sglang.step import req_to_token
+from cumae.properties.engines.known import Known
 from cumae.properties.engines.lightllm.engine import ENGINE, NAMES, PREFILLS, first_rows, int32, seq_lens
 
 Tensor = torch.Tensor
@@ -66,6 +67,11 @@ _CACHED = CUMAE.extend(
     operation="prefix_interleave",
     dialect=_CACHED,
     domain=_ROWS.having(min_tokens=0, max_query_len=0, key_slack=(0, 1, 9)),
+    known=Known(
+        "lightllm-sample_kv",
+        "a slot times the row's stride is of 32 bits: it wraps from slot 3,728,271 of rows of 576 on",
+        {"all_but": ("survives_large_ids",)},
+    ),
 )
 def sample_kv(function: Any) -> Callable[..., None]:
     """Latent rows gathered from the pool, split into their parts; every row is cached here."""

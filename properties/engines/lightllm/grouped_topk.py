@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from cumae.oracle import LOGITS_KINDS
+from cumae.properties.engines.known import Known
 from cumae.properties.engines.lightllm.engine import ENGINE, STEPS
 from cumae.properties.operations.router import router
 
@@ -20,6 +21,11 @@ _NONZERO = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "h
     operation=router(ties="any"),
     dialect="vllm",
     domain=STEPS.having(logits_kind=_NONZERO, max_tokens=64, max_requests=16),
+    known=Known(
+        "lightllm-triton_grouped_topk",
+        "every group as good as the last one kept is kept, so that there are more than topk_group of them",
+        {"logits_kind": ("random",)},
+    ),
 )
 def triton_grouped_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The router in Triton; its caller scales the weights."""

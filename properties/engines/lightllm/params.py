@@ -5,10 +5,16 @@ from typing import Any
 
 import torch
 
+from cumae.properties.engines.known import Known
 from cumae.properties.engines.lightllm.engine import DECODES, ENGINE, MANY, NAMES, PREFILLS
 
 Tensor = torch.Tensor
 _KERNELS = "lightllm/common/basemodel/triton_kernel"
+
+
+def _known(name: str, operation: str) -> Known:
+    told = f"behind each tile, {operation} add the lengths of the first 1,024 requests again"
+    return Known(f"lightllm-{name}", told, {"max_requests": 1024})
 
 
 def _sums(params: tuple[Any, ...]) -> dict[str, Tensor]:
@@ -22,6 +28,7 @@ def _sums(params: tuple[Any, ...]) -> dict[str, Tensor]:
     operation="sequence_layout",
     dialect=NAMES,
     domain=PREFILLS.having(**MANY),
+    known=_known("gen_cumsum_pad0_tensor", "running sums"),
 )
 def gen_cumsum_pad0_tensor(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Running sums of new tokens and of all tokens."""
@@ -39,6 +46,7 @@ def gen_cumsum_pad0_tensor(function: Any) -> Callable[..., dict[str, Tensor]]:
     operation="position_ids",
     dialect=NAMES,
     domain=PREFILLS.having(**MANY),
+    known=_known("gen_prefill_positions", "first rows"),
 )
 def gen_prefill_positions(function: Any) -> Callable[..., Tensor]:
     """Positions of a prefill."""
@@ -56,6 +64,7 @@ def gen_prefill_positions(function: Any) -> Callable[..., Tensor]:
     operation="sequence_layout",
     dialect=NAMES,
     domain=PREFILLS.having(**MANY),
+    known=_known("gen_prefill_params", "running sums"),
 )
 def gen_prefill_params(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Running sums of a prefill."""
@@ -89,6 +98,7 @@ def gen_decode_positions(function: Any) -> Callable[..., Tensor]:
     operation="sequence_layout",
     dialect=NAMES,
     domain=DECODES.having(**MANY),
+    known=_known("gen_decode_params", "running sums"),
 )
 def gen_decode_params(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Running sums of decodes."""

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.properties.commands.engines import engines
+from cumae.properties.engines import lightllm
 from cumae.properties.engines.fla import ENGINE
 
 INDEX = """
@@ -19,6 +20,17 @@ def prepare_position_ids(cu_seqlens):
 
 def prepare_cu_seqlens_from_lens(lens, dtype=None):
     return torch.cat([lens.new_zeros(1), lens.cumsum(0)]).to(dtype)
+"""
+
+SUMS = """
+import torch
+
+def gen_cumsum_pad0_tensor(queries, keys):
+    def sums(lens):
+        tiles = [lens[i // 1024 * STRIDE :][: len(lens) - i][:1024] for i in range(0, len(lens), 1024)]
+        return torch.cat([lens.new_zeros(1), torch.cat(tiles).cumsum(0)]).int()
+
+    return sums(queries), sums(keys)
 """
 
 
@@ -44,7 +56,7 @@ def test_a_tree_is_judged_without_being_imported(tmp_path: Path, first: int, sta
     assert found == status
     (one,) = json.loads(out.read_text())["functions"]
     assert one["function"] == "prepare_position_ids"
-    assert one["status"] == ("agrees" if status == 0 else "disagrees")
+    assert one["status"] == ("agrees" if status == 0 else "NEW")
     assert f"{1 - status} of 1 function" in text
     assert ("differs from the oracle" in text) == bool(status)
 
@@ -53,8 +65,24 @@ def test_a_function_that_is_gone_is_said(tmp_path: Path) -> None:
     tree = _tree(tmp_path / "tree", 0)
     found, text = _run("fla", "--at", str(tree), "--only", "prepare_token_indices", "--device", "cpu")
     assert found == 1
-    assert "not taken" in text
+    assert "gone" in text
     assert "prepare_token_indices" in text
+
+
+@pytest.mark.parametrize(("stride", "status", "told"), [("0", 0, "known"), ("1024", 1, "mended")])
+def test_a_known_disagreement_is_shown_by_its_case(
+    stride: str, status: int, told: str, tmp_path: Path
+) -> None:
+    """A sum of tiles of 1,024 requests that loads the first one's lengths again, and one that does not."""
+    name = "gen_cumsum_pad0_tensor"
+    file = tmp_path / lightllm.ENGINE.adapters[name].file
+    file.parent.mkdir(parents=True)
+    file.write_text(SUMS.replace("STRIDE", stride))
+    given = ("lightllm", "--at", str(tmp_path), "--only", name, "--cases", "5", "--device", "cpu")
+    found, text = _run(*given)
+    assert found == status
+    assert f"{name}: {told}" in text
+    assert "lengths of the first 1,024 requests" in text
 
 
 def test_a_function_that_kills_its_process_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""A known disagreement of a released function: the case that shows it, and what to leave out beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.explain import explain
+from cumae.properties.results.failure_file import load_failure
+from cumae.properties.running.device import Device
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.loop import search
+
+FINDINGS = Path(__file__).parent / "findings"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A disagreement that was reproduced by hand and stands in FINDINGS.md.
+
+    ``case``: the stem of its file in ``findings``; ``told``: what is wrong, in a sentence; ``without``: the
+    promises of a domain in which the function agrees.
+    """
+
+    case: str
+    told: str
+    without: Mapping[str, Any]
+
+    def shown(self, binding: Binding, device: Device) -> str:
+        """Return the report of the case's run; "" if the function agrees on it now."""
+        saved = load_failure(FINDINGS / f"{self.case}.json")
+        budget = Budget(examples=0)
+        verdict = search(binding, device, budget, checks=[saved.finding.check], first=[saved.tried])
+        return explain(verdict) if verdict.failure is not None else ""
