@@ -10,6 +10,7 @@ from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.adapter import Engine
+from cumae.properties.engines.known import Known
 
 Tensor = torch.Tensor
 ENGINE = Engine("fla", "cumae", ("0.6.0",), "fla-core")
@@ -22,7 +23,6 @@ _FRESH = Domain(
     index_dtype=("int64",),
     captured=False,
 )
-_FULL = _FRESH.having(empty_requests=False)
 _STARTS = CUMAE.extend(cu_seqlens="cu_seqlens_q")
 
 
@@ -37,7 +37,18 @@ def prepare_position_ids(function: Any) -> Callable[..., Tensor]:
     return launch
 
 
-@ENGINE.adapts(_INDEX, "prepare_sequence_ids", operation="sequence_layout", dialect=_STARTS, domain=_FULL)
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_sequence_ids",
+    operation="sequence_layout",
+    dialect=_STARTS,
+    domain=_FRESH,
+    known=Known(
+        "fla-prepare_sequence_ids",
+        "behind an empty sequence, tokens are counted to the sequence before their own",
+        {"empty_requests": False},
+    ),
+)
 def prepare_sequence_ids(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The sequence of each token."""
 
@@ -47,7 +58,12 @@ def prepare_sequence_ids(function: Any) -> Callable[..., dict[str, Tensor]]:
     return launch
 
 
-@ENGINE.adapts(_INDEX, "prepare_token_indices", operation="position_ids", domain=_FULL)
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_token_indices",
+    operation="position_ids",
+    domain=_FRESH,
+)
 def prepare_token_indices(function: Any) -> Callable[..., Tensor]:
     """Positions as the second column of (sequence, position)."""
 

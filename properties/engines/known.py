@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from cumae.properties.operations.binding import Binding
-from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.running.device import Device
 from cumae.properties.search.budget import Budget
@@ -28,8 +27,8 @@ class Known:
     without: Mapping[str, Any]
 
     def shown(self, binding: Binding, device: Device) -> str:
-        """Return the report of the case's run; "" if the function agrees on it now."""
+        """Return what is wrong on the case now, in a line; "" if the function agrees on it."""
         saved = load_failure(FINDINGS / f"{self.case}.json")
         budget = Budget(examples=0)
         verdict = search(binding, device, budget, checks=[saved.finding.check], first=[saved.tried])
-        return explain(verdict) if verdict.failure is not None else ""
+        return verdict.failure.finding.message if verdict.failure is not None else ""

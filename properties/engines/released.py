@@ -51,7 +51,7 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     shown = known.shown(binding_of(function, adapter.operation, adapter.dialect, domain), current())
     if not shown:
         return {**said, "status": "mended", "report": f"{known.case}.json agrees now; it was: {known.told}"}
-    return {**said, "status": "known", "report": f"{known.told}\n{shown}"}
+    return {**said, "status": "known", "report": f"{known.told}; in {known.case}.json: {shown}"}
 
 
 def all_tried(

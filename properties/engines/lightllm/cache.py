@@ -11,7 +11,9 @@ from cumae.properties.engines.known import Known
 from cumae.properties.engines.lightllm.engine import ENGINE, NAMES, PREFILLS, first_rows, int32, seq_lens
 
 Tensor = torch.Tensor
-_ROWS = PREFILLS.having(row_format=("bf16", "fp16", "fp32"), latent_dims=((2, 1), (8, 4), (512, 64)))
+_ROWS = PREFILLS.having(
+    world=(1,), row_format=("bf16", "fp16", "fp32"), latent_dims=((2, 1), (8, 4), (512, 64))
+)
 """The kernels' rows have a power of two of elements in each part."""
 
 
