@@ -87,15 +87,20 @@ def _checks_of(alarms: Json) -> str:
 
 
 def engines_line(runs: list[Json]) -> str:
-    """Return the line of the released functions that agreed in each run."""
+    """Return the line of the released functions that agreed in each run, or disagree as is known."""
     said = []
     for run in runs:
         found = run["functions"]
-        agreed, cases = sum(one["status"] == "agrees" for one in found), sum(one["cases"] for one in found)
+        agreed, known = (sum(one["status"] == status for one in found) for status in ("agrees", "known"))
         where = "the GPU" if "NVIDIA" in run["device"] else "a CPU"
-        said.append(f"{agreed} of {len(found)} on {where} with Triton {run['triton']}, {cases:,} cases")
-    releases = ", ".join(file.split("-cp")[0].split("-py")[0] for file in runs[0]["releases"].values())
-    return f"Released functions that agree (`ci/engines.py`, every check; {releases}): {'; '.join(said)}."
+        besides = f" and {known} more as known" if known else ""
+        cases = sum(one["cases"] for one in found)
+        counts = f"{agreed} of {len(found)}{besides}"
+        said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases")
+    newest = max(runs, key=lambda run: len(run["releases"]))
+    releases = ", ".join(file.split("-cp")[0].split("-py")[0] for file in newest["releases"].values())
+    what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
+    return f"{what}: {'; '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
 
 
 def repeated_line(run: Json) -> str:
