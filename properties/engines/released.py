@@ -59,11 +59,11 @@ def all_tried(
 ) -> Iterator[dict[str, Any]]:
     """Yield the result of each engine, function and root as it is ready; each runs in its own process."""
     with ThreadPoolExecutor(num_processes) as pool:
-        for future in as_completed([pool.submit(_alone, *one, budget, device) for one in functions]):
+        for future in as_completed([pool.submit(alone, *one, budget, device) for one in functions]):
             yield future.result()
 
 
-def _alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
+def alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
     """Return the result of one function from a process of its own, which it may kill."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:

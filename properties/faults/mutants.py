@@ -105,10 +105,11 @@ def _of_part(part: Part) -> Iterator[Mutant]:
         if isinstance(node, ast.FunctionDef):
             title = node.name if node is part.node else f"{part.name}.{node.name}"
             for place in places_in(node, part):
-                yield _mutant(part, title, source, place)
+                yield mutant_at(part, title, source, place)
 
 
-def _mutant(part: Part, title: str, source: str, place: Place) -> Mutant:
+def mutant_at(part: Part, title: str, source: str, place: Place) -> Mutant:
+    """Return the mutant of a part of a module's source at a place; ``title``: the function in words."""
     node, first, last, fault = place
     lines = source.splitlines(keepends=True)
     starts = [0]
