@@ -20,9 +20,9 @@ _CALLS = {
     "survives_large_ids": 10,
 }
 """The calls of a check on a case, as dear as plain ones; 2 for the others."""
-MOST_ACCESSES, OF_EXAMPLE = 30_000, 125
+MOST_ACCESSES, OF_EXAMPLE, LEAST_ACCESSES = 30_000, 125, 5_000
 """The most loads and stores of a check's interpreted launches on a drawn case, some three to ten seconds; and
-in a search of few examples, so many times their number."""
+in a search of few examples, so many times their number, but at least some."""
 
 
 def due(checks: Sequence[str], number: int) -> tuple[str, ...]:
@@ -36,5 +36,6 @@ def due(checks: Sequence[str], number: int) -> tuple[str, ...]:
 
 def most_accesses(check: str, examples: int | None) -> float:
     """Return the most loads and stores of one interpreted launch of a check on a drawn case."""
-    most = MOST_ACCESSES if examples is None else min(MOST_ACCESSES, OF_EXAMPLE * examples)
+    few = MOST_ACCESSES if examples is None else max(OF_EXAMPLE * examples, LEAST_ACCESSES)
+    most = min(MOST_ACCESSES, few)
     return most / _CALLS.get(check, 2)
