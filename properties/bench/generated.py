@@ -9,13 +9,12 @@ from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.operations.binding import Binding
 from cumae.properties.running.launches import Launches, noting_launches
+from cumae.properties.search.due import MOST_ACCESSES
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.named import NamedSizes
 
 ACCESSES, PROGRAMS = 100_000, 10_000
 """The most interpreted loads and stores, and programs, of all cases of chosen sizes: some ten seconds."""
-MOST_ACCESSES = 30_000
-"""The most loads and stores of an interpreted launch on a drawn case."""
 MOST_SIZES, LARGEST = 8, 4_097
 LONG, MANY, LARGEST_ID = 1_025, 129, 65_537
 

@@ -40,7 +40,8 @@ def holds_in_any_order(trial: Trial) -> Finding | None:
     if watch is None:
         trial.saw_nothing = True
         return None
-    trial.shares = bool(watch.contested or watch.loads_again or watch.counts["atomic"])
+    atomics = watch.counts["atomic"] + watch.counts["exchange"]
+    trial.shares = bool(watch.contested or watch.loads_again or atomics)
     if not (watch.contested or watch.loads_again):
         return None
     if watch.num_accesses > MOST_ACCESSES or watch.most_programs > MOST_PROGRAMS:

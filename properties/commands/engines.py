@@ -21,6 +21,7 @@ from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
 
 _SIZES = ("tokens in a request", "requests")
+"""The sizes that a line names."""
 
 
 @click.command()

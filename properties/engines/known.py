@@ -31,4 +31,6 @@ class Known:
         saved = load_failure(FINDINGS / f"{self.case}.json")
         budget = Budget(examples=0)
         verdict = search(binding, device, budget, checks=[saved.finding.check], first=[saved.tried])
+        if not verdict.comparisons:
+            raise ValueError(f"case = {self.case!r}, must be one that the adapter's domain promises")
         return verdict.failure.finding.message if verdict.failure is not None else ""

@@ -46,7 +46,7 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     said = {**_nothing(engine, name), "status": verdict.status, **counts}
     if verdict.failure is not None:
         return {**said, "status": "NEW", "report": explain(verdict)}
-    if known is None:
+    if known is None or not verdict.ok:
         return said
     shown = known.shown(binding_of(function, adapter.operation, adapter.dialect, domain), current())
     if not shown:

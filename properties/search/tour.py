@@ -117,10 +117,7 @@ class Tour:
         self._first("long", ladder.long, LENGTHS)
         self._first("many", ladder.many, COUNTS)
         if "many" in self._visits and self._visits["many"].size < COUNTS[0]:
-            done = self._done
-            self._done -= LENT * self.work
-            self._try(ladder.many(COUNTS[0]))
-            self._done = done
+            self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
             self._try(case)
@@ -183,22 +180,27 @@ class Tour:
         """Return whether a size is expected to fit, by the last one of its kind."""
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
-    def _try(self, case: Case | None) -> bool:
-        """Examine a case; return False if its launches are too much for the work that is left."""
+    def _try(self, case: Case | None, lent: float = 0.0) -> bool:
+        """Examine a case; return False if its launches are too much for the work that is left.
+
+        ``lent``: work that the case may take beyond it.
+        """
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
         if self._left <= 0:
             return False
+        left = self._left + lent
         launches = self.examiner.launches
         programs, accesses = launches.programs, launches.accesses
-        launches.most_programs = self._left / (CALLS * PROGRAM)
-        launches.most_accesses = self._left / (CALLS * ACCESS)
+        launches.most_programs = left / (CALLS * PROGRAM)
+        launches.most_accesses = left / (CALLS * ACCESS)
         try:
             ran = self.examiner.examine(case, checks=CHECKS)
         finally:
             launches.most_programs = launches.most_accesses = inf
         interpreted = launches.programs - programs, launches.accesses - accesses
-        self._done += self._work(case, *interpreted) if ran else interpreted[1] * ACCESS
+        work = self._work(case, *interpreted) if ran else interpreted[1] * ACCESS
+        self._done += max(work - lent, 0.0)
         return ran
 
     def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:

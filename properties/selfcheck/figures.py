@@ -95,12 +95,12 @@ def engines_line(runs: list[Json]) -> str:
         where = "the GPU" if "NVIDIA" in run["device"] else "a CPU"
         besides = f" and {known} more as known" if known else ""
         cases = sum(one["cases"] for one in found)
-        counts = f"{agreed} of {len(found)}{besides}"
-        said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases")
+        counts = f"{agreed} of {len(found)}{besides} of {len(run['releases'])} engines"
+        said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases{_note(run)}")
     newest = max(runs, key=lambda run: len(run["releases"]))
     releases = ", ".join(file.split("-cp")[0].split("-py")[0] for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
-    return f"{what}: {'; '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
+    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
 
 
 def repeated_line(run: Json) -> str:

@@ -1,6 +1,7 @@
 """LightLLM's adapters, and the steps and names that several of them promise.
 
-LightLLM has a slot for each token in rows of a pool, as SGLang has; it is released as a checkout.
+LightLLM has a slot for each token in rows of a pool, as SGLang has; it is released as a checkout. The
+versions are commits of the files; that of `copy_kv_index_to_req.py` and of `fa3_utils.py` is not known.
 """
 
 from itertools import accumulate
@@ -13,7 +14,9 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import SGLANG
 from cumae.properties.engines.adapter import Engine
 
-ENGINE = Engine("lightllm", "sglang", ("61ea3215", "354f5dcb", "15f3a5c3", "05936590"))
+ENGINE = Engine(
+    "lightllm", "sglang", ("61ea3215", "e023d034", "15f3a5c3", "1694338f", "05936590", "0dfd8ef4")
+)
 STEPS = Domain(
     min_requests=1,
     max_requests=1024,

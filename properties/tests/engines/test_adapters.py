@@ -9,7 +9,9 @@ import torch
 
 import cumae
 from cumae.properties.engines.adapter import Engine
-from cumae.properties.engines.released import ENGINES
+from cumae.properties.engines.known import FINDINGS
+from cumae.properties.engines.released import ENGINES, engine_of
+from cumae.properties.results.failure_file import load_failure
 from cumae.properties.tests.released_tree import FILE
 
 Tensor = torch.Tensor
@@ -52,3 +54,16 @@ def test_every_shipped_adapter_names_its_place_and_can_be_bound() -> None:
             assert adapter.file.endswith(".py") and adapter.names
             if isinstance(adapter.operation, str):
                 assert adapter.operation in cumae.OPERATIONS
+
+
+def test_the_case_of_a_known_disagreement_lies_in_the_domain_and_not_in_what_agrees() -> None:
+    known = [one for name in ENGINES for one in engine_of(name).adapters.values() if one.known is not None]
+    assert {one.known.case for one in known if one.known} == {file.stem for file in FINDINGS.glob("*.json")}
+    text = (Path(__file__).resolve().parents[3] / "FINDINGS.md").read_text(encoding="utf-8")
+    for adapter in known:
+        assert adapter.known is not None
+        saved = load_failure(FINDINGS / f"{adapter.known.case}.json")
+        beside = adapter.domain.having(**adapter.known.without)
+        assert adapter.domain.why_not(saved.case) is None
+        assert beside.why_not(saved.case) is not None or saved.finding.check in beside.all_but
+        assert f"`{adapter.known.case}`" in text
