@@ -22,11 +22,11 @@ ALONE = 0.1
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.0
-"""The least work, for as many examples as the quick profile has or more; fewer get a part of it."""
+"""The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
 SLOWER, PATIENCE = 3.0, 20.0
 """A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""
-LENGTHS = (4_097, 2_049, 1_025, 513, 257)
-COUNTS = (1_027, 515, 259, 131)
+LENGTHS = (4_097, 2_049, 1_025, 513, 257, 129)
+COUNTS = (1_027, 515, 259, 131, 67)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left.
 Two requests or more lie beyond a tile: the first one's tokens may begin where they should."""
 LENT = 2.5
@@ -56,7 +56,7 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
     if budget.seconds is not None:
         return part * SHARE * budget.seconds
     examples = budget.examples or 0
-    return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["quick"]))
+    return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
 
 
 def take_turns(examiner: Examiner) -> None:
@@ -74,12 +74,15 @@ def take_turns(examiner: Examiner) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """A size of some kind that was visited: its work, and the function's own tensors and seconds."""
+    """A size of some kind that was visited: its work, and the function's own tensors and seconds.
+
+    Without the last two: one that was too much work already before the function ran.
+    """
 
     size: int
     work: float
-    volume: Volume
-    seconds: float
+    volume: Volume = field(default_factory=Volume)
+    seconds: float = 0.0
 
     def expected(self, size: int) -> float:
         """Return the work that a size is expected to be; infinite if it takes the function too much."""
@@ -105,6 +108,7 @@ class Tour:
     _done: float = 0.0
     _stop_at: float = 0.0
     _visits: dict[str, _Visit] = field(default_factory=dict)
+    _too_large: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
@@ -115,8 +119,7 @@ class Tour:
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
         self._first("long", ladder.long, LENGTHS)
-        self._first("many", ladder.many, COUNTS)
-        if "many" in self._visits and self._visits["many"].size < COUNTS[0]:
+        if 0 < self._first("many", ladder.many, COUNTS) < COUNTS[0]:
             self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
@@ -161,23 +164,32 @@ class Tour:
         is_late = self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
         return 0.0 if is_late else self.work - self._done
 
-    def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> None:
-        """Examine the case of the first size that is expected to fit into the work that is left."""
+    def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> int:
+        """Examine the case of the first size that fits into the work that is left; return it, or 0."""
         for size in sizes:
             if not self._fits(kind, size):
                 continue
             case = build(size)
-            if case is not None and self._work(case) > self._left:
+            work = self._work(case) if case is not None else 0.0
+            if work > self._left:
+                self._visits[kind] = _Visit(size, work)
                 continue
             done, seconds = self._done, self._kernel_seconds
             self.volume.take()
             if self._try(case):
                 took = self._kernel_seconds - seconds
                 self._visits[kind] = _Visit(size, self._done - done, self.volume.take(), took)
-                return
+                return size
+            self._too_large[kind] = size
+        return 0
 
     def _fits(self, kind: str, size: int) -> bool:
-        """Return whether a size is expected to fit, by the last one of its kind."""
+        """Return whether a size is expected to fit, by the last one of its kind.
+
+        Large cases take long to build, so one that cannot fit is not built.
+        """
+        if size >= self._too_large.get(kind, inf):
+            return False
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
     def _try(self, case: Case | None, lent: float = 0.0) -> bool:

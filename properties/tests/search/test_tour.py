@@ -194,8 +194,8 @@ def test_the_memory_of_a_function_bounds_its_tour() -> None:
 def test_the_work_of_a_tour_is_a_share_of_that_of_the_search() -> None:
     assert work_of_tour(Budget(examples=1000), 0.02) == pytest.approx(SHARE * 20)
     assert work_of_tour(Budget(seconds=60.0), 0.02) == pytest.approx(SHARE * 60)
-    assert work_of_tour(Budget(examples=40), 0.001) == LEAST
-    assert work_of_tour(Budget(examples=4), 0.001) == pytest.approx(LEAST / 10)
+    assert work_of_tour(Budget(examples=100), 0.001) == LEAST
+    assert work_of_tour(Budget(examples=10), 0.001) == pytest.approx(LEAST / 10)
     assert work_of_tour(Budget(examples=0), 0.02) == 0.0
     assert work_of_tour(Budget(examples=40), 0.02, ("keeps_facts",)) == 0.0
 
