@@ -12,6 +12,7 @@ from cumae.gpu_impl.page_table import write_page_table
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
 from cumae.gpu_impl.position_ids import write_position_ids
 from cumae.gpu_impl.prefix_interleave import write_prefix_interleave
+from cumae.gpu_impl.sequence_chunks import write_sequence_chunks
 from cumae.gpu_impl.sequence_layout import write_sequence_layout
 from cumae.gpu_impl.slot_mapping import write_slot_mapping
 from cumae.gpu_impl.sparse_schedule import write_sparse_schedule
@@ -34,6 +35,7 @@ __all__ = [
     "write_page_table",
     "write_position_ids",
     "write_prefix_interleave",
+    "write_sequence_chunks",
     "write_sequence_layout",
     "write_slot_mapping",
     "write_sparse_schedule",
