@@ -6,6 +6,7 @@ from cumae.gpu_impl.chunked_context import write_chunked_context
 from cumae.gpu_impl.compact_topk_slots import write_compact_topk_slots
 from cumae.gpu_impl.draft_steps import write_draft_steps
 from cumae.gpu_impl.grouped_topk import write_grouped_topk
+from cumae.gpu_impl.kv_indices import write_kv_indices
 from cumae.gpu_impl.latent_layout import latent_layout
 from cumae.gpu_impl.local_lens import write_local_lens
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
@@ -32,6 +33,7 @@ __all__ = [
     "write_compact_topk_slots",
     "write_draft_steps",
     "write_grouped_topk",
+    "write_kv_indices",
     "write_local_lens",
     "write_packed_causal_windows",
     "write_page_table",
