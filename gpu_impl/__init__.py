@@ -1,11 +1,13 @@
 """Triton kernels that write the metadata of a serving engine, with thin torch launchers."""
 
+from cumae.gpu_impl.allocate_slots import write_allocate_slots
 from cumae.gpu_impl.cache_write import write_cache
 from cumae.gpu_impl.causal_windows import write_causal_windows, write_packed_causal_windows
 from cumae.gpu_impl.chunked_context import write_chunked_context
 from cumae.gpu_impl.compact_topk_slots import write_compact_topk_slots
 from cumae.gpu_impl.compressed_slots import write_compressed_slots
 from cumae.gpu_impl.draft_steps import write_draft_steps
+from cumae.gpu_impl.flat_decodes import write_flat_decodes
 from cumae.gpu_impl.grouped_topk import write_grouped_topk
 from cumae.gpu_impl.kv_indices import write_kv_indices
 from cumae.gpu_impl.latent_layout import latent_layout
@@ -29,12 +31,14 @@ __all__ = [
     "MetadataCache",
     "PersistentBuffers",
     "latent_layout",
+    "write_allocate_slots",
     "write_cache",
     "write_causal_windows",
     "write_chunked_context",
     "write_compact_topk_slots",
     "write_compressed_slots",
     "write_draft_steps",
+    "write_flat_decodes",
     "write_grouped_topk",
     "write_kv_indices",
     "write_local_lens",
