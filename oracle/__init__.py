@@ -9,6 +9,7 @@ from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
+from cumae.oracle.kv_indices import KvIndices, kv_indices
 from cumae.oracle.latent_layout import LatentLayout, latent_layout
 from cumae.oracle.local_lens import LocalLens, local_lens
 from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
@@ -29,6 +30,7 @@ from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, outputs_of
+from cumae.oracle.page_table import PageTable, page_table
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
@@ -72,6 +74,7 @@ __all__ = [
     "IndexDtype",
     "Inputs",
     "KeyScope",
+    "KvIndices",
     "LatentLayout",
     "Layout",
     "LocalLens",
@@ -80,6 +83,7 @@ __all__ = [
     "Mark",
     "MetadataCache",
     "Options",
+    "PageTable",
     "PersistentBuffers",
     "Phase",
     "PositionIds",
@@ -106,6 +110,7 @@ __all__ = [
     "from_json",
     "grouped_topk",
     "grouped_topk_faults",
+    "kv_indices",
     "kv_lens_of",
     "latent_layout",
     "leveled",
@@ -115,6 +120,7 @@ __all__ = [
     "metadata_cache",
     "outputs_of",
     "owns",
+    "page_table",
     "persistent_buffers",
     "position_ids",
     "prefix_interleave",

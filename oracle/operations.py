@@ -8,8 +8,10 @@ from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
 from cumae.oracle.grouped_topk import grouped_topk
+from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
+from cumae.oracle.page_table import page_table
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
@@ -36,6 +38,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         chunked_context,
         grouped_topk,
         local_lens,
+        page_table,
+        kv_indices,
     )
 }
 

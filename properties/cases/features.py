@@ -33,7 +33,7 @@ FEATURES: tuple[Feature, ...] = (
         lambda d: d.pick("world", WORLDS),
         small=({"world": 2, "rank": 1}, {"world": 2, "interleave": 2}),
         engines=(1, 2, 4, 8, 16),
-        shown_by=("slot_mapping",),
+        shown_by=("slot_mapping", "tokens_per_entry"),
     ),
     row(
         "batch",
@@ -66,6 +66,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "kernel_block_size",
         kernel_block_size,
+        shown_by=("tokens_per_entry",),
         small=({"kernel_block_size": 1},),
         engines=(1, 16, 32, 64, 128),
     ),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
+from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -113,6 +114,9 @@ AXES = {
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
+    "page_column": Axis(_requests, lambda case: case.num_page_columns, PAGE_COLUMN, items=_one),
+    "table_row": Axis(_requests, items=_one),
+    "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

@@ -19,6 +19,12 @@ from cumae.properties.tests.broken_layouts import (
     rows_by_key_offsets,
     window_without_the_token_itself,
 )
+from cumae.properties.tests.broken_pages import (
+    columns_of_tokens_before_the_last,
+    full_page_without_a_token,
+    pages_of_as_many_tokens,
+    window_of_one_token_more,
+)
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
     bias_rounded_to_bf16,
@@ -116,6 +122,10 @@ BROKEN = (
     Broken("compact_topk_slots", selections_counted, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", rounded_up_on_every_rank, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", runs_of_one_position, "context_parallel", frozenset({"world", "interleave"})),
+    Broken("page_table", columns_of_tokens_before_the_last, "block_edge"),
+    Broken("page_table", window_of_one_token_more, "vllm#3385", frozenset({"window"})),
+    Broken("kv_indices", full_page_without_a_token, "empty_request"),
+    Broken("kv_indices", pages_of_as_many_tokens, "sliding_window", frozenset({"window"})),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),

@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_pages,
     simulation_of_schedules,
     simulation_of_selections,
 )
@@ -182,6 +183,44 @@ def _local_lens(case: Case) -> Answer:
     }
 
 
+def _blocks_in_rows(case: Case) -> list[list[int]]:
+    """Return the kernel's blocks of each request, none for a request without a row."""
+    parts = range(case.batch.block_size // case.kernel_block_size)
+    rows = case.layout.row_index or range(len(case.batch.requests))
+    return [
+        [-1 if i < 0 else i * len(parts) + part for i in request.block_ids for part in parts] * (row >= 0)
+        for row, request in zip(rows, case.batch.requests, strict=True)
+    ]
+
+
+def _table_width(case: Case) -> int:
+    table = Inputs(case)["block_table"]
+    return len(table[0]) if table else 0
+
+
+def _page_table(case: Case) -> Answer:
+    return simulation_of_pages.page_table(
+        case.batch,
+        blocks=_blocks_in_rows(case),
+        table_width=_table_width(case),
+        num_columns=case.num_page_columns,
+        num_padding_requests=case.layout.num_padding_requests,
+        tokens_per_entry=case.kernel_block_size * case.batch.world,
+        window=case.options.keys.window,
+    )
+
+
+def _kv_indices(case: Case) -> Answer:
+    return simulation_of_pages.kv_indices(
+        case.batch,
+        blocks=_blocks_in_rows(case),
+        table_width=_table_width(case),
+        num_padding_requests=case.layout.num_padding_requests,
+        num_entries=case.num_page_indices,
+        window=case.options.keys.window,
+    )
+
+
 _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sequence_layout": _sequence_layout,
     "position_ids": _position_ids,
@@ -196,6 +235,8 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "chunked_context": _chunked_context,
     "grouped_topk": simulated_router.grouped_topk,
     "local_lens": _local_lens,
+    "page_table": _page_table,
+    "kv_indices": _kv_indices,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

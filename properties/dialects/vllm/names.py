@@ -17,6 +17,7 @@ from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
+from cumae.properties.dialects.vllm.pages import PAGE_INPUTS, PAGE_OUTPUTS
 
 
 def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
@@ -159,8 +160,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS},
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **PAGE_INPUTS, **ROUTER_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **PAGE_OUTPUTS, **ROUTER_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

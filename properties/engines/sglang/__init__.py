@@ -9,6 +9,8 @@ from cumae.properties.engines.sglang import (
     grouped_topk,
     indexer,
     kv_indices,
+    listed_slots,
+    page_tables,
     position_ids,
     sequence_layout,
 )
@@ -24,6 +26,8 @@ __all__ = [
     "grouped_topk",
     "indexer",
     "kv_indices",
+    "listed_slots",
+    "page_tables",
     "position_ids",
     "sequence_layout",
 ]

@@ -1,12 +1,14 @@
 """vLLM's metadata functions under its dialect, one operation a file."""
 
 from cumae.properties.engines.vllm import (
+    block_tables,
     cache_write,
     causal_windows,
     gather,
     grouped_topk,
     local_lens,
     page_indices,
+    paged_kv,
     position_ids,
     sequence_layout,
     slot_mapping,
@@ -17,12 +19,14 @@ from cumae.properties.engines.vllm.engine import ENGINE
 
 __all__ = [
     "ENGINE",
+    "block_tables",
     "cache_write",
     "causal_windows",
     "gather",
     "grouped_topk",
     "local_lens",
     "page_indices",
+    "paged_kv",
     "position_ids",
     "sequence_layout",
     "slot_mapping",
