@@ -15,6 +15,7 @@ from cumae.properties.operations.places import (
     selected_key,
     token_entry,
 )
+from cumae.properties.operations.sampled_places import DRAFT, LOGIT, num_drafts, num_logits
 
 Values = Literal["", "slot", "window", "window_start", "window_stop"]
 
@@ -65,6 +66,11 @@ def _requests(case: Case) -> Extent:
     return Extent(len(case.batch.requests), case.num_requests_padded)
 
 
+def _of_step(items: Callable[[Request, Case], int]) -> Callable[[Case], Extent]:
+    """Return the extent of items in a list that has room for one of each row of the step."""
+    return lambda case: Extent(sum(items(r, case) for r in case.batch.requests), case.num_tokens_padded)
+
+
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
     return lambda case: Extent(*(count + 1 for count in extent(case)))
 
@@ -113,6 +119,8 @@ AXES = {
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
+    "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
+    "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

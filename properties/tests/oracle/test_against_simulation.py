@@ -33,6 +33,8 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     # Their table holds whole blocks, for each request in order.
     "topk_to_slots": NAMES - {"kernel_block_size", "row_index"},
     "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
+    # Its pages are those of one rank, and none is missing.
+    "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 
