@@ -14,6 +14,7 @@ from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
 from cumae.properties.dialects.sglang.step import (
     cache_seqlens,
     draft_token_num,
@@ -166,8 +167,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS},
-    {**_OUTPUTS, **OUTPUTS},
+    {**_INPUTS, **INPUTS, **PAGE_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **PAGE_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,
