@@ -9,6 +9,7 @@ from cumae.properties.engines.sglang import (
     grouped_topk,
     indexer,
     kv_indices,
+    pages,
     position_ids,
     sequence_layout,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "grouped_topk",
     "indexer",
     "kv_indices",
+    "pages",
     "position_ids",
     "sequence_layout",
 ]

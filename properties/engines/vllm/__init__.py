@@ -3,6 +3,7 @@
 from cumae.properties.engines.vllm import (
     cache_write,
     causal_windows,
+    drafts,
     gather,
     grouped_topk,
     local_lens,
@@ -19,6 +20,7 @@ __all__ = [
     "ENGINE",
     "cache_write",
     "causal_windows",
+    "drafts",
     "gather",
     "grouped_topk",
     "local_lens",
