@@ -1,11 +1,13 @@
 """The metadata that a serving engine must give to its attention kernels, defined in plain Python."""
 
+from cumae.oracle.allocate_slots import AllocateSlots, allocate_slots
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
 from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.draft_steps import DraftSteps, draft_steps
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
@@ -60,6 +62,7 @@ __all__ = [
     "OPERATIONS",
     "ROW_FORMATS",
     "UNTOUCHED",
+    "AllocateSlots",
     "AnySchedule",
     "Batch",
     "CacheWrite",
@@ -67,6 +70,7 @@ __all__ = [
     "CausalWindows",
     "ChunkedContext",
     "CompactTopkSlots",
+    "DraftSteps",
     "Fault",
     "FloatDtype",
     "GarbageKind",
@@ -98,6 +102,7 @@ __all__ = [
     "Ties",
     "TopkToSlots",
     "Trace",
+    "allocate_slots",
     "any_schedule",
     "attention_row",
     "cache_write",
@@ -106,6 +111,7 @@ __all__ = [
     "compact_topk_slots",
     "compact_topk_slots_faults",
     "dense_attention",
+    "draft_steps",
     "fp8_row",
     "from_json",
     "grouped_topk",

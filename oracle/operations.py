@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
+from cumae.oracle.allocate_slots import allocate_slots
 from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
+from cumae.oracle.draft_steps import draft_steps
 from cumae.oracle.grouped_topk import grouped_topk
 from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
@@ -40,6 +42,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         local_lens,
         page_table,
         kv_indices,
+        draft_steps,
+        allocate_slots,
     )
 }
 

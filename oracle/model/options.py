@@ -150,6 +150,16 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafts:
+    """``max_drafts``: the most tokens of a request that were proposed and are verified in this step."""
+
+    max_drafts: int = 0
+
+    def __post_init__(self) -> None:
+        require_int("max_drafts", self.max_drafts, 0, 2**16)
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
     """A router of tokens to experts.
 
@@ -193,6 +203,7 @@ class Options:
     schedule: Schedule = Schedule()
     workspace: Workspace = Workspace()
     router: Router = Router()
+    drafts: Drafts = Drafts()
 
     def __post_init__(self) -> None:
         for name, kind in GROUPS.items():

@@ -8,6 +8,7 @@ from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
+    MOST_DRAFTS,
     RATIOS,
     ROUTER_SHAPES,
     TOPKS,
@@ -214,6 +215,14 @@ FEATURES: tuple[Feature, ...] = (
         engines=BOTH,
         small=({"select_beyond": True, "topk": 3},),
         shown_by=("selected_positions",),
+    ),
+    row(
+        "options",
+        "max_drafts",
+        lambda d: d.pick("max_drafts", (3, 1, 2, 8, *MOST_DRAFTS)),
+        engines=MOST_DRAFTS,
+        small=({"max_drafts": 1}, {"max_drafts": 2}),
+        shown_by=("num_drafts",),
     ),
 )
 NAMES = frozenset(row.name for row in FEATURES if not row.always)

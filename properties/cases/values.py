@@ -35,7 +35,8 @@ ROUTER_SHAPES = (
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 TOPKS = (2, 64, 512, 1024, 2048, 4096)
-DRAFTS = (2, 3, 4, 5, 6, 7, 8, 9, 17, 65)
+MOST_DRAFTS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 64)
+DRAFTS = tuple(most + 1 for most in MOST_DRAFTS[1:])
 """Values that engines run. A decode verifies its drafts and one token more."""
 MANY_ROWS = 2**12
 """More rows than this get the smallest width."""

@@ -16,6 +16,7 @@ from cumae.properties.operations.places import (
     selected_key,
     token_entry,
 )
+from cumae.properties.operations.sampled_places import DRAFT, LOGIT, num_drafts, num_logits
 
 Values = Literal["", "slot", "window", "window_start", "window_stop"]
 
@@ -64,6 +65,11 @@ def _tokens(case: Case) -> Extent:
 
 def _requests(case: Case) -> Extent:
     return Extent(len(case.batch.requests), case.num_requests_padded)
+
+
+def _of_step(items: Callable[[Request, Case], int]) -> Callable[[Case], Extent]:
+    """Return the extent of items in a list that has room for one of each row of the step."""
+    return lambda case: Extent(sum(items(r, case) for r in case.batch.requests), case.num_tokens_padded)
 
 
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
@@ -117,6 +123,8 @@ AXES = {
     "page_column": Axis(_requests, lambda case: case.num_page_columns, PAGE_COLUMN, items=_one),
     "table_row": Axis(_requests, items=_one),
     "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
+    "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
+    "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

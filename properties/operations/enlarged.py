@@ -28,8 +28,13 @@ def _room(case: Case) -> int:
 
 def large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and far table rows."""
-    yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
+    yield from large_ids(case)
     yield from far_table_rows(case)
+
+
+def large_ids(case: Case) -> Iterator[Case]:
+    """Yield ids whose product with the block size passes 2^31."""
+    yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
 
 
 def far_table_rows(case: Case) -> Iterator[Case]:

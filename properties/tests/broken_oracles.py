@@ -8,6 +8,13 @@ from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
 )
+from cumae.properties.tests.broken_drafts import (
+    bonus_by_row,
+    drafts_before_the_request,
+    first_rows_are_sampled,
+    full_pages_go_on,
+    pages_of_new_tokens_alone,
+)
 from cumae.properties.tests.broken_layouts import (
     context_means_decode,
     floor_of_the_sum,
@@ -126,6 +133,11 @@ BROKEN = (
     Broken("page_table", window_of_one_token_more, "vllm#3385", frozenset({"window"})),
     Broken("kv_indices", full_page_without_a_token, "empty_request"),
     Broken("kv_indices", pages_of_as_many_tokens, "sliding_window", frozenset({"window"})),
+    Broken("draft_steps", first_rows_are_sampled, "drafts", frozenset({"max_drafts"})),
+    Broken("draft_steps", bonus_by_row, "cached_prefix"),
+    Broken("draft_steps", drafts_before_the_request, "multi_token_decode", frozenset({"max_drafts"})),
+    Broken("allocate_slots", full_pages_go_on, "block_edge"),
+    Broken("allocate_slots", pages_of_new_tokens_alone, "free_pages"),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),

@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_drafts,
     simulation_of_pages,
     simulation_of_schedules,
     simulation_of_selections,
@@ -221,6 +222,25 @@ def _kv_indices(case: Case) -> Answer:
     )
 
 
+def _draft_steps(case: Case) -> Answer:
+    layout = case.layout
+    return simulation_of_drafts.draft_steps(
+        case.batch,
+        Inputs(case)["num_drafts"][: len(case.batch.requests)],
+        num_padding_tokens=layout.num_padding_tokens,
+        num_padding_requests=layout.num_padding_requests,
+    )
+
+
+def _allocate_slots(case: Case) -> Answer:
+    layout = case.layout
+    return simulation_of_drafts.allocate_slots(
+        case.batch,
+        num_padding_tokens=layout.num_padding_tokens,
+        num_padding_requests=layout.num_padding_requests,
+    )
+
+
 _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sequence_layout": _sequence_layout,
     "position_ids": _position_ids,
@@ -237,6 +257,8 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "local_lens": _local_lens,
     "page_table": _page_table,
     "kv_indices": _kv_indices,
+    "draft_steps": _draft_steps,
+    "allocate_slots": _allocate_slots,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

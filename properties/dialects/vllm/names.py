@@ -15,6 +15,7 @@ from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
+from cumae.properties.dialects.vllm.drafts import DRAFT_INPUTS, DRAFT_OUTPUTS
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
 from cumae.properties.dialects.vllm.pages import PAGE_INPUTS, PAGE_OUTPUTS
@@ -160,8 +161,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **PAGE_INPUTS, **ROUTER_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **PAGE_OUTPUTS, **ROUTER_OUTPUTS},
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **PAGE_INPUTS, **ROUTER_INPUTS, **DRAFT_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **PAGE_OUTPUTS, **ROUTER_OUTPUTS, **DRAFT_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

@@ -11,6 +11,7 @@ from cumae.properties.engines.sglang import (
     kv_indices,
     listed_slots,
     page_tables,
+    pages,
     position_ids,
     sequence_layout,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "kv_indices",
     "listed_slots",
     "page_tables",
+    "pages",
     "position_ids",
     "sequence_layout",
 ]

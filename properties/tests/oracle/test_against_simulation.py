@@ -35,6 +35,8 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
     # Its pages are those of one rank, in whole blocks.
     "kv_indices": NAMES - {"kernel_block_size", "rank", "world"},
+    # Its pages are those of one rank, and none is missing.
+    "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 
