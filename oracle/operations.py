@@ -7,12 +7,14 @@ from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
+from cumae.oracle.flat_decodes import flat_decodes
 from cumae.oracle.grouped_topk import grouped_topk
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
+from cumae.oracle.sequence_chunks import sequence_chunks
 from cumae.oracle.sequence_layout import sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import any_schedule, sparse_schedule
@@ -36,6 +38,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         chunked_context,
         grouped_topk,
         local_lens,
+        sequence_chunks,
+        flat_decodes,
     )
 }
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
+from cumae.properties.operations.chunk_places import SEQUENCE_CHUNK, num_chunks
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -113,6 +114,11 @@ AXES = {
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
+    "sequence_chunk": Axis(
+        lambda case: Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks),
+        placing=SEQUENCE_CHUNK,
+        items=num_chunks,
+    ),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

@@ -55,6 +55,7 @@ def sizes_of(case: Case) -> set[int]:
         case.num_cache_blocks,
         case.max_context_len,
         case.max_work_items,
+        case.max_sequence_chunks,
         case.kernel_block_size,
         batch.block_size,
         batch.tokens_per_block,
