@@ -1,0 +1,137 @@
+"""The cache slots of a step's new tokens, taken from a list of free pages, as a Triton kernel."""
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.owners import (
+    ENTRIES_PER_TILE,
+    NUM_WARPS,
+    find_owners,
+    next_own_tile,
+    programs_of,
+    requests_per_tile,
+)
+
+
+@triton.jit
+def _num_pages_of(length: tl.tensor, page_size: tl.tensor) -> tl.tensor:
+    """Return ceil(length / page_size)."""
+    return tl.where(length > 0, (length - 1) // page_size + 1, 0)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_requests_padded", "num_free", "num_slots"])
+def _write_allocated_slots(
+    last_loc: tl.tensor,
+    prefix_lens: tl.tensor,
+    seq_lens: tl.tensor,
+    free_pages: tl.tensor,
+    out_cache_loc: tl.tensor,
+    num_pages: tl.tensor,
+    num_requests: tl.tensor,
+    num_requests_padded: tl.tensor,
+    num_free: tl.tensor,
+    num_slots: tl.tensor,
+    page_size: tl.tensor,
+    REQUESTS: tl.constexpr,
+    ENTRIES: tl.constexpr,
+) -> None:
+    i_program = tl.program_id(0)
+    num_programs = tl.num_programs(0)
+    i_stop = tl.full((), 0, tl.int32)
+    i_page_stop = tl.full((), 0, tl.int32)
+    for i_request in range(0, num_requests_padded, REQUESTS):
+        o_request = i_request + tl.arange(0, REQUESTS)
+        m_request = o_request < num_requests
+        prefix_len = tl.load(prefix_lens + o_request, mask=m_request, other=0).to(tl.int32)
+        seq_len = tl.load(seq_lens + o_request, mask=m_request, other=0).to(tl.int32)
+        num_taken = _num_pages_of(seq_len, page_size) - _num_pages_of(prefix_len, page_size)
+        first_page = i_page_stop + tl.cumsum(num_taken) - num_taken
+        i_page_stop += tl.sum(num_taken)
+        if i_request // REQUESTS % num_programs == i_program:
+            tl.store(num_pages + o_request, num_taken, mask=o_request < num_requests_padded)
+        i_start = i_stop
+        stop = i_start + tl.cumsum(seq_len - prefix_len)
+        i_stop = tl.max(stop)
+        for i_tile in range(next_own_tile(i_start, ENTRIES), (i_stop + ENTRIES - 1) // ENTRIES, num_programs):
+            o_slot = i_tile * ENTRIES + tl.arange(0, ENTRIES)
+            m_slot = (o_slot >= i_start) & (o_slot < tl.minimum(i_stop, num_slots))
+            owner = find_owners(stop - (seq_len - prefix_len), i_tile * ENTRIES, ENTRIES)
+            position = tl.gather(seq_len - stop, owner, 0) + o_slot
+            before = tl.gather(prefix_len, owner, 0)
+            i_page = position // page_size - _num_pages_of(before, page_size)
+            # The first new tokens fill the page in which the prefix ends.
+            m_last = m_slot & (i_page < 0)
+            last = tl.load(last_loc + i_request + owner, mask=m_last, other=0).to(tl.int64)
+            i_free = tl.gather(first_page, owner, 0) + i_page
+            m_free = m_slot & (i_page >= 0) & (i_free < num_free)
+            page = tl.load(free_pages + i_free, mask=m_free, other=0).to(tl.int64)
+            slot = tl.where(m_last, last + 1 + (position - before), page * page_size + position % page_size)
+            tl.store(out_cache_loc + o_slot, slot, mask=m_last | m_free)
+
+
+def write_allocate_slots(
+    last_loc: torch.Tensor,
+    prefix_lens: torch.Tensor,
+    seq_lens: torch.Tensor,
+    num_requests: int,
+    free_pages: torch.Tensor,
+    page_size: int,
+    out_cache_loc: torch.Tensor,
+    num_pages: torch.Tensor,
+) -> None:
+    """Write the cache slot of each new token of a step, and how many free pages each request takes.
+
+    last_loc [R], the slot of each request's last cached token; prefix_lens and seq_lens [R], its tokens
+    before and after the step, below 2**31, prefix_len <= seq_len; free_pages [F], in the order in which they
+    are taken; each int32 or int64. The first num_requests of the R requests are live; nothing is read of the
+    others. page_size in tokens.
+    Request by request, the new tokens fill the rest of the page in which the prefix ends, the slots
+    last_loc + 1 and on; then num_pages = ceil(seq_len / page_size) - ceil(prefix_len / page_size) pages from
+    the front of free_pages, in order: the slot of position p is page * page_size + p % page_size. Where the
+    prefix is empty or ends with its page, last_loc is not used.
+    out_cache_loc int64 [T], contiguous: a slot for each new token, request by request. Rows from the last new
+    token on are untouched, and so are those of tokens whose page lies past the end of free_pages, which must
+    hold enough pages; T must not be smaller than the number of new tokens, and those past it are dropped.
+    num_pages int32 [R], contiguous, every element written: 0 for padding.
+    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: SGLang alloc_extend_kernel, alloc_decode_kernel.
+
+    >>> last_loc, prefix_lens = torch.tensor([29, -1, 99]), torch.tensor([2, 0, 4])
+    >>> seq_lens, free_pages = torch.tensor([7, 0, 6]), torch.tensor([5, 3, 8])
+    >>> slots, num_pages = torch.full((8,), 77), torch.empty(3, dtype=torch.int32)
+    >>> write_allocate_slots(last_loc, prefix_lens, seq_lens, 3, free_pages, 4, slots, num_pages)
+    >>> slots.tolist(), num_pages.tolist()
+    ([30, 31, 20, 21, 22, 12, 13, 77], [1, 0, 1])
+    """
+    check_indices("last_loc", last_loc, None)
+    device, num_requests_padded = last_loc.device, last_loc.numel()
+    check_indices("prefix_lens", prefix_lens, num_requests_padded, device)
+    check_indices("seq_lens", seq_lens, num_requests_padded, device)
+    check_int("num_requests", num_requests, 0, num_requests_padded)
+    check_indices("free_pages", free_pages, None, device)
+    check_int("page_size", page_size, 1)
+    check_tensor("out_cache_loc", out_cache_loc, (torch.int64,), (None,), device)
+    check_tensor("num_pages", num_pages, (torch.int32,), (num_requests_padded,), device)
+    if num_requests_padded == 0:
+        return
+    num_slots = out_cache_loc.numel()
+    with torch.cuda.device(last_loc.get_device()):
+        _write_allocated_slots[(programs_of(num_slots),)](
+            last_loc,
+            prefix_lens,
+            seq_lens,
+            free_pages,
+            out_cache_loc,
+            num_pages,
+            num_requests,
+            num_requests_padded,
+            free_pages.numel(),
+            num_slots,
+            page_size,
+            REQUESTS=requests_per_tile(num_requests_padded),
+            ENTRIES=ENTRIES_PER_TILE,
+            num_warps=NUM_WARPS,
+        )
