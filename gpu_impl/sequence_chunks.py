@@ -66,7 +66,7 @@ def _write_sequence_chunks(
 
 def write_sequence_chunks(
     cu_seqlens_q: torch.Tensor,
-    context_lens: torch.Tensor | None,
+    chunk_context_lens: torch.Tensor | None,
     num_requests: int,
     chunk_size: int,
     chunk_sequences: torch.Tensor,
@@ -75,12 +75,14 @@ def write_sequence_chunks(
 ) -> None:
     """Write the pairs (sequence, chunk) of a step whose sequences are cut into chunks of chunk_size tokens.
 
-    cu_seqlens_q [R+1]; context_lens [R], cached tokens, or None; each int32 or int64, in tokens, below 2**31.
+    cu_seqlens_q [R+1]; chunk_context_lens [R], cached tokens, or None; each int32 or int64, in tokens, below
+    2**31.
     The first num_requests of the R sequences are live; nothing is read of the others.
-    Without context_lens, chunks are counted from the first row of the step: ceil(query_len / chunk_size).
-    With context_lens chunks are absolute: they end at multiples of chunk_size of the position, so the first
-    may be short, and there are ceil((context_len + query_len) / chunk_size) - context_len // chunk_size. A
-    sequence without rows has none in both cases.
+    Without chunk_context_lens, chunks are counted from the first row of the sequence: there are
+    ceil(query_len / chunk_size). With it, chunks are absolute: they end at multiples of chunk_size of the
+    position, so the first may be short, and there are
+    ceil((context_len + query_len) / chunk_size) - context_len // chunk_size. A sequence without rows has none
+    in both cases.
     chunk_sequences, chunk_numbers int32 [N]: for each chunk in order the sequence, empty ones counted, and
     the number of the chunk in its sequence, from 0; (-1, 0) from the last chunk on. N must not be smaller
     than the number of chunks; chunks past N are dropped. chunk_offsets int64 [R+1]: running sum of the
@@ -103,8 +105,8 @@ def write_sequence_chunks(
     device, num_requests_padded = cu_seqlens_q.device, cu_seqlens_q.numel() - 1
     if num_requests_padded < 0:
         raise ValueError("cu_seqlens_q.shape = (0,), must have an entry more than requests")
-    if context_lens is not None:
-        check_indices("context_lens", context_lens, num_requests_padded, device)
+    if chunk_context_lens is not None:
+        check_indices("chunk_context_lens", chunk_context_lens, num_requests_padded, device)
     check_int("num_requests", num_requests, 0, num_requests_padded)
     check_int("chunk_size", chunk_size, 1)
     check_tensor("chunk_sequences", chunk_sequences, (torch.int32,), (None,), device)
@@ -114,7 +116,7 @@ def write_sequence_chunks(
     with torch.cuda.device(cu_seqlens_q.get_device()):
         _write_sequence_chunks[(programs_of(num_rows),)](
             cu_seqlens_q,
-            cu_seqlens_q if context_lens is None else context_lens,
+            cu_seqlens_q if chunk_context_lens is None else chunk_context_lens,
             chunk_sequences,
             chunk_numbers,
             chunk_offsets,
@@ -122,7 +124,7 @@ def write_sequence_chunks(
             num_requests_padded,
             num_rows,
             chunk_size,
-            IS_ABSOLUTE=context_lens is not None,
+            IS_ABSOLUTE=chunk_context_lens is not None,
             REQUESTS=requests_per_tile(num_requests_padded),
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,

@@ -8,6 +8,7 @@ from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.draft_steps import DraftSteps, draft_steps
+from cumae.oracle.flat_decodes import FlatDecodes, flat_decodes
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
@@ -38,6 +39,7 @@ from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
+from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
 from cumae.oracle.sparse_schedule import (
@@ -72,6 +74,7 @@ __all__ = [
     "CompactTopkSlots",
     "DraftSteps",
     "Fault",
+    "FlatDecodes",
     "FloatDtype",
     "GarbageKind",
     "GroupedTopk",
@@ -96,6 +99,7 @@ __all__ = [
     "Rounding",
     "RowFormat",
     "ScheduleKey",
+    "SequenceChunks",
     "SequenceLayout",
     "SlotMapping",
     "SparseSchedule",
@@ -112,6 +116,7 @@ __all__ = [
     "compact_topk_slots_faults",
     "dense_attention",
     "draft_steps",
+    "flat_decodes",
     "fp8_row",
     "from_json",
     "grouped_topk",
@@ -133,6 +138,7 @@ __all__ = [
     "rights_of_rows",
     "schedule_faults",
     "schedule_key",
+    "sequence_chunks",
     "sequence_layout",
     "slot_mapping",
     "sparse_schedule",

@@ -9,6 +9,7 @@ from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
 from cumae.oracle.draft_steps import draft_steps
+from cumae.oracle.flat_decodes import flat_decodes
 from cumae.oracle.grouped_topk import grouped_topk
 from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
@@ -17,6 +18,7 @@ from cumae.oracle.page_table import page_table
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
+from cumae.oracle.sequence_chunks import sequence_chunks
 from cumae.oracle.sequence_layout import sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import any_schedule, sparse_schedule
@@ -44,6 +46,8 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         kv_indices,
         draft_steps,
         allocate_slots,
+        sequence_chunks,
+        flat_decodes,
     )
 }
 

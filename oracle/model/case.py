@@ -97,6 +97,13 @@ class Case:
         return self.num_tokens_padded * -(-self.options.selection.topk // self.options.schedule.split_size)
 
     @property
+    def max_sequence_chunks(self) -> int:
+        """Entries of the list of chunks: the most that so many rows of so many requests can be cut into."""
+        chunks, rows = self.options.chunks, self.num_tokens_padded
+        short = (1 + chunks.absolute_chunks) * self.num_requests_padded
+        return min(rows, rows // chunks.chunk_size + short)
+
+    @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests

@@ -79,6 +79,11 @@ def _seq_lens(inputs: Inputs) -> list[int]:
     return _per_request(inputs, [request.seq_len for request in inputs.case.batch.requests], 0)
 
 
+def _chunk_context_lens(inputs: Inputs) -> list[int] | None:
+    """Return the contexts if chunks are cut at positions, None if they are cut at rows."""
+    return _context_lens(inputs) if inputs.case.options.chunks.absolute_chunks else None
+
+
 def _is_prefill(inputs: Inputs) -> list[Any]:
     requests = inputs.case.batch.requests
     return _per_request(inputs, [request.phase == "prefill" for request in requests], GARBAGE)
@@ -204,13 +209,15 @@ def _option(name: str) -> Callable[[Inputs], Any]:
 
 _OPTIONS = (
     "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
-    "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts"
+    "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts chunk_size"
 ).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
     **{name: _option(name) for name in _OPTIONS},
     "context_lens": _context_lens,
     "query_lens": _query_lens,
     "seq_lens": _seq_lens,
+    "chunk_context_lens": _chunk_context_lens,
+    "max_sequence_chunks": lambda inputs: inputs.case.max_sequence_chunks,
     "is_prefill": _is_prefill,
     "row_index": _row_index,
     "block_table": _block_table,

@@ -160,6 +160,21 @@ class Drafts:
 
 
 @dataclass(frozen=True, slots=True)
+class Chunks:
+    """Sequences cut into chunks of ``chunk_size`` rows.
+
+    ``absolute_chunks``: whether chunks end at multiples of ``chunk_size`` of the position, not of the row.
+    """
+
+    chunk_size: int = 2
+    absolute_chunks: bool = False
+
+    def __post_init__(self) -> None:
+        require_int("chunk_size", self.chunk_size, 1, 2**20)
+        require_bool("absolute_chunks", self.absolute_chunks)
+
+
+@dataclass(frozen=True, slots=True)
 class Router:
     """A router of tokens to experts.
 
@@ -202,6 +217,7 @@ class Options:
     selection: Selection = Selection()
     schedule: Schedule = Schedule()
     workspace: Workspace = Workspace()
+    chunks: Chunks = Chunks()
     router: Router = Router()
     drafts: Drafts = Drafts()
 

@@ -8,6 +8,7 @@ from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
+    CHUNKS,
     MOST_DRAFTS,
     RATIOS,
     ROUTER_SHAPES,
@@ -144,6 +145,21 @@ FEATURES: tuple[Feature, ...] = (
         lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100, 300)),
         "workspace",
         engines=(0, 100, 300),
+    ),
+    row(
+        "options",
+        "chunk_size",
+        lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 8, 16, 64, 100)),
+        engines=CHUNKS,
+        small=({"chunk_size": 1}, {"chunk_size": 3}),
+    ),
+    row(
+        "options",
+        "absolute_chunks",
+        lambda d: d.flag("absolute_chunks", 50),
+        engines=BOTH,
+        small=({"absolute_chunks": True}, {"absolute_chunks": True, "chunk_size": 3}),
+        shown_by=("chunk_context_lens",),
     ),
     row(
         "options",

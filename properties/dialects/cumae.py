@@ -13,7 +13,7 @@ from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows,
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
 
-_INDEX = ("context_lens", "query_lens", "seq_lens", "prefix_lens", "row_index")
+_INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "prefix_lens", "row_index")
 _INT32 = (
     "cu_seqlens_q",
     "cu_seqlens_k",

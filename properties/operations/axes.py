@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
+from cumae.properties.operations.chunk_places import SEQUENCE_CHUNK, num_chunks
 from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
@@ -125,6 +126,11 @@ AXES = {
     "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
     "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
     "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
+    "sequence_chunk": Axis(
+        lambda case: Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks),
+        placing=SEQUENCE_CHUNK,
+        items=num_chunks,
+    ),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

@@ -57,6 +57,7 @@ def sizes_of(case: Case) -> set[int]:
         case.max_work_items,
         case.num_page_columns,
         case.num_page_indices,
+        case.max_sequence_chunks,
         case.kernel_block_size,
         batch.block_size,
         batch.tokens_per_block,

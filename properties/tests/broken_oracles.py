@@ -14,6 +14,11 @@ from cumae.properties.tests.broken_drafts import (
     first_rows_are_sampled,
     full_pages_go_on,
     pages_of_new_tokens_alone,
+from cumae.properties.tests.broken_cuts import (
+    chunks_of_rows_alone,
+    keys_before_the_step,
+    padding_sees_one_key,
+    sequences_without_empty_ones,
 )
 from cumae.properties.tests.broken_layouts import (
     context_means_decode,
@@ -140,6 +145,10 @@ BROKEN = (
     Broken("allocate_slots", pages_of_new_tokens_alone, "free_pages"),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
+    Broken("sequence_chunks", sequences_without_empty_ones, "empty_request"),
+    Broken("sequence_chunks", chunks_of_rows_alone, "absolute_chunks", frozenset({"absolute_chunks"})),
+    Broken("flat_decodes", keys_before_the_step, "multi_token_decode", frozenset({"topk"})),
+    Broken("flat_decodes", padding_sees_one_key, "padding"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),
     Broken("grouped_topk", groups_masked_with_zero, "vllm#13474", frozenset({"router"})),
     Broken("grouped_topk", best_one_of_a_group, "vllm#13474", frozenset({"router"})),

@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_cuts,
     simulation_of_drafts,
     simulation_of_pages,
     simulation_of_schedules,
@@ -259,6 +260,8 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "kv_indices": _kv_indices,
     "draft_steps": _draft_steps,
     "allocate_slots": _allocate_slots,
+    "sequence_chunks": simulation_of_cuts.sequence_chunks,
+    "flat_decodes": simulation_of_cuts.flat_decodes,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,
