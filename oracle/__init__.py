@@ -5,6 +5,7 @@ from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
+from cumae.oracle.compressed_slots import CompressedSlots, compressed_slots
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
@@ -32,6 +33,7 @@ from cumae.oracle.operations import OPERATIONS, outputs_of
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
+from cumae.oracle.ring_slots import RingSlots, ring_slots
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
@@ -45,6 +47,7 @@ from cumae.oracle.sparse_schedule import (
     sparse_schedule,
 )
 from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
+from cumae.oracle.window_slots import WindowSlots, window_slots
 
 __all__ = [
     "ANY",
@@ -65,6 +68,7 @@ __all__ = [
     "CausalWindows",
     "ChunkedContext",
     "CompactTopkSlots",
+    "CompressedSlots",
     "Fault",
     "FloatDtype",
     "GarbageKind",
@@ -85,6 +89,7 @@ __all__ = [
     "PositionIds",
     "PrefixInterleave",
     "Request",
+    "RingSlots",
     "Rounding",
     "RowFormat",
     "ScheduleKey",
@@ -94,6 +99,7 @@ __all__ = [
     "Ties",
     "TopkToSlots",
     "Trace",
+    "WindowSlots",
     "any_schedule",
     "attention_row",
     "cache_write",
@@ -101,6 +107,7 @@ __all__ = [
     "chunked_context",
     "compact_topk_slots",
     "compact_topk_slots_faults",
+    "compressed_slots",
     "dense_attention",
     "fp8_row",
     "from_json",
@@ -119,6 +126,7 @@ __all__ = [
     "position_ids",
     "prefix_interleave",
     "rights_of_rows",
+    "ring_slots",
     "schedule_faults",
     "schedule_key",
     "sequence_layout",
@@ -130,4 +138,5 @@ __all__ = [
     "trace_to_json",
     "tried_from_json",
     "tried_to_json",
+    "window_slots",
 ]

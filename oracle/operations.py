@@ -7,16 +7,19 @@ from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
+from cumae.oracle.compressed_slots import compressed_slots
 from cumae.oracle.grouped_topk import grouped_topk
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
+from cumae.oracle.ring_slots import ring_slots
 from cumae.oracle.sequence_layout import sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import any_schedule, sparse_schedule
 from cumae.oracle.topk_to_slots import topk_to_slots
+from cumae.oracle.window_slots import window_slots
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     oracle.__name__: oracle
@@ -36,6 +39,9 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         chunked_context,
         grouped_topk,
         local_lens,
+        window_slots,
+        compressed_slots,
+        ring_slots,
     )
 }
 

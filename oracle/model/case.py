@@ -97,6 +97,11 @@ class Case:
         return self.num_tokens_padded * -(-self.options.selection.topk // self.options.schedule.split_size)
 
     @property
+    def window_columns(self) -> int:
+        """Columns of a row that lists the slots of a token's window."""
+        return max(self.options.keys.window, self.options.window_rows.min_window_columns)
+
+    @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests

@@ -9,6 +9,7 @@ from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     RATIOS,
+    RINGS,
     ROUTER_SHAPES,
     TOPKS,
     WINDOWS,
@@ -18,9 +19,12 @@ from cumae.properties.cases.values import (
     interleave,
     kernel_block_size,
     latent_dims,
+    min_window_columns,
     misses_blocks,
     padding_tokens,
+    ring_capacity,
     router_shape,
+    splits_groups,
     topk,
     window,
 )
@@ -43,6 +47,14 @@ FEATURES: tuple[Feature, ...] = (
         small=({"table_column_step": 2, "num_padding_tokens": 0, "num_padding_requests": 0},),
         shown_by=("block_table", "slot_mapping"),
         varies=misses_blocks,
+    ),
+    row(
+        "batch",
+        "",
+        lambda d: False,
+        "split_groups",
+        shown_by=("compress_ratio",),
+        varies=splits_groups,
     ),
     always("num_padding_tokens", padding_tokens),
     always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
@@ -82,6 +94,21 @@ FEATURES: tuple[Feature, ...] = (
         window,
         small=({"window": 2}, {"window": 2, "world": 2, "rank": 1}),
         engines=WINDOWS,
+    ),
+    row(
+        "options",
+        "min_window_columns",
+        min_window_columns,
+        small=({"min_window_columns": 1, "window": 2}, {"min_window_columns": 3, "window": 2}),
+        engines=(1, 64, 128, 192),
+        shown_by=("window_columns",),
+    ),
+    row(
+        "options",
+        "ring_capacity",
+        ring_capacity,
+        small=({"ring_capacity": 1}, {"ring_capacity": 2}),
+        engines=RINGS,
     ),
     row(
         "options",

@@ -8,6 +8,14 @@ from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
 )
+from cumae.properties.tests.broken_cache_groups import (
+    positions_without_a_slot_left_out,
+    ring_in_the_dummy_block,
+    ring_of_a_whole_block,
+    states_counted_over_all_ranks,
+    states_of_tokens_without_a_slot,
+    window_without_its_oldest_key,
+)
 from cumae.properties.tests.broken_layouts import (
     context_means_decode,
     floor_of_the_sum,
@@ -116,6 +124,27 @@ BROKEN = (
     Broken("compact_topk_slots", selections_counted, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", rounded_up_on_every_rank, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", runs_of_one_position, "context_parallel", frozenset({"world", "interleave"})),
+    Broken("window_slots", window_without_its_oldest_key, "vllm#3385", frozenset({"window"})),
+    Broken(
+        "window_slots",
+        positions_without_a_slot_left_out,
+        "missing_block",
+        frozenset({"window", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_of_tokens_without_a_slot,
+        "missing_block",
+        frozenset({"compress_ratio", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_counted_over_all_ranks,
+        "context_parallel",
+        frozenset({"compress_ratio", "world", "rank", "interleave"}),
+    ),
+    Broken("ring_slots", ring_of_a_whole_block, "ring", frozenset({"ring_capacity"})),
+    Broken("ring_slots", ring_in_the_dummy_block, "vllm#33937"),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),

@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_cache_groups,
     simulation_of_schedules,
     simulation_of_selections,
 )
@@ -196,6 +197,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "chunked_context": _chunked_context,
     "grouped_topk": simulated_router.grouped_topk,
     "local_lens": _local_lens,
+    **simulation_of_cache_groups.SIMULATIONS,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

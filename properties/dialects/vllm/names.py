@@ -135,7 +135,7 @@ _INPUTS = {
     "dcp_rank": _host(lambda case: case.options.parallel.rank, "rank"),
     "cp_interleave": _host(lambda case: case.options.parallel.interleave, "interleave"),
     "cp_kv_cache_interleave_size": _host(lambda case: case.options.parallel.interleave, "interleave"),
-    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio),
+    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio, "split_groups"),
     "num_prefills": _host(lambda case: len(_prefills(case))),
     "num_prefill_tokens": _host(_num_prefill_tokens),
     "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),

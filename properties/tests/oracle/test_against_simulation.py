@@ -33,6 +33,10 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     # Their table holds whole blocks, for each request in order.
     "topk_to_slots": NAMES - {"kernel_block_size", "row_index"},
     "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
+    # Their table holds whole blocks, and their padding belongs to no request.
+    "window_slots": NAMES - {"kernel_block_size", "token_padding", "world"},
+    "compressed_slots": NAMES - {"kernel_block_size", "token_padding", "split_groups"},
+    "ring_slots": NAMES - {"kernel_block_size", "token_padding"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 
