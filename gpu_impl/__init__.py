@@ -8,13 +8,16 @@ from cumae.gpu_impl.grouped_topk import write_grouped_topk
 from cumae.gpu_impl.latent_layout import latent_layout
 from cumae.gpu_impl.local_lens import write_local_lens
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
+from cumae.gpu_impl.page_table import write_page_table
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
 from cumae.gpu_impl.position_ids import write_position_ids
 from cumae.gpu_impl.prefix_interleave import write_prefix_interleave
+from cumae.gpu_impl.sequence_chunks import write_sequence_chunks
 from cumae.gpu_impl.sequence_layout import write_sequence_layout
 from cumae.gpu_impl.slot_mapping import write_slot_mapping
 from cumae.gpu_impl.sparse_schedule import write_sparse_schedule
 from cumae.gpu_impl.topk_to_slots import write_topk_to_slots
+from cumae.gpu_impl.window_slots import write_window_slots
 
 __all__ = [
     "CachedSchedule",
@@ -29,10 +32,13 @@ __all__ = [
     "write_grouped_topk",
     "write_local_lens",
     "write_packed_causal_windows",
+    "write_page_table",
     "write_position_ids",
     "write_prefix_interleave",
+    "write_sequence_chunks",
     "write_sequence_layout",
     "write_slot_mapping",
     "write_sparse_schedule",
     "write_topk_to_slots",
+    "write_window_slots",
 ]

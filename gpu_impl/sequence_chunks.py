@@ -1,0 +1,129 @@
+"""The chunks of each sequence for linear attention and convolution, as a Triton kernel."""
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.owners import (
+    ENTRIES_PER_TILE,
+    NUM_WARPS,
+    find_owners,
+    next_own_tile,
+    programs_of,
+    requests_per_tile,
+)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_requests_padded", "num_rows"])
+def _write_sequence_chunks(
+    cu_seqlens_q: tl.tensor,
+    context_lens: tl.tensor,
+    chunk_sequences: tl.tensor,
+    chunk_numbers: tl.tensor,
+    chunk_offsets: tl.tensor,
+    num_requests: tl.tensor,
+    num_requests_padded: tl.tensor,
+    num_rows: tl.tensor,
+    chunk_size: tl.tensor,
+    IS_ABSOLUTE: tl.constexpr,
+    REQUESTS: tl.constexpr,
+    ENTRIES: tl.constexpr,
+) -> None:
+    i_program = tl.program_id(0)
+    num_programs = tl.num_programs(0)
+    if i_program == 0:
+        tl.store(chunk_offsets, 0)
+    i_stop = tl.full((), 0, tl.int32)
+    for i_request in range(0, num_requests_padded, REQUESTS):
+        o_request = i_request + tl.arange(0, REQUESTS)
+        m_request = o_request < num_requests
+        start = tl.load(cu_seqlens_q + o_request, mask=m_request, other=0)
+        query_len = (tl.load(cu_seqlens_q + 1 + o_request, mask=m_request, other=0) - start).to(tl.int32)
+        num_tokens = query_len
+        if IS_ABSOLUTE:
+            # The first chunk began at a multiple of chunk_size, maybe before the first row.
+            num_tokens += tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32) % chunk_size
+        num_chunks = tl.where(query_len > 0, (num_tokens - 1) // chunk_size + 1, 0)
+        i_start = i_stop
+        stop = i_start + tl.cumsum(num_chunks)
+        i_stop = tl.max(stop)
+        if i_request // REQUESTS % num_programs == i_program:
+            tl.store(chunk_offsets + 1 + o_request, stop.to(tl.int64), mask=o_request < num_requests_padded)
+        first = stop - num_chunks
+        for i_tile in range(next_own_tile(i_start, ENTRIES), (i_stop + ENTRIES - 1) // ENTRIES, num_programs):
+            o_row = i_tile * ENTRIES + tl.arange(0, ENTRIES)
+            m_row = (o_row >= i_start) & (o_row < tl.minimum(i_stop, num_rows))
+            owner = find_owners(first, i_tile * ENTRIES, ENTRIES)
+            tl.store(chunk_sequences + o_row, i_request + owner, mask=m_row)
+            tl.store(chunk_numbers + o_row, (o_row - tl.gather(first, owner, 0)).to(tl.int32), mask=m_row)
+    for i_tile in range(next_own_tile(i_stop, ENTRIES), (num_rows + ENTRIES - 1) // ENTRIES, num_programs):
+        o_row = i_tile * ENTRIES + tl.arange(0, ENTRIES)
+        m_row = (o_row >= i_stop) & (o_row < num_rows)
+        tl.store(chunk_sequences + o_row, -1, mask=m_row)
+        tl.store(chunk_numbers + o_row, 0, mask=m_row)
+
+
+def write_sequence_chunks(
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor | None,
+    num_requests: int,
+    chunk_size: int,
+    chunk_sequences: torch.Tensor,
+    chunk_numbers: torch.Tensor,
+    chunk_offsets: torch.Tensor,
+) -> None:
+    """Write the pairs (sequence, chunk) of a step whose sequences are cut into chunks of chunk_size tokens.
+
+    cu_seqlens_q [R+1]; context_lens [R], cached tokens, or None; each int32 or int64, in tokens, below 2**31.
+    The first num_requests of the R sequences are live; nothing is read of the others.
+    Without context_lens, chunks are counted from the first row of the step: ceil(query_len / chunk_size).
+    With context_lens chunks are absolute: they end at multiples of chunk_size of the position, so the first
+    may be short, and there are ceil((context_len + query_len) / chunk_size) - context_len // chunk_size. A
+    sequence without rows has none in both cases.
+    chunk_sequences, chunk_numbers int32 [N]: for each chunk in order the sequence, empty ones counted, and
+    the number of the chunk in its sequence, from 0; (-1, 0) from the last chunk on. N must not be smaller
+    than the number of chunks; chunks past N are dropped. chunk_offsets int64 [R+1]: running sum of the
+    chunks, which padded sequences do not raise. All three are contiguous, and every element is written.
+    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
+    Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
+    Rule: fla prepare_chunk_indices, prepare_chunk_indices_static; vLLM _compute_chunk_metadata (absolute).
+
+    >>> chunks = [torch.empty(5, dtype=dtype) for dtype in (torch.int32, torch.int32)]
+    >>> chunk_offsets = torch.empty(4, dtype=torch.int64)
+    >>> write_sequence_chunks(torch.tensor([0, 6, 6, 9]), None, 3, 4, *chunks, chunk_offsets)
+    >>> [chunk.tolist() for chunk in chunks], chunk_offsets.tolist()
+    ([[0, 0, 2, -1, -1], [0, 1, 0, 0, 0]], [0, 2, 2, 3])
+    >>> context_lens = torch.tensor([3, 7, 2])
+    >>> write_sequence_chunks(torch.tensor([0, 6, 6, 9]), context_lens, 3, 4, *chunks, chunk_offsets)
+    >>> [chunk.tolist() for chunk in chunks], chunk_offsets.tolist()
+    ([[0, 0, 0, 2, 2], [0, 1, 2, 0, 1]], [0, 3, 3, 5])
+    """
+    check_indices("cu_seqlens_q", cu_seqlens_q, None)
+    device, num_requests_padded = cu_seqlens_q.device, cu_seqlens_q.numel() - 1
+    if num_requests_padded < 0:
+        raise ValueError("cu_seqlens_q.shape = (0,), must have an entry more than requests")
+    if context_lens is not None:
+        check_indices("context_lens", context_lens, num_requests_padded, device)
+    check_int("num_requests", num_requests, 0, num_requests_padded)
+    check_int("chunk_size", chunk_size, 1)
+    check_tensor("chunk_sequences", chunk_sequences, (torch.int32,), (None,), device)
+    num_rows = chunk_sequences.numel()
+    check_tensor("chunk_numbers", chunk_numbers, (torch.int32,), (num_rows,), device)
+    check_tensor("chunk_offsets", chunk_offsets, (torch.int64,), (num_requests_padded + 1,), device)
+    with torch.cuda.device(cu_seqlens_q.get_device()):
+        _write_sequence_chunks[(programs_of(num_rows),)](
+            cu_seqlens_q,
+            cu_seqlens_q if context_lens is None else context_lens,
+            chunk_sequences,
+            chunk_numbers,
+            chunk_offsets,
+            num_requests,
+            num_requests_padded,
+            num_rows,
+            chunk_size,
+            IS_ABSOLUTE=context_lens is not None,
+            REQUESTS=requests_per_tile(num_requests_padded),
+            ENTRIES=ENTRIES_PER_TILE,
+            num_warps=NUM_WARPS,
+        )
