@@ -12,6 +12,7 @@ from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Expect, Output
+from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.step import (
@@ -166,8 +167,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS},
-    {**_OUTPUTS, **OUTPUTS},
+    {**_INPUTS, **INPUTS, **GROUP_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **GROUP_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

@@ -14,6 +14,7 @@ from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
+from cumae.properties.dialects.vllm.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
@@ -120,6 +121,7 @@ _INPUTS = {
     "num_computed_tokens_cpu": _per_request("context_lens"),
     "req_id_per_token": _int32(_req_id_per_token),
     "req_id": _int32(_req_id_per_token),
+    "token_to_req_indices": _int32(_req_id_per_token),
     "positions": Input(_positions),
     "block_table": Input(_block_table),
     "block_size": _host(lambda case: case.batch.block_size),
@@ -159,8 +161,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS},
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS, **GROUP_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS, **GROUP_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

@@ -1,6 +1,7 @@
 """vLLM's metadata functions under its dialect, one operation a file."""
 
 from cumae.properties.engines.vllm import (
+    cache_groups,
     cache_write,
     causal_windows,
     gather,
@@ -17,6 +18,7 @@ from cumae.properties.engines.vllm.engine import ENGINE
 
 __all__ = [
     "ENGINE",
+    "cache_groups",
     "cache_write",
     "causal_windows",
     "gather",
