@@ -85,7 +85,7 @@ def write_window_slots(
     2**31, block_table [num_rows, width] of any strides (-1 means none), row_index [R] (the table row of each
     request, -1 means none) or None (request b has row b); each int32 or int64. block_size in tokens,
     window >= 0; 0 is no limit but the columns.
-    window_slots int32 [T, W], W >= window and W >= 1, contiguous. Row t, with p = position_ids[t], holds the slots of
+    window_slots int32 [T, W], W >= max(window, 1), contiguous. Row t, p = position_ids[t], holds the slots of
     the positions max(p - window + 1, 0) .. p in this order, then -1. The slot of position k is
     table[row][k // block_size] * block_size + k % block_size, which must fit int32. A position holds -1 in
     its place if the row lies outside the table, if its column lies past the table's width (it is not read),

@@ -39,8 +39,6 @@ GROUP_OUTPUTS = {
         Output("swa_indices", follows="window_slots", is_captured=False),
         Output("swa_lens", follows="window_lens", is_captured=False),
     ),
-    "compressed_slots": (
-        Output("compressed_slot_mapping", follows="compressed_slots", is_captured=False),
-    ),
+    "compressed_slots": (Output("compressed_slot_mapping", follows="compressed_slots", is_captured=False),),
     "ring_slots": (Output("slot_mapping", follows="ring_slots", is_captured=False),),
 }
