@@ -6,6 +6,7 @@ from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
+from cumae.oracle.compressed_slots import CompressedSlots, compressed_slots
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.draft_steps import DraftSteps, draft_steps
 from cumae.oracle.flat_decodes import FlatDecodes, flat_decodes
@@ -37,6 +38,7 @@ from cumae.oracle.page_table import PageTable, page_table
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
+from cumae.oracle.ring_slots import RingSlots, ring_slots
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
 from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
@@ -51,6 +53,7 @@ from cumae.oracle.sparse_schedule import (
     sparse_schedule,
 )
 from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
+from cumae.oracle.window_slots import WindowSlots, window_slots
 
 __all__ = [
     "ANY",
@@ -72,6 +75,7 @@ __all__ = [
     "CausalWindows",
     "ChunkedContext",
     "CompactTopkSlots",
+    "CompressedSlots",
     "DraftSteps",
     "Fault",
     "FlatDecodes",
@@ -96,6 +100,7 @@ __all__ = [
     "PositionIds",
     "PrefixInterleave",
     "Request",
+    "RingSlots",
     "Rounding",
     "RowFormat",
     "ScheduleKey",
@@ -106,6 +111,7 @@ __all__ = [
     "Ties",
     "TopkToSlots",
     "Trace",
+    "WindowSlots",
     "allocate_slots",
     "any_schedule",
     "attention_row",
@@ -114,6 +120,7 @@ __all__ = [
     "chunked_context",
     "compact_topk_slots",
     "compact_topk_slots_faults",
+    "compressed_slots",
     "dense_attention",
     "draft_steps",
     "flat_decodes",
@@ -136,6 +143,7 @@ __all__ = [
     "position_ids",
     "prefix_interleave",
     "rights_of_rows",
+    "ring_slots",
     "schedule_faults",
     "schedule_key",
     "sequence_chunks",
@@ -148,4 +156,5 @@ __all__ = [
     "trace_to_json",
     "tried_from_json",
     "tried_to_json",
+    "window_slots",
 ]

@@ -8,6 +8,7 @@ from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
 from cumae.oracle.compact_topk_slots import compact_topk_slots
+from cumae.oracle.compressed_slots import compressed_slots
 from cumae.oracle.draft_steps import draft_steps
 from cumae.oracle.flat_decodes import flat_decodes
 from cumae.oracle.grouped_topk import grouped_topk
@@ -18,11 +19,13 @@ from cumae.oracle.page_table import page_table
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
+from cumae.oracle.ring_slots import ring_slots
 from cumae.oracle.sequence_chunks import sequence_chunks
 from cumae.oracle.sequence_layout import sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import any_schedule, sparse_schedule
 from cumae.oracle.topk_to_slots import topk_to_slots
+from cumae.oracle.window_slots import window_slots
 
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     oracle.__name__: oracle
@@ -48,6 +51,9 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         allocate_slots,
         sequence_chunks,
         flat_decodes,
+        window_slots,
+        compressed_slots,
+        ring_slots,
     )
 }
 

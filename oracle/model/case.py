@@ -104,6 +104,11 @@ class Case:
         return min(rows, rows // chunks.chunk_size + short)
 
     @property
+    def window_columns(self) -> int:
+        """Columns of a row that lists the slots of a token's window."""
+        return max(self.options.keys.window, self.options.window_rows.min_window_columns)
+
+    @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests

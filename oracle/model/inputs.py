@@ -209,7 +209,8 @@ def _option(name: str) -> Callable[[Inputs], Any]:
 
 _OPTIONS = (
     "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
-    "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts chunk_size"
+    "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts chunk_size "
+    "ring_capacity"
 ).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
     **{name: _option(name) for name in _OPTIONS},
@@ -250,6 +251,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "workspace_starts": lambda inputs: workspace_starts(inputs.case),
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
     "num_with_context": lambda inputs: inputs.case.num_with_context,
+    "window_columns": lambda inputs: inputs.case.window_columns,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
     "num_drafts": _num_drafts,
     "last_loc": lambda inputs: _per_request(inputs, last_locs(inputs.case), GARBAGE),

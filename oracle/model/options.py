@@ -206,6 +206,26 @@ class Router:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRows:
+    """Rows that list the slots of a token's window: ``window`` columns, ``min_window_columns`` at least."""
+
+    min_window_columns: int = 4
+
+    def __post_init__(self) -> None:
+        require_int("min_window_columns", self.min_window_columns, 1, 2**16)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A cache with one block for each request: the ring of its last ``ring_capacity`` tokens."""
+
+    ring_capacity: int = 4
+
+    def __post_init__(self) -> None:
+        require_int("ring_capacity", self.ring_capacity, 1, 2**20)
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of all operations, a record for each group. No two groups have a field of the same name."""
 
@@ -220,6 +240,8 @@ class Options:
     chunks: Chunks = Chunks()
     router: Router = Router()
     drafts: Drafts = Drafts()
+    window_rows: WindowRows = WindowRows()
+    ring: Ring = Ring()
 
     def __post_init__(self) -> None:
         for name, kind in GROUPS.items():

@@ -97,6 +97,10 @@ def _selected(case: Case) -> int:
     return case.options.selection.topk
 
 
+def _window_columns(case: Case) -> int:
+    return case.window_columns
+
+
 def _experts(case: Case) -> int:
     return case.options.router.top_k
 
@@ -118,6 +122,7 @@ AXES = {
     "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
     "cache_slot": Axis(placing=CACHE_SLOT),
     "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
+    "window_key": Axis(_tokens, _window_columns, token_entry(_window_columns), items=_new),
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),

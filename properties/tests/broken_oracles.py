@@ -8,17 +8,26 @@ from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
 )
+from cumae.properties.tests.broken_cache_groups import (
+    positions_without_a_slot_left_out,
+    ring_in_the_dummy_block,
+    ring_of_a_whole_block,
+    states_counted_over_all_ranks,
+    states_of_tokens_without_a_slot,
+    window_without_its_oldest_key,
+)
+from cumae.properties.tests.broken_cuts import (
+    chunks_of_rows_alone,
+    keys_before_the_step,
+    padding_sees_one_key,
+    sequences_without_empty_ones,
+)
 from cumae.properties.tests.broken_drafts import (
     bonus_by_row,
     drafts_before_the_request,
     first_rows_are_sampled,
     full_pages_go_on,
     pages_of_new_tokens_alone,
-from cumae.properties.tests.broken_cuts import (
-    chunks_of_rows_alone,
-    keys_before_the_step,
-    padding_sees_one_key,
-    sequences_without_empty_ones,
 )
 from cumae.properties.tests.broken_layouts import (
     context_means_decode,
@@ -143,6 +152,27 @@ BROKEN = (
     Broken("draft_steps", drafts_before_the_request, "multi_token_decode", frozenset({"max_drafts"})),
     Broken("allocate_slots", full_pages_go_on, "block_edge"),
     Broken("allocate_slots", pages_of_new_tokens_alone, "free_pages"),
+    Broken("window_slots", window_without_its_oldest_key, "vllm#3385", frozenset({"window"})),
+    Broken(
+        "window_slots",
+        positions_without_a_slot_left_out,
+        "missing_block",
+        frozenset({"window", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_of_tokens_without_a_slot,
+        "missing_block",
+        frozenset({"compress_ratio", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_counted_over_all_ranks,
+        "context_parallel",
+        frozenset({"compress_ratio", "world", "rank", "interleave"}),
+    ),
+    Broken("ring_slots", ring_of_a_whole_block, "ring", frozenset({"ring_capacity"})),
+    Broken("ring_slots", ring_in_the_dummy_block, "vllm#33937"),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("sequence_chunks", sequences_without_empty_ones, "empty_request"),

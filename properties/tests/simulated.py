@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_cache_groups,
     simulation_of_cuts,
     simulation_of_drafts,
     simulation_of_pages,
@@ -262,6 +263,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "allocate_slots": _allocate_slots,
     "sequence_chunks": simulation_of_cuts.sequence_chunks,
     "flat_decodes": simulation_of_cuts.flat_decodes,
+    **simulation_of_cache_groups.SIMULATIONS,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

@@ -13,6 +13,7 @@ from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.allocator import ALLOCATOR_INPUTS, ALLOCATOR_OUTPUTS
+from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
@@ -168,8 +169,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS, **PAGE_INPUTS, **ALLOCATOR_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **PAGE_OUTPUTS, **ALLOCATOR_OUTPUTS},
+    {**_INPUTS, **INPUTS, **PAGE_INPUTS, **ALLOCATOR_INPUTS, **GROUP_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **PAGE_OUTPUTS, **ALLOCATOR_OUTPUTS, **GROUP_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

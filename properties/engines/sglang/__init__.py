@@ -2,6 +2,7 @@
 
 from cumae.properties.engines.sglang import (
     allocator,
+    cache_groups,
     cache_locs,
     cache_write,
     chunked_context,
@@ -20,6 +21,7 @@ from cumae.properties.engines.sglang.engine import ENGINE
 __all__ = [
     "ENGINE",
     "allocator",
+    "cache_groups",
     "cache_locs",
     "cache_write",
     "chunked_context",

@@ -2,6 +2,7 @@
 
 from cumae.properties.engines.vllm import (
     block_tables,
+    cache_groups,
     cache_write,
     causal_windows,
     drafts,
@@ -21,6 +22,7 @@ from cumae.properties.engines.vllm.engine import ENGINE
 __all__ = [
     "ENGINE",
     "block_tables",
+    "cache_groups",
     "cache_write",
     "causal_windows",
     "drafts",

@@ -37,6 +37,10 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     "kv_indices": NAMES - {"kernel_block_size", "rank", "world"},
     # Its pages are those of one rank, and none is missing.
     "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
+    # Their table holds whole blocks, and their padding belongs to no request.
+    "window_slots": NAMES - {"kernel_block_size", "token_padding", "world"},
+    "compressed_slots": NAMES - {"kernel_block_size", "token_padding", "split_groups"},
+    "ring_slots": NAMES - {"kernel_block_size", "token_padding"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 
