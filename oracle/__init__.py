@@ -1,5 +1,6 @@
 """The metadata that a serving engine must give to its attention kernels, defined in plain Python."""
 
+from cumae.oracle.any_chunks import AnyChunks, any_chunks, chunk_alignment, chunk_faults, workspace_rows
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
@@ -58,6 +59,7 @@ __all__ = [
     "OPERATIONS",
     "ROW_FORMATS",
     "UNTOUCHED",
+    "AnyChunks",
     "AnySchedule",
     "Batch",
     "CacheWrite",
@@ -94,10 +96,13 @@ __all__ = [
     "Ties",
     "TopkToSlots",
     "Trace",
+    "any_chunks",
     "any_schedule",
     "attention_row",
     "cache_write",
     "causal_windows",
+    "chunk_alignment",
+    "chunk_faults",
     "chunked_context",
     "compact_topk_slots",
     "compact_topk_slots_faults",
@@ -130,4 +135,5 @@ __all__ = [
     "trace_to_json",
     "tried_from_json",
     "tried_to_json",
+    "workspace_rows",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
+from cumae.oracle.any_chunks import any_chunks
 from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
@@ -34,6 +35,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         topk_to_slots,
         compact_topk_slots,
         chunked_context,
+        any_chunks,
         grouped_topk,
         local_lens,
     )

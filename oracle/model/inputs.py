@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from cumae.oracle.any_chunks import chunk_alignment
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.marks import GARBAGE
 from cumae.oracle.model.rules import require
@@ -231,6 +232,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "workspace_ids": lambda inputs: workspace_ids(inputs.case),
     "workspace_starts": lambda inputs: workspace_starts(inputs.case),
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
+    "chunk_alignment": lambda inputs: inputs.call(chunk_alignment),
     "num_with_context": lambda inputs: inputs.case.num_with_context,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
     "logits": _logits,

@@ -115,6 +115,7 @@ AXES = {
     "expert_weight": replace(_EXPERT, is_related=False),
     "work_item": Axis(),
     "worker_start": Axis(),
+    "chunk_part": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),
     "chunk_request": Axis(_requests, items=_one, in_chunks=True),
     "chunk_start": Axis(_starts(_requests), items=_one, between="requests", in_chunks=True),

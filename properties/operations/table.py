@@ -4,7 +4,7 @@ from cumae import oracle
 from cumae.properties.dialects import Output, Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
-from cumae.properties.operations import compact_topk_slots, schedules
+from cumae.properties.operations import compact_topk_slots, plans, schedules
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.router import router
@@ -194,7 +194,7 @@ LOCAL_LENS = Operation(
 )
 GROUPED_TOPK = router()
 
-_HOMES = (globals(), vars(compact_topk_slots), vars(schedules))
+_HOMES = (globals(), vars(compact_topk_slots), vars(plans), vars(schedules))
 _ROWS = {row.name: row for home in _HOMES for row in [*home.values()] if isinstance(row, Operation)}
 OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}
 """The rows, in the order of the oracles."""

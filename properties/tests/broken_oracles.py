@@ -19,6 +19,11 @@ from cumae.properties.tests.broken_layouts import (
     rows_by_key_offsets,
     window_without_the_token_itself,
 )
+from cumae.properties.tests.broken_plans import (
+    contexts_cut_within_a_block,
+    every_rank_holds_every_token,
+    requests_counted_without_the_empty_ones,
+)
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
     bias_rounded_to_bf16,
@@ -118,6 +123,9 @@ BROKEN = (
     Broken("local_lens", runs_of_one_position, "context_parallel", frozenset({"world", "interleave"})),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
+    Broken("any_chunks", contexts_cut_within_a_block, "block_edge", frozenset({"workspace"})),
+    Broken("any_chunks", requests_counted_without_the_empty_ones, "empty_request"),
+    Broken("any_chunks", every_rank_holds_every_token, "context_parallel", frozenset({"world"})),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),
     Broken("grouped_topk", groups_masked_with_zero, "vllm#13474", frozenset({"router"})),
     Broken("grouped_topk", best_one_of_a_group, "vllm#13474", frozenset({"router"})),

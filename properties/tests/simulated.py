@@ -8,6 +8,7 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_plans,
     simulation_of_schedules,
     simulation_of_selections,
 )
@@ -139,6 +140,12 @@ def _chunked_context(case: Case) -> Answer:
     )
 
 
+def _any_chunks(case: Case) -> Answer:
+    return simulation_of_plans.any_chunks(
+        case.batch, workspace_tokens=case.workspace_tokens, interleave=case.options.parallel.interleave
+    )
+
+
 def _metadata_cache(case: Case, previous: Case | None) -> Answer:
     known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
     return simulation_of_schedules.metadata_cache(
@@ -194,6 +201,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "topk_to_slots": _topk_to_slots,
     "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,
+    "any_chunks": _any_chunks,
     "grouped_topk": simulated_router.grouped_topk,
     "local_lens": _local_lens,
 }
