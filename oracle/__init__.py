@@ -1,6 +1,7 @@
 """The metadata that a serving engine must give to its attention kernels, defined in plain Python."""
 
 from cumae.oracle.allocate_slots import AllocateSlots, allocate_slots
+from cumae.oracle.any_chunks import AnyChunks, any_chunks, chunk_alignment, chunk_faults, workspace_rows
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
@@ -68,6 +69,7 @@ __all__ = [
     "ROW_FORMATS",
     "UNTOUCHED",
     "AllocateSlots",
+    "AnyChunks",
     "AnySchedule",
     "Batch",
     "CacheWrite",
@@ -113,10 +115,13 @@ __all__ = [
     "Trace",
     "WindowSlots",
     "allocate_slots",
+    "any_chunks",
     "any_schedule",
     "attention_row",
     "cache_write",
     "causal_windows",
+    "chunk_alignment",
+    "chunk_faults",
     "chunked_context",
     "compact_topk_slots",
     "compact_topk_slots_faults",
@@ -157,4 +162,5 @@ __all__ = [
     "tried_from_json",
     "tried_to_json",
     "window_slots",
+    "workspace_rows",
 ]

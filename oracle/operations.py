@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 from cumae.oracle.allocate_slots import allocate_slots
+from cumae.oracle.any_chunks import any_chunks
 from cumae.oracle.cache_write import cache_write
 from cumae.oracle.causal_windows import causal_windows
 from cumae.oracle.chunked_context import chunked_context
@@ -43,6 +44,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         topk_to_slots,
         compact_topk_slots,
         chunked_context,
+        any_chunks,
         grouped_topk,
         local_lens,
         page_table,

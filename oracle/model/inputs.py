@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from cumae.oracle.any_chunks import chunk_alignment
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.oracle.model.marks import GARBAGE
@@ -250,6 +251,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "workspace_ids": lambda inputs: workspace_ids(inputs.case),
     "workspace_starts": lambda inputs: workspace_starts(inputs.case),
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
+    "chunk_alignment": lambda inputs: inputs.call(chunk_alignment),
     "num_with_context": lambda inputs: inputs.case.num_with_context,
     "window_columns": lambda inputs: inputs.case.window_columns,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,

@@ -138,6 +138,7 @@ AXES = {
     ),
     "work_item": Axis(),
     "worker_start": Axis(),
+    "chunk_part": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),
     "chunk_request": Axis(_requests, items=_one, in_chunks=True),
     "chunk_start": Axis(_starts(_requests), items=_one, between="requests", in_chunks=True),

@@ -11,6 +11,7 @@ from cumae.properties.operations import (
     cut_sequences,
     draft_steps,
     pages,
+    plans,
     schedules,
 )
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
@@ -202,7 +203,16 @@ LOCAL_LENS = Operation(
 )
 GROUPED_TOPK = router()
 
-_OTHERS = (allocate_slots, cache_groups, compact_topk_slots, cut_sequences, draft_steps, pages, schedules)
+_OTHERS = (
+    allocate_slots,
+    cache_groups,
+    compact_topk_slots,
+    cut_sequences,
+    draft_steps,
+    pages,
+    plans,
+    schedules,
+)
 _HOMES = (globals(), *map(vars, _OTHERS))
 _ROWS = {row.name: row for home in _HOMES for row in [*home.values()] if isinstance(row, Operation)}
 OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}

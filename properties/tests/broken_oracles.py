@@ -46,6 +46,11 @@ from cumae.properties.tests.broken_pages import (
     pages_of_as_many_tokens,
     window_of_one_token_more,
 )
+from cumae.properties.tests.broken_plans import (
+    contexts_cut_within_a_block,
+    every_rank_holds_every_token,
+    requests_counted_without_the_empty_ones,
+)
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
     bias_rounded_to_bf16,
@@ -179,6 +184,9 @@ BROKEN = (
     Broken("sequence_chunks", chunks_of_rows_alone, "absolute_chunks", frozenset({"absolute_chunks"})),
     Broken("flat_decodes", keys_before_the_step, "multi_token_decode", frozenset({"topk"})),
     Broken("flat_decodes", padding_sees_one_key, "padding"),
+    Broken("any_chunks", contexts_cut_within_a_block, "block_edge", frozenset({"workspace"})),
+    Broken("any_chunks", requests_counted_without_the_empty_ones, "empty_request"),
+    Broken("any_chunks", every_rank_holds_every_token, "context_parallel", frozenset({"world"})),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),
     Broken("grouped_topk", groups_masked_with_zero, "vllm#13474", frozenset({"router"})),
     Broken("grouped_topk", best_one_of_a_group, "vllm#13474", frozenset({"router"})),

@@ -12,6 +12,7 @@ from cumae.properties.tests import (
     simulation_of_cuts,
     simulation_of_drafts,
     simulation_of_pages,
+    simulation_of_plans,
     simulation_of_schedules,
     simulation_of_selections,
 )
@@ -143,6 +144,12 @@ def _chunked_context(case: Case) -> Answer:
     )
 
 
+def _any_chunks(case: Case) -> Answer:
+    return simulation_of_plans.any_chunks(
+        case.batch, workspace_tokens=case.workspace_tokens, interleave=case.options.parallel.interleave
+    )
+
+
 def _metadata_cache(case: Case, previous: Case | None) -> Answer:
     known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
     return simulation_of_schedules.metadata_cache(
@@ -255,6 +262,7 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "topk_to_slots": _topk_to_slots,
     "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,
+    "any_chunks": _any_chunks,
     "grouped_topk": simulated_router.grouped_topk,
     "local_lens": _local_lens,
     "page_table": _page_table,
