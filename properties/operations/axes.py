@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
-from cumae.properties.operations.chunk_places import SEQUENCE_CHUNK, num_chunks
+from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -66,6 +66,10 @@ def _requests(case: Case) -> Extent:
     return Extent(len(case.batch.requests), case.num_requests_padded)
 
 
+def _chunks(case: Case) -> Extent:
+    return Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks)
+
+
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
     return lambda case: Extent(*(count + 1 for count in extent(case)))
 
@@ -114,11 +118,8 @@ AXES = {
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
-    "sequence_chunk": Axis(
-        lambda case: Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks),
-        placing=SEQUENCE_CHUNK,
-        items=num_chunks,
-    ),
+    "sequence_chunk": Axis(_chunks, placing=SEQUENCE_CHUNK, items=num_chunks),
+    "chunk_pair": Axis(_chunks, lambda case: 2, CHUNK_PAIR, items=num_chunks),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),

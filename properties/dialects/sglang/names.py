@@ -13,6 +13,7 @@ from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
+from cumae.properties.dialects.sglang.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.step import (
     cache_seqlens,
@@ -166,8 +167,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS},
-    {**_OUTPUTS, **OUTPUTS},
+    {**_INPUTS, **INPUTS, **CUT_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CUT_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

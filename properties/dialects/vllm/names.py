@@ -15,6 +15,7 @@ from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
+from cumae.properties.dialects.vllm.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
 
@@ -159,8 +160,8 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS},
+    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS, **CUT_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS, **CUT_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,
