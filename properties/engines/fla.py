@@ -1,14 +1,16 @@
-"""Index functions of flash-linear-attention, for sequences without cached context."""
+"""Index functions of flash-linear-attention: positions without cached context, chunks with any."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from cumae.oracle import Case
-from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.domain import MAX_LEN, Domain
 from cumae.properties.dialects import CUMAE
+from cumae.properties.dialects.chunk_lists import CHUNK_OUTPUTS
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.engines.known import Known
 
@@ -114,5 +116,79 @@ def prepare_cu_seqlens_from_mask(function: Any) -> Callable[..., dict[str, Tenso
 
     def launch(mask: Tensor) -> dict[str, Tensor]:
         return {"cu_seqlens_q": function(mask)}
+
+    return launch
+
+
+_PAIRS = replace(CUMAE.extend(cu_seqlens="cu_seqlens_q"), outputs={"sequence_chunks": CHUNK_OUTPUTS})
+_PADDED = _FRESH.having(padding="written", min_requests=0)
+
+
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_chunk_indices",
+    operation="sequence_chunks",
+    dialect=_PAIRS,
+    domain=_PADDED.having(min_requests=1, phases=("prefill", "decode"), max_context_len=MAX_LEN),
+)
+def prepare_chunk_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """(sequence, chunk), from a tensor made for the call: results are cached by the tensor's identity."""
+
+    def launch(cu_seqlens: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        return {"chunk_indices": function(cu_seqlens.clone(), chunk_size)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_chunk_indices_static",
+    operation="sequence_chunks",
+    dialect=_STARTS,
+    domain=_PADDED.having(phases=("prefill", "decode"), max_context_len=MAX_LEN),
+)
+def prepare_chunk_indices_static(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The same in a list of fixed length, and the offsets of each sequence."""
+
+    def launch(cu_seqlens: Tensor, chunk_size: int, max_sequence_chunks: int) -> dict[str, Tensor]:
+        pairs, offsets = function(cu_seqlens, chunk_size, max_sequence_chunks)
+        sequences, numbers = pairs.unbind(1)
+        return {
+            "chunk_sequences": sequences.contiguous(),
+            "chunk_numbers": numbers.contiguous(),
+            "chunk_offsets": offsets.long(),
+        }
+
+    return launch
+
+
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_chunk_offsets",
+    operation="sequence_chunks",
+    dialect=_STARTS,
+    domain=_PADDED.having(min_requests=1, phases=("prefill", "decode"), max_context_len=MAX_LEN),
+)
+def prepare_chunk_offsets(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The running sum of chunks; the function counts in the dtype of the sums."""
+
+    def launch(cu_seqlens: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        return {"chunk_offsets": function(cu_seqlens.long(), chunk_size)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    _INDEX,
+    "prepare_token_indices",
+    operation="sequence_chunks",
+    dialect=_PAIRS,
+    domain=_PADDED.having(min_requests=1, empty_requests=False, padding="none", chunk_size=(1,)),
+)
+def prepare_token_indices_as_chunks(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """(sequence, position) of each token: chunks of one row, without empty sequences."""
+
+    def launch(cu_seqlens: Tensor) -> dict[str, Tensor]:
+        return {"chunk_indices": function(cu_seqlens.clone())}
 
     return launch

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
-from cumae.properties.operations.chunk_places import SEQUENCE_CHUNK, num_chunks
+from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
 from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
@@ -73,6 +73,10 @@ def _of_step(items: Callable[[Request, Case], int]) -> Callable[[Case], Extent]:
     return lambda case: Extent(sum(items(r, case) for r in case.batch.requests), case.num_tokens_padded)
 
 
+def _chunks(case: Case) -> Extent:
+    return Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks)
+
+
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
     return lambda case: Extent(*(count + 1 for count in extent(case)))
 
@@ -136,6 +140,8 @@ AXES = {
         placing=SEQUENCE_CHUNK,
         items=num_chunks,
     ),
+    "sequence_chunk": Axis(_chunks, placing=SEQUENCE_CHUNK, items=num_chunks),
+    "chunk_pair": Axis(_chunks, lambda case: 2, CHUNK_PAIR, items=num_chunks),
     "work_item": Axis(),
     "worker_start": Axis(),
     "chunk_part": Axis(),

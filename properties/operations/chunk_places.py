@@ -50,3 +50,8 @@ def _text(case: Case, index: int, seen: Seen) -> str:
 
 
 SEQUENCE_CHUNK = Placing(_place, _text)
+CHUNK_PAIR = Placing(
+    lambda case, index, seen: _place(case, index // 2, seen),
+    lambda case, index, seen: _text(case, index // 2, seen),
+)
+"""Of an entry of (request, number)."""

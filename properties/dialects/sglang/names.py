@@ -15,6 +15,7 @@ from cumae.properties.dialects.output import Expect, Output
 from cumae.properties.dialects.sglang.allocator import ALLOCATOR_INPUTS, ALLOCATOR_OUTPUTS
 from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
+from cumae.properties.dialects.sglang.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
 from cumae.properties.dialects.sglang.step import (
@@ -169,8 +170,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS, **PAGE_INPUTS, **ALLOCATOR_INPUTS, **GROUP_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **PAGE_OUTPUTS, **ALLOCATOR_OUTPUTS, **GROUP_OUTPUTS},
+    {**_INPUTS, **INPUTS, **ALLOCATOR_INPUTS, **CUT_INPUTS, **GROUP_INPUTS, **PAGE_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **ALLOCATOR_OUTPUTS, **CUT_OUTPUTS, **GROUP_OUTPUTS, **PAGE_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

@@ -16,6 +16,7 @@ from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
 from cumae.properties.dialects.vllm.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
+from cumae.properties.dialects.vllm.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.vllm.drafts import DRAFT_INPUTS, DRAFT_OUTPUTS
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
@@ -163,15 +164,25 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **GROUP_INPUTS, **PAGE_INPUTS, **ROUTER_INPUTS, **DRAFT_INPUTS},
+    {
+        **_INPUTS,
+        **INPUTS,
+        **CACHE_INPUTS,
+        **CUT_INPUTS,
+        **DRAFT_INPUTS,
+        **GROUP_INPUTS,
+        **PAGE_INPUTS,
+        **ROUTER_INPUTS,
+    },
     {
         **_OUTPUTS,
         **OUTPUTS,
         **CACHE_OUTPUTS,
+        **CUT_OUTPUTS,
+        **DRAFT_OUTPUTS,
         **GROUP_OUTPUTS,
         **PAGE_OUTPUTS,
         **ROUTER_OUTPUTS,
-        **DRAFT_OUTPUTS,
     },
     own_outputs=False,
     quiet_garbage="zero",

@@ -190,6 +190,8 @@ OF_CALLS: dict[int, dict[str, tuple[str, ...]]] = {
             "chunk_maxima",
         ),
         "grouped_topk": ("expert_ids",),
+        "sequence_chunks": ("chunk_sequences", "chunk_numbers", "chunk_offsets"),
+        "flat_decodes": ("key_lens", "selected_lens", "selected_indptr"),
     },
     ORDER: {
         "sequence_layout": ("cu_seqlens_q", "cu_seqlens_k"),
@@ -198,6 +200,8 @@ OF_CALLS: dict[int, dict[str, tuple[str, ...]]] = {
         "causal_windows": ("ks", "ke"),
         "chunked_context": ("chunk_lens",),
         "grouped_topk": ("expert_ids",),
+        "sequence_chunks": ("chunk_numbers", "chunk_offsets"),
+        "flat_decodes": ("key_lens", "selected_indptr"),
     },
     FIRST_HALF: {
         "position_ids": ("position_ids",),

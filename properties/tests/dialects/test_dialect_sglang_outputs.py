@@ -70,6 +70,31 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
         },
     ),
     (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
+    # kernels/ops/attention/linear/kda_blackwell/__init__.py, prepare_metadata, 0.5.23.
+    (
+        MIXED,
+        "sequence_chunks",
+        {"chunk_indices": [0, 0, 2, 0], "chunk_offsets": [0, 1, 1, 2, 2]},
+    ),
+    # kernels/ops/attention/pad.py, seqlens_expand_triton, and dsa/metadata.py beside it, 0.5.23.
+    (
+        MIXED,
+        "flat_decodes",
+        {
+            "seqlens_expanded": [4, 5, 5, ANY, ANY],
+            "dsa_cache_seqlens": [2, 2, 2, ANY, ANY],
+            "dsa_cu_seqlens_k": [0, 2, 4, 6, ANY, ANY],
+        },
+    ),
+    (
+        replace(VERIFY, options=Options.of(topk=5)),
+        "flat_decodes",
+        {
+            "seqlens_expanded": [4, 5, 6, 7, ANY, ANY],
+            "dsa_cache_seqlens": [4, 5, 5, 5, ANY, ANY],
+            "dsa_cu_seqlens_k": [0, 4, 9, 14, 19, ANY, ANY],
+        },
+    ),
 ]
 
 

@@ -170,6 +170,18 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (GATHERING, "topk_to_slots", "out", [22, 20, 1, 0, -1, 2, -1, -1]),
         (GATHERING, "compact_topk_slots", "out", [22, 20, 1, 0, 2, -1, -1, -1]),
         (GATHERING, "compact_topk_slots", "valid_counts", [2, 2, 1, 0]),
+        # third_party/flash_linear_attention/ops/index.py and models/kimi_k3/amd/kda_metadata.py, 0.33.0.
+        (STEP, "sequence_chunks", "chunk_indices", [0, 0, 2, 0, 3, 0, 3, 1]),
+        (STEP, "sequence_chunks", "chunk_offsets", [0, 1, 1, 2, 4, 4]),
+        # v1/attention/backends/mamba_attn.py, _compute_chunk_metadata, 0.33.0: position 3 ends a chunk.
+        (STEP, "sequence_chunks", "seq_idx", [0, 0, 2, 3, 3]),
+        (STEP, "sequence_chunks", "cu_chunk_seqlen", [0, 1, 2, 3, 5, 6]),
+        (STEP, "sequence_chunks", "last_chunk_indices", [1, 1, 2, 4]),
+        # v1/attention/backends/mla/indexer.py, _prepare_decode_tensors, 0.33.0.
+        (STEP, "flat_decodes", "decode_seq_lens", [4, 5, 7, 1, 2, 3, 0, 0]),
+        # v1/attention/backends/mla/rocm_aiter_mla_sparse.py, generate_sparse_seqlen_triton, 0.33.0.
+        (STEP, "flat_decodes", "sparse_seqlen", [2, 2, 2, 1, 2, 2, 0, 0]),
+        (STEP, "flat_decodes", "paged_kv_indptr", [0, 2, 4, 6, 7, 9, 11, 11, 11]),
         (CHUNKED, "chunked_context", "context_chunk_starts", [0, 0, 0, 8, 8, 8]),
         (CHUNKED, "chunked_context", "context_chunk_seq_lens", [8, 0, 3, 1, 0, 0]),
         (CHUNKED, "chunked_context", "context_chunk_cu_seq_lens", [0, 8, 8, 11, 0, 1, 1, 1]),

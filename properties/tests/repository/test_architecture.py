@@ -21,6 +21,7 @@ BESIDE_THE_OPERATION = {
     "properties/engines/sglang/context_parallel.py": "adapters of released code",
     "properties/engines/vllm/__init__.py": "the list of adapters of released code",
     "properties/engines/vllm/local_lens.py": "adapters of released code",
+    "properties/engines/vllm/sequence_chunks.py": "adapters of released code",
 }
 BESIDE_THE_DIALECT = {
     "fixtures/bugs/collection.py": "a bug of the engine",

@@ -1,0 +1,227 @@
+"""Chunks of linear attention, and the keys of each token of sparse attention."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
+
+Tensor = torch.Tensor
+_INDEX = "sglang/kernels/ops/attention/fla/index.py"
+_CAUSAL = "sglang/kernels/ops/attention/dsv4/attn_metadata_kernels.py"
+_FUSED = "sglang/kernels/ops/attention/dsa/metadata.py"
+_FEW: dict[str, Any] = {"max_requests": 64, "max_tokens": 1024, "max_context_len": 4096}
+_VERIFIES = STEPS.having(phases=("decode",), verify_steps=True, **_FEW)
+
+
+@ENGINE.adapts(
+    _INDEX, "prepare_chunk_indices", operation="sequence_chunks", domain=EXTENDS.having(empty_requests=False)
+)
+def prepare_chunk_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """(sequence, chunk) of the vendored copy, which counts sequences with rows only.
+
+    A clone is passed, because results are cached by the tensor's identity.
+    """
+
+    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        return {"chunk_indices": function(cu_seqlens_q.clone(), chunk_size)}
+
+    return launch
+
+
+@ENGINE.adapts(_INDEX, "prepare_chunk_offsets", operation="sequence_chunks", domain=EXTENDS)
+def prepare_chunk_offsets(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The running sum of chunks of the vendored copy."""
+
+    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        return {"chunk_offsets": function(cu_seqlens_q.clone(), chunk_size)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/linear/kda_blackwell/__init__.py",
+    "prepare_metadata",
+    operation="sequence_chunks",
+    domain=EXTENDS,
+)
+def kda_metadata(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Both in torch, empty sequences counted."""
+
+    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        pairs, offsets, *_ = function(cu_seqlens_q, chunk_size)
+        return {"chunk_indices": pairs, "chunk_offsets": offsets.long()}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/attention/pad.py", "seqlens_expand_triton", operation="flat_decodes", domain=EXTENDS
+)
+def seqlens_expand(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """By a program for each request."""
+
+    def launch(
+        extend_seq_lens: Tensor, cache_seqlens_int32: Tensor, num_token_non_padded: int
+    ) -> dict[str, Tensor]:
+        longest = int(extend_seq_lens.max())
+        lens = (extend_seq_lens, cache_seqlens_int32, num_token_non_padded, longest)
+        return {"seqlens_expanded": function(*lens)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    _CAUSAL, "expand_prefill_causally_triton", operation="flat_decodes", domain=EXTENDS.having(**_FEW)
+)
+def expand_causally_by_triton(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """By tiles of tokens that are compared with all requests."""
+
+    def launch(
+        req_pool_indices: Tensor, seq_lens: Tensor, extend_seq_lens: Tensor, num_token_non_padded: int
+    ) -> dict[str, Tensor]:
+        found = function(
+            req_pool_indices=req_pool_indices,
+            seq_lens=seq_lens,
+            extend_seq_lens=extend_seq_lens,
+            num_tokens=num_token_non_padded,
+            padded_num_tokens=None,
+        )
+        return {"seqlens_expanded": found.seq_lens_casual}
+
+    return launch
+
+
+def _expanded(function: Any, **more: Any) -> dict[str, Tensor]:
+    """Return the keys of each token as the torch function says."""
+    found = function(padded_num_tokens=None, **more)
+    return {"seqlens_expanded": found.seq_lens_casual.int()}
+
+
+@ENGINE.adapts(_CAUSAL, "expand_prefill_causally", operation="flat_decodes", domain=EXTENDS)
+def expand_causally(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """In torch, from lengths and first rows on the device."""
+
+    def launch(
+        req_pool_indices: Tensor,
+        seq_lens: Tensor,
+        extend_seq_lens: Tensor,
+        extend_start_loc: Tensor,
+        num_token_non_padded: int,
+    ) -> dict[str, Tensor]:
+        return _expanded(
+            function,
+            req_pool_indices=req_pool_indices,
+            seq_lens=seq_lens,
+            extend_seq_lens=extend_seq_lens,
+            extend_start_loc=extend_start_loc,
+            seq_lens_cpu=None,
+            extend_seq_lens_cpu=None,
+            num_tokens=num_token_non_padded,
+        )
+
+    return launch
+
+
+@ENGINE.adapts(_CAUSAL, "expand_prefill_causally", operation="flat_decodes", domain=EXTENDS)
+def expand_causally_on_host(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """In torch, request by request, from lengths on the host."""
+
+    def launch(
+        req_pool_indices: Tensor, seq_lens: Tensor, extend_seq_lens_cpu: Tensor, num_token_non_padded: int
+    ) -> dict[str, Tensor]:
+        return _expanded(
+            function,
+            req_pool_indices=req_pool_indices,
+            seq_lens=seq_lens,
+            extend_seq_lens=extend_seq_lens_cpu,
+            extend_start_loc=None,
+            seq_lens_cpu=seq_lens.tolist(),
+            extend_seq_lens_cpu=extend_seq_lens_cpu.tolist(),
+            num_tokens=num_token_non_padded,
+        )
+
+    return launch
+
+
+def _filled(count: int, like: Tensor) -> Tensor:
+    return torch.empty(count, dtype=torch.int32, device=like.device)
+
+
+def _tables(req_to_token: Tensor, req_pool_indices: Tensor, rows: int) -> tuple[Tensor, ...]:
+    """Return the arguments of a fused function from the pool to the table of slots, which is scratch."""
+    count = req_pool_indices.numel()
+    table = req_to_token.new_empty(rows, req_to_token.shape[1])
+    scratch = (_filled(count, req_to_token), _filled(count + 1, req_to_token))
+    return (req_pool_indices, req_to_token, *scratch, table)
+
+
+@ENGINE.adapts(_FUSED, "fused_dsa_decode_metadata", operation="flat_decodes", domain=DECODES.having(**_FEW))
+def dsa_lens_of_decodes(function: Any) -> Callable[..., None]:
+    """Selected keys of decodes of one token, and their running sum."""
+
+    def launch(
+        seq_lens: Tensor,
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        batch_size: int,
+        dsa_index_topk: int,
+        dsa_cache_seqlens: Tensor,
+        dsa_cu_seqlens_k: Tensor,
+    ) -> None:
+        tables = _tables(req_to_token, req_pool_indices, batch_size)
+        lens = (dsa_cache_seqlens, dsa_cu_seqlens_k)
+        function(seq_lens, *tables, *lens, None, batch_size, int(seq_lens.max()), dsa_index_topk, 1)
+
+    return launch
+
+
+@ENGINE.adapts(_FUSED, "fused_dsa_target_verify_metadata", operation="flat_decodes", domain=_VERIFIES)
+def dsa_lens_of_verify(function: Any) -> Callable[..., None]:
+    """Keys of each draft of a verify step."""
+
+    def launch(
+        seq_lens: Tensor,
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        batch_size: int,
+        draft_token_num: int,
+        dsa_index_topk: int,
+        seqlens_expanded: Tensor,
+        dsa_cache_seqlens: Tensor,
+        dsa_cu_seqlens_k: Tensor,
+    ) -> None:
+        tables = _tables(req_to_token, req_pool_indices, batch_size * draft_token_num)
+        lens = (seqlens_expanded, dsa_cache_seqlens, dsa_cu_seqlens_k)
+        longest = int(seq_lens.max()) + draft_token_num
+        function(seq_lens, *tables, *lens, None, batch_size, longest, dsa_index_topk, 1, draft_token_num)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _FUSED, "fused_dsa_draft_extend_metadata", operation="flat_decodes", domain=EXTENDS.having(**_FEW)
+)
+def dsa_lens_of_draft_extend(function: Any) -> Callable[..., None]:
+    """Keys of each token of an extend."""
+
+    def launch(
+        seq_lens: Tensor,
+        extend_seq_lens: Tensor,
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        num_token_non_padded: int,
+        batch_size: int,
+        dsa_index_topk: int,
+        seqlens_expanded: Tensor,
+        dsa_cache_seqlens: Tensor,
+        dsa_cu_seqlens_k: Tensor,
+    ) -> None:
+        tables = _tables(req_to_token, req_pool_indices, num_token_non_padded)
+        lens = (seqlens_expanded, dsa_cache_seqlens, dsa_cu_seqlens_k)
+        counts = (batch_size, num_token_non_padded, int(seq_lens.max()), dsa_index_topk, 1)
+        most = (int(extend_seq_lens.max()), num_token_non_padded)
+        function(seq_lens, extend_seq_lens, *tables, *lens, None, *counts, *most)
+
+    return launch
