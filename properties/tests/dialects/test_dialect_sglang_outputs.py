@@ -71,8 +71,8 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
         },
     ),
     (Case(Batch((Request(0, 2, (7,)),), 4)), "chunked_context", {"prefix_chunk_seq_lens": []}),
-    # SGLang 0.5.23, kernels/ops/attention/metadata.py: ceil(seq_len / page_size) columns; a padded request has
-    # one token, and its drafts in a verify step, in page 0.
+    # SGLang 0.5.23, kernels/ops/attention/metadata.py: ceil(seq_len / page_size) columns; padded requests
+    # have one token, and their drafts in a verify step, in page 0.
     (MIXED, "page_table", {"page_table": [7, 2, _U, _U, _U, _U, 5, 9, _U, 0, _U, _U]}),
     (VERIFY, "page_table", {"page_table": [4, 1, 6, _U, 2, 3, 8, 5, 0, 0, _U, _U]}),
     (DECODE, "page_table", {"page_table": [2, 1, 4, _U, 0, _U]}),
