@@ -46,6 +46,23 @@ def batch_indices_of_append(function: Any) -> Callable[..., None]:
     return launch
 
 
+@ENGINE.adapts(
+    "flashinfer/prefill.py",
+    "_build_block_tables_from_paged_kv_indices",
+    operation="page_table",
+    domain=Domain(min_requests=1, captured=False),
+)
+def block_tables_of_plan(function: Any) -> Callable[..., Tensor]:
+    """The table of pages that `plan` makes of their list, for backends that read a table."""
+
+    def launch(paged_kv_indptr: Tensor, paged_kv_indices: Tensor) -> Tensor:
+        count, device = len(paged_kv_indptr) - 1, paged_kv_indices.device
+        table: Tensor = function(paged_kv_indptr.cpu(), paged_kv_indices, count, device)
+        return table
+
+    return launch
+
+
 def _num_pages(case: Case) -> list[int]:
     size = case.batch.block_size
     return [-(-request.seq_len // size) for request in case.batch.requests]

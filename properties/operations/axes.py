@@ -135,11 +135,6 @@ AXES = {
     "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
     "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
     "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
-    "sequence_chunk": Axis(
-        lambda case: Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks),
-        placing=SEQUENCE_CHUNK,
-        items=num_chunks,
-    ),
     "sequence_chunk": Axis(_chunks, placing=SEQUENCE_CHUNK, items=num_chunks),
     "chunk_pair": Axis(_chunks, lambda case: 2, CHUNK_PAIR, items=num_chunks),
     "work_item": Axis(),

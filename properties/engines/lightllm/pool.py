@@ -6,8 +6,19 @@ from typing import Any
 import torch
 
 from cumae.oracle import Case, Inputs
+from cumae.properties.dialects import Output
 from cumae.properties.dialects.sglang.step import pool_rows
-from cumae.properties.engines.lightllm.engine import DECODES, ENGINE, NAMES, PREFILLS, int32
+from cumae.properties.engines.lightllm.engine import (
+    DECODES,
+    ENGINE,
+    NAMES,
+    PREFILLS,
+    STEPS,
+    first_rows,
+    int32,
+    seq_lens,
+)
+from cumae.properties.engines.pages import having, listed_slots, longest, slot_rows
 
 Tensor = torch.Tensor
 _KERNELS = "lightllm/common/basemodel/triton_kernel"
@@ -127,5 +138,76 @@ def repack_kv_index(function: Any) -> Callable[..., None]:
     ) -> None:
         rows = (req_to_token_indexs, b_req_idx, b_seq_len, b_start_loc)
         function(*rows, max_q_seq_len, out_cache_loc)
+
+    return launch
+
+
+_PAGES_OF_TOKENS = having(
+    NAMES,
+    "page_table",
+    Output(
+        "page_table",
+        axis="table_row",
+        shape=lambda case: (case.num_requests_padded, longest(case)),
+        expect=lambda _, inputs: slot_rows(inputs),
+    ),
+)
+
+
+@ENGINE.adapts(
+    f"{_KERNELS}/fa3_utils.py",
+    "page_table_copy",
+    operation="page_table",
+    dialect=_PAGES_OF_TOKENS,
+    domain=STEPS,
+)
+def page_table_of_tokens(function: Any) -> Callable[..., None]:
+    """Rows of the pool as pages of one token, garbage behind the keys included."""
+
+    def launch(page_table: Tensor, req_to_token_indexs: Tensor, b_req_idx: Tensor) -> None:
+        function(page_table, req_to_token_indexs, b_req_idx)
+
+    return launch
+
+
+def _cleared_list(_: Any, inputs: Inputs) -> list[Any]:
+    """Return the slots of all keys, then zeros."""
+    return [*listed_slots(inputs).kv_indices, *[0] * inputs.case.layout.num_spare_columns]
+
+
+_PACKED = having(
+    NAMES,
+    "kv_indices",
+    Output(
+        "out_kv_index",
+        axis="key",
+        follows="kv_indices",
+        shape=lambda case: (sum(seq_lens(case)) + case.layout.num_spare_columns,),
+        expect=_cleared_list,
+    ),
+    first_keys=lambda case: int32(first_rows(case, "seq_len")),
+    longest=longest,
+)
+
+
+@ENGINE.adapts(
+    "lightllm/models/deepseek2/triton_kernel/repack_kv_index.py",
+    "repack_kv_index",
+    operation="kv_indices",
+    dialect=_PACKED,
+    domain=STEPS,
+)
+def repack_kv_index_of_keys(function: Any) -> Callable[..., None]:
+    """The slots of all keys of each request in turn; the rest of the list is cleared."""
+
+    def launch(
+        req_to_token_indexs: Tensor,
+        b_req_idx: Tensor,
+        b_seq_len: Tensor,
+        first_keys: Tensor,
+        longest: int,
+        out_kv_index: Tensor,
+    ) -> None:
+        function(req_to_token_indexs, b_req_idx, b_seq_len, first_keys, longest, out_kv_index)
 
     return launch

@@ -192,7 +192,7 @@ def _local_lens(case: Case) -> Any:
         wide_table=wide_table,
         held_lens=_local_lens,
     ),
-    domain=_RANKS,
+    domain=_RANKS.having(page_slack=(0, 1, 9)),
 )
 def page_table_of_rank(kernel: Any) -> Callable[..., None]:
     """Pages in which a rank holds keys; tails stay."""
@@ -202,12 +202,12 @@ def page_table_of_rank(kernel: Any) -> Callable[..., None]:
         held_lens: Tensor,
         world: int,
         rank: int,
-        tokens_per_entry: int,
+        block_size: int,
         block_kv_indices: Tensor,
     ) -> None:
         rows = torch.arange(len(held_lens), device=wide_table.device)
         strides = (wide_table.stride(0), max(block_kv_indices.stride(0), 1))
-        sizes = {"PHYSICAL_PAGE_SIZE": tokens_per_entry // world, "DCP_SIZE": world, "DCP_RANK": rank}
+        sizes = {"PHYSICAL_PAGE_SIZE": block_size, "DCP_SIZE": world, "DCP_RANK": rank}
         tiles = max(-(-block_kv_indices.shape[1] // 64), 1)
         tables = (wide_table, rows, held_lens, block_kv_indices, None, *strides)
         kernel[(len(held_lens), tiles)](*tables, **sizes, PAGES_PER_BLOCK=64, HAS_V2P=False)

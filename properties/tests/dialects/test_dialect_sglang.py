@@ -43,6 +43,8 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
                     [-1, -1, -1, -1, -1, -1],
                 ],
             ),
+            "sliding_window_size": 0,
+            "max_seq_pages": 3,
             "page_table": ("int32", [[7, 2, -1], [-1, -1, -1], [5, 9, -1], [0, 0, 0]]),
             "page_table_1": (
                 "int32",
@@ -93,6 +95,8 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
                     [-1, -1, -1, -1, -1, -1, -1],
                 ],
             ),
+            "sliding_window_size": 0,
+            "max_seq_pages": 4,
             "page_table": ("int32", [[4, 1, 6, -1], [2, 3, 8, 5], [0, 0, 0, 0]]),
             "page_table_1": (
                 "int32",
@@ -134,6 +138,8 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
             "positions": ("int64", [3, 1, 0]),
             "req_pool_indices": ("int64", [2, 1, 0]),
             "req_to_token": ("int32", [[0, 0, 0, 0], [12, 13, -1, -1], [6, 7, 8, 3]]),
+            "sliding_window_size": 0,
+            "max_seq_pages": 2,
             "page_table": ("int32", [[2, 1], [4, -1], [0, 0]]),
             "page_table_1": ("int32", [[6, 7, 8, 3], [12, 13, -1, -1], [0, 0, 0, 0]]),
             "topk_indices": ("int32", [[3, 0], [1, 0], [-1, -1]]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
+from cumae.oracle import ANY, UNTOUCHED, Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.dialects import SGLANG
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.outputs import outputs_of, shape_of
@@ -17,6 +17,7 @@ CHUNKED = Case(
     Batch((Request(9, 1, (5, 2, 6)), Request(0, 2, (7,)), Request(3, 1, (4,), "decode")), 4),
     options=Options.of(workspace_slack=7),
 )
+_U = UNTOUCHED
 EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
     (
         MIXED,
@@ -94,6 +95,28 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
             "dsa_cache_seqlens": [4, 5, 5, 5, ANY, ANY],
             "dsa_cu_seqlens_k": [0, 4, 9, 14, 19, ANY, ANY],
         },
+    ),
+    # SGLang 0.5.23, kernels/ops/attention/metadata.py: ceil(seq_len / page_size) columns; padded requests
+    # have one token, and their drafts in a verify step, in page 0.
+    (MIXED, "page_table", {"page_table": [7, 2, _U, _U, _U, _U, 5, 9, _U, 0, _U, _U]}),
+    (VERIFY, "page_table", {"page_table": [4, 1, 6, _U, 2, 3, 8, 5, 0, 0, _U, _U]}),
+    (DECODE, "page_table", {"page_table": [2, 1, 4, _U, 0, _U]}),
+    # SGLang 0.5.23, kernels/ops/attention/kv_indices.py: slots, as pages of one token.
+    (
+        MIXED,
+        "kv_indices",
+        {
+            "kv_indptr": [0, 3, 3, 7, 7],
+            "kv_indices": [28, 29, 30, 20, 21, 22, 23, _U],
+            "kv_last_page_len": [1, 1, 1, 1],
+        },
+    ),
+    (VERIFY, "kv_indices", {"kv_indices": [8, 9, 2, 4, 5, 6, 7, 16, 0]}),
+    (DECODE, "kv_indices", {"kv_indptr": [0, 4, 6, 7], "kv_indices": [6, 7, 8, 3, 12, 13, 0]}),
+    (
+        replace(DECODE, options=Options.of(window=3)),
+        "kv_indices",
+        {"kv_indptr": [0, 3, 5, 6], "kv_indices": [7, 8, 3, 12, 13, 0, _U]},
     ),
 ]
 
