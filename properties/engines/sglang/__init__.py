@@ -2,6 +2,7 @@
 
 from cumae.properties.engines.sglang import (
     allocator,
+    cache_layouts,
     cache_locs,
     cache_write,
     chunked_context,
@@ -9,6 +10,7 @@ from cumae.properties.engines.sglang import (
     grouped_topk,
     indexer,
     kv_indices,
+    plans,
     position_ids,
     sequence_layout,
 )
@@ -17,6 +19,7 @@ from cumae.properties.engines.sglang.engine import ENGINE
 __all__ = [
     "ENGINE",
     "allocator",
+    "cache_layouts",
     "cache_locs",
     "cache_write",
     "chunked_context",
@@ -24,6 +27,7 @@ __all__ = [
     "grouped_topk",
     "indexer",
     "kv_indices",
+    "plans",
     "position_ids",
     "sequence_layout",
 ]

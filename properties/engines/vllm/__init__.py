@@ -1,13 +1,17 @@
 """vLLM's metadata functions under its dialect, one operation a file."""
 
 from cumae.properties.engines.vllm import (
+    cache_layouts,
     cache_write,
     causal_windows,
     gather,
     grouped_topk,
     local_lens,
     page_indices,
+    plans,
     position_ids,
+    query_chunks,
+    request_runs,
     sequence_layout,
     slot_mapping,
     sparse_schedule,
@@ -17,13 +21,17 @@ from cumae.properties.engines.vllm.engine import ENGINE
 
 __all__ = [
     "ENGINE",
+    "cache_layouts",
     "cache_write",
     "causal_windows",
     "gather",
     "grouped_topk",
     "local_lens",
     "page_indices",
+    "plans",
     "position_ids",
+    "query_chunks",
+    "request_runs",
     "sequence_layout",
     "slot_mapping",
     "sparse_schedule",
