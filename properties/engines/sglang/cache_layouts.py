@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from cumae.properties.dialects import CUMAE
-from cumae.properties.engines.reordered import reordered
+from cumae.properties.engines.reordered import in_groups, reordered
 from cumae.properties.engines.sglang.cache_write import cached_slots
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
@@ -28,17 +28,22 @@ _READ = {
 }
 
 
+def _of_heads(rows: Tensor) -> Tensor:
+    """Return rows with their heads in a dimension of their own."""
+    return in_groups(rows, rows.dim() - 1, rows.shape[-1] // _HEADS)
+
+
 def _heads(rows: Tensor) -> list[Tensor]:
     """Return keys and values, the halves of rows, with their heads in a dimension of their own."""
-    return [half.unflatten(-1, (_HEADS, -1)) for half in rows.chunk(2, dim=-1)]
+    return [_of_heads(half) for half in rows.chunk(2, dim=-1)]
 
 
 def _shuffled(rows: Tensor) -> tuple[Any, Any]:
     """Return keys by head, group of elements and token; values by head, group of tokens and element."""
     keys, values = _heads(rows)
     group = 16 // rows.element_size()
-    by_element = reordered(keys.unflatten(3, (-1, group)), (0, 2, 3, 1, 4))
-    return by_element, reordered(values.unflatten(1, (-1, group)), (0, 3, 1, 4, 2))
+    by_element = reordered(in_groups(keys, 3, group), (0, 2, 3, 1, 4))
+    return by_element, reordered(in_groups(values, 1, group), (0, 3, 1, 4, 2))
 
 
 @ENGINE.adapts(
@@ -49,7 +54,7 @@ def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
 
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         count = min(len(slot_mapping), len(kv_c))  # SGLang has as many rows as slots
-        new = [part[:count].unflatten(1, (_HEADS, -1)) for part in (kv_c, k_pe)]
+        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
         function(*new, *_heads(kv_cache), slot_mapping[:count])
 
     return launch
@@ -63,7 +68,7 @@ def reshape_and_cache_mapped(function: Any) -> Callable[..., None]:
 
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         count = min(len(slot_mapping), len(kv_c))
-        new = [part[:count].unflatten(1, (_HEADS, -1)) for part in (kv_c, k_pe)]
+        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
         places = torch.arange(count, device=slot_mapping.device).flip(0)
         keys, values = _heads(kv_cache)
         with reordered(keys, (0, 2, 1, 3)) as k, reordered(values, (0, 2, 1, 3)) as v:
@@ -81,7 +86,7 @@ def reshape_and_cache_shuffled(function: Any) -> Callable[..., None]:
 
     def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         count = min(len(slot_mapping), len(kv_c))
-        new = [part[:count].unflatten(1, (_HEADS, -1)) for part in (kv_c, k_pe)]
+        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
         by_element, by_token = _shuffled(kv_cache)
         with by_element as keys, by_token as values:
             function(*new, keys, values, slot_mapping[:count])
@@ -97,7 +102,7 @@ _LOCS = CUMAE.extend(locs=cached_slots)
     "launch_gather_shuffle_5d_to_linear",
     operation="prefix_interleave",
     dialect=_LOCS,
-    domain=_GROUPED.having(**_READ),
+    domain=_GROUPED.having(**_READ, max_requests=16, max_context_len=512),
 )
 def gather_shuffled(function: Any) -> Callable[..., None]:
     """Keys and values read back from the layouts of AITER; every row is cached here."""
@@ -150,8 +155,8 @@ def set_k_and_s(function: Any) -> Callable[..., None]:
         planes = _in_planes(kv_cache)
         function(planes, slots[live], keys.view(torch.float8_e4m3fn), scales.view(torch.float32), _PAGE)
         rows = kv_cache.view(torch.uint8)
-        rows[..., :_KEY_BYTES] = planes[:, : _PAGE * _KEY_BYTES].unflatten(1, (_PAGE, -1))
-        rows[..., _KEY_BYTES:] = planes[:, _PAGE * _KEY_BYTES :].unflatten(1, (_PAGE, -1))
+        rows[..., :_KEY_BYTES] = in_groups(planes[:, : _PAGE * _KEY_BYTES], 1, _KEY_BYTES)
+        rows[..., _KEY_BYTES:] = in_groups(planes[:, _PAGE * _KEY_BYTES :], 1, _ROW_BYTES - _KEY_BYTES)
 
     return launch
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.reordered import reordered
+from cumae.properties.engines.reordered import in_groups, reordered
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
@@ -27,18 +27,17 @@ _STUBS: dict[str, Any] = {
 
 def _new(part: Tensor, count: int) -> Tensor:
     """Return the halves of new rows as the heads of keys or of values."""
-    return part[:count].reshape(count, _HEADS, -1)
+    return in_groups(part[:count], 1, part.shape[1] // _HEADS)
 
 
 def _caches(kv_cache: Tensor) -> list[Tensor]:
     """Return keys and values ``[num_blocks, block_size, num_heads, head_size]``, the halves of the rows."""
-    shape = (*kv_cache.shape[:2], _HEADS, kv_cache.shape[2] // 2 // _HEADS)
-    return [half.unflatten(2, shape[2:]) for half in kv_cache.chunk(2, dim=2)]
+    return [in_groups(half, 2, half.shape[2] // _HEADS) for half in kv_cache.chunk(2, dim=2)]
 
 
 def _packed(cache: Tensor) -> Tensor:
     """Return the cache with the elements of a head in groups of 16 bytes."""
-    return cache.unflatten(3, (-1, 16 // cache.element_size()))
+    return in_groups(cache, 3, 16 // cache.element_size())
 
 
 @ENGINE.adapts(_FILE, "triton_reshape_and_cache_flash", operation="cache_write", domain=_HALVES, **_STUBS)
@@ -86,7 +85,7 @@ def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
         count = min(len(slot_mapping), len(kv_c))
         keys, values = _caches(kv_cache)
         scale, group = torch.ones(1, device=kv_c.device), 16 // kv_cache.element_size()
-        grouped = values.unflatten(1, (-1, group))
+        grouped = in_groups(values, 1, group)
         with reordered(_packed(keys), (0, 2, 3, 1, 4)) as k, reordered(grouped, (0, 3, 1, 4, 2)) as v:
             new = _new(kv_c, count), _new(k_pe, count)
             function(*new, k, v, slot_mapping[:count], "auto", scale, scale, group)
