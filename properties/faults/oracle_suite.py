@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from itertools import islice
 from typing import Any
@@ -126,7 +127,11 @@ class OracleSuite:
             yield "simulation", (previous, case), answer
 
     def _domain(self) -> Iterable[Step]:
-        binding = binding_of(load_function(self._operation.kernels[0]), self._operation)
+        operation = self._operation
+        if operation.kernels:
+            binding = binding_of(load_function(operation.kernels[0]), operation)
+        else:
+            binding = replace(binding_of(operation.oracle, operation), features=operation.features)
         if self._is_stateful:
             return [(trace.steps[0], trace.steps[1]) for trace in small_traces(binding)]
         return [(None, case) for case in small_cases(binding)]

@@ -3,6 +3,7 @@
 from cumae.properties.engines.sglang import (
     allocator,
     cache_groups,
+    cache_layouts,
     cache_locs,
     cache_write,
     chunked_context,
@@ -14,6 +15,7 @@ from cumae.properties.engines.sglang import (
     listed_slots,
     page_tables,
     pages,
+    plans,
     position_ids,
     sequence_layout,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "ENGINE",
     "allocator",
     "cache_groups",
+    "cache_layouts",
     "cache_locs",
     "cache_write",
     "chunked_context",
@@ -34,6 +37,7 @@ __all__ = [
     "listed_slots",
     "page_tables",
     "pages",
+    "plans",
     "position_ids",
     "sequence_layout",
 ]

@@ -59,7 +59,7 @@ def set_mla_kv_buffer_in_torch(function: Any) -> Callable[..., None]:
     return _write_rows(function)
 
 
-def _cached_slots(case: Case) -> Any:
+def cached_slots(case: Case) -> Any:
     """Return the slot of each cached token, request by request."""
     size, slots = case.batch.block_size, []
     for request in case.batch.requests:
@@ -72,7 +72,7 @@ def _cached_slots(case: Case) -> Any:
     _WRITER,
     "get_mla_kv_buffer_triton",
     operation="prefix_interleave",
-    dialect=CUMAE.extend(locs=_cached_slots, kv_lora_rank=lambda case: case.options.rows.kv_lora_rank),
+    dialect=CUMAE.extend(locs=cached_slots, kv_lora_rank=lambda case: case.options.rows.kv_lora_rank),
     domain=_ROWS.having(
         min_tokens=0,
         max_query_len=0,

@@ -242,6 +242,13 @@ def test_every_mutant_of_an_oracle_is_noticed() -> None:
     assert vars(sys.modules["cumae.oracle"])["position_ids"] is oracle.position_ids
 
 
+def test_an_oracle_without_a_kernel_is_compared_on_the_small_domain_too() -> None:
+    judge = OracleSuite("cumae.oracle:any_chunks")
+    text = "num_rows + rows > workspace_tokens"
+    (mutant,) = [m for m in mutants_of(oracle.any_chunks) if text in m.before and ">=" in m.after]
+    assert judge.compare(mutant).status == "survived"
+
+
 def test_a_function_that_is_no_oracle_is_refused() -> None:
     with pytest.raises(ValueError, match="must be the oracle of an operation"):
         OracleSuite("cumae.oracle:owns")

@@ -1,0 +1,141 @@
+"""Cached contexts packed into chunks of a workspace."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.dialects import CUMAE, Input
+from cumae.properties.engines.parts import write_parts
+from cumae.properties.engines.vllm.engine import ENGINE, STEPS
+from cumae.properties.operations.plans import any_chunks
+
+Tensor = torch.Tensor
+_ATTENTION = "vllm/model_executor/layers/attention/mla_attention.py"
+PLANNED = STEPS.having(phases=("prefill",), padding="none")
+
+
+def narrow_workspace(case: Case) -> int:
+    """Return the rows of a workspace that need not hold a block of each request."""
+    options = case.options.workspace
+    return options.chunk_blocks * case.batch.block_size + options.workspace_slack
+
+
+def _one(case: Case) -> int:
+    return 1
+
+
+NARROW = CUMAE.extend(row_budget=Input(lambda inputs: narrow_workspace(inputs.case), ("workspace",)))
+
+
+@ENGINE.adapts(
+    _ATTENTION,
+    "plan_mla_context_chunks",
+    operation=any_chunks(workspace=narrow_workspace),
+    dialect=NARROW,
+    domain=PLANNED.having(world=(1,)),
+)
+def plan_mla_context_chunks(function: Any) -> Callable[..., None]:
+    """The planner, on one rank; its workspace may hold less than a block of each request."""
+
+    def launch(
+        context_lens_cpu: Tensor,
+        row_budget: int,
+        block_size: int,
+        part_chunk: Tensor,
+        part_request: Tensor,
+        part_start: Tensor,
+        part_stop: Tensor,
+    ) -> None:
+        longest = row_budget // block_size * block_size
+        plans = function(context_lens_cpu.tolist(), row_budget, longest, block_size, lambda rows: rows)
+        parts = (
+            (chunk, plan.request_start + i, start, start + length)
+            for chunk, plan in enumerate(plans)
+            for i, (start, length) in enumerate(zip(plan.starts, plan.seq_lens, strict=True))
+        )
+        write_parts(parts, part_chunk, part_request, part_start, part_stop)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _ATTENTION,
+    "build_mla_chunked_context_metadata",
+    operation="any_chunks",
+    dialect="cumae",
+    domain=PLANNED,
+    PIN_MEMORY=False,
+)
+def mla_context_chunks(function: Any) -> Callable[..., None]:
+    """The chunks of the metadata, whose starts are those of a rank."""
+    return _built(function, is_aligned=True)
+
+
+@ENGINE.adapts(
+    _ATTENTION,
+    "build_mla_chunked_context_metadata",
+    operation=any_chunks(workspace=narrow_workspace, alignment=_one),
+    dialect=NARROW,
+    domain=PLANNED.having(world=(1,)),
+    PIN_MEMORY=False,
+)
+def mla_context_chunks_of_tokens(function: Any) -> Callable[..., None]:
+    """The chunks of the metadata for a gather that may begin within a block."""
+    launch = _built(function, is_aligned=False)
+
+    def narrow(
+        context_lens_cpu: Tensor,
+        cu_seqlens_q: Tensor,
+        row_budget: int,
+        block_size: int,
+        part_chunk: Tensor,
+        part_request: Tensor,
+        part_start: Tensor,
+        part_stop: Tensor,
+    ) -> None:
+        parts = (part_chunk, part_request, part_start, part_stop)
+        launch(context_lens_cpu, cu_seqlens_q, row_budget, block_size, 1, 1, *parts)
+
+    return narrow
+
+
+def _built(function: Any, *, is_aligned: bool) -> Callable[..., None]:
+    def launch(
+        context_lens_cpu: Tensor,
+        cu_seqlens_q: Tensor,
+        workspace_tokens: int,
+        block_size: int,
+        world: int,
+        interleave: int,
+        part_chunk: Tensor,
+        part_request: Tensor,
+        part_start: Tensor,
+        part_stop: Tensor,
+    ) -> None:
+        built = function(
+            context_lens_cpu=context_lens_cpu,
+            prefill_query_start_loc_cpu=cu_seqlens_q.cpu(),
+            chunked_prefill_workspace=torch.empty(0),
+            chunked_prefill_workspace_size=workspace_tokens * world,
+            block_size=block_size,
+            align_chunk_to_block=is_aligned,
+            device=part_chunk.device,
+            dcp_world_size=world,
+            dcp_local_block_size=interleave,
+            dcp_virtual_block_size=interleave * world,
+        )
+        parts = [
+            (chunk.index, request, start * world, start * world + length)
+            for chunk in (built.chunks if built is not None else ())
+            for request, start, length in zip(
+                range(chunk.request_slice.start, chunk.request_slice.stop),
+                chunk.starts.tolist(),
+                chunk.seq_lens.tolist(),
+                strict=True,
+            )
+        ]
+        write_parts(parts, part_chunk, part_request, part_start, part_stop)
+
+    return launch
