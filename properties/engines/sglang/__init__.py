@@ -10,6 +10,7 @@ from cumae.properties.engines.sglang import (
     indexer,
     kv_indices,
     pages,
+    pool_rows,
     position_ids,
     sequence_layout,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "indexer",
     "kv_indices",
     "pages",
+    "pool_rows",
     "position_ids",
     "sequence_layout",
 ]
