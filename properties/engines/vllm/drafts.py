@@ -44,7 +44,7 @@ def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Out
     return Output(
         name,
         "int32",
-        "logit",
+        "live_logit",
         rule,
         shape=lambda case: (sum(num_logits(case)),),
         expect=lambda _, inputs: values(inputs.case),
@@ -56,7 +56,7 @@ def _of_requests(name: str, rule: str, values: Callable[[Inputs], list[int]]) ->
     return Output(
         name,
         "int32",
-        "request",
+        "live_request",
         rule,
         shape=lambda case: (len(case.batch.requests),),
         expect=lambda _, inputs: values(inputs),

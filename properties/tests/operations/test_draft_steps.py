@@ -9,10 +9,13 @@ import torch
 
 import cumae
 from cumae.fixtures.correct.drafts import draft_steps as right
+from cumae.fixtures.edge_cases.definition import EMPTY, case, prefill
 from cumae.gpu_impl import write_draft_steps
 from cumae.oracle import Request, draft_steps
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.domain import Domain
+from cumae.properties.operations.axes import axis_named
+from cumae.properties.operations.places import Seen
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
@@ -60,6 +63,24 @@ class TestNumbersOfDrafts:
 
     def test_one_token_is_no_draft(self) -> None:
         assert num_drafts_of(Request(5, 1), 8) == num_drafts_of(Request(5, 0), 8) == 0
+
+
+class TestPlaces:
+    STEP = case(prefill(0, 4, 5), EMPTY, prefill(0, 4, 6), num_padding_tokens=1, max_drafts=3)
+
+    @pytest.mark.parametrize(
+        ("axis", "index", "says"),
+        [
+            ("logit", 7, "sample 7: token 7: request 2, position 3, block 6"),
+            ("logit", 8, "sample 8: behind the last one of the step"),
+            ("draft", 3, "verified draft 3: token 4: request 2, position 0, block 6"),
+            ("draft", 6, "verified draft 6: behind the last one of the step"),
+        ],
+    )
+    def test_a_report_names_the_row_of_a_sample(self, axis: str, index: int, says: str) -> None:
+        placing = axis_named(axis).placing
+        assert placing.text(self.STEP, index, Seen()) == says
+        assert (placing.place(self.STEP, index, Seen()).request == 2) == ("request 2" in says)
 
 
 def drafts_of_padding(num_drafts: Tensor, cu_num_draft_tokens: Tensor) -> None:
