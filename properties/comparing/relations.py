@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import Case, Request
+from cumae.oracle.model.drafts import num_drafts_of, num_logits_of
 from cumae.properties.cases.draws import edited, permuted, renamed
 from cumae.properties.comparing.parts import Part
 from cumae.properties.running.memory import Words
@@ -160,7 +161,7 @@ def _one_after_the_other(case: Case, base: Part, others: Sequence[Part]) -> Iter
         return lambda words: words - shift
 
     if base.counts is not None and head.counts is not None and tail.counts is not None:
-        shifts = dict.fromkeys((at, first.batch.num_tokens, _num_key_rows(first)))
+        shifts = dict.fromkeys((at, first.batch.num_tokens, _num_key_rows(first), *_num_sampled(first)))
         yield _of_requests(0, base.counts, head.counts, [(b, b) for b in range(at)])
         to = [(b, b - at) for b in range(at, count)]
         yield _of_requests(1, base.counts, tail.counts, to, *(less(shift) for shift in shifts if shift))
@@ -173,6 +174,14 @@ def _num_key_rows(case: Case) -> int:
     scope, ratio = case.options.keys.key_scope, case.options.keys.compress_ratio
     kept = [r for r in case.batch.requests if scope == "all" or r.phase == "prefill"]
     return sum(request.seq_len // ratio for request in kept)
+
+
+def _num_sampled(case: Case) -> tuple[int, int]:
+    """Return the sampled rows of a step and its drafts."""
+    most, requests = case.options.drafts.max_drafts, case.batch.requests
+    return sum(num_logits_of(one, most) for one in requests), sum(
+        num_drafts_of(one, most) for one in requests
+    )
 
 
 def _longest(case: Case) -> int:

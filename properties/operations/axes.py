@@ -147,6 +147,16 @@ AXES = {
 _UNKNOWN = Axis(is_related=False)
 
 
+def _live(axis: Axis) -> Axis:
+    """Return the axis of outputs without padding."""
+    extent = axis.extent
+    assert extent is not None
+    return replace(axis, extent=lambda case: Extent(extent(case).num_live, extent(case).num_live))
+
+
+AXES |= {f"live_{name}": _live(AXES[name]) for name in ("request", "slot", "logit", "draft")}
+
+
 def axis_named(name: str) -> Axis:
     """Return the row of an axis, or a row without any facts if the axis is unknown."""
     return AXES.get(name, _UNKNOWN)

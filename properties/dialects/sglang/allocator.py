@@ -39,6 +39,7 @@ ALLOCATOR_OUTPUTS = {
     "allocate_slots": (
         Output(
             "out_cache_loc",
+            axis="live_slot",
             shape=lambda case: (case.batch.num_tokens,),
             expect=lambda answer, inputs: answer.out_cache_loc[: inputs.case.batch.num_tokens],
         ),
@@ -53,7 +54,7 @@ ALLOCATOR_OUTPUTS = {
         Output(
             "last_locs",
             "int64",
-            "request",
+            "live_request",
             "the slot of position prefix_len - 1, -1 without a prefix",
             shape=_num_requests,
             expect=_last_locs,

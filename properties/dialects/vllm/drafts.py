@@ -40,10 +40,11 @@ def _scheduled(inputs: Inputs) -> list[int]:
     return sums[1 : _num_requests(inputs.case) + 1]
 
 
-def live(name: str, count: Callable[[Case], int]) -> Output:
+def live(name: str, axis: str, count: Callable[[Case], int]) -> Output:
     """Return an output of the operation's name that has only its live entries."""
     return Output(
         name,
+        axis=f"live_{axis}",
         shape=lambda case: (count(case),),
         expect=lambda answer, inputs: getattr(answer, name)[: count(inputs.case)],
         is_captured=False,
@@ -59,14 +60,14 @@ DRAFT_INPUTS = {
 }
 DRAFT_OUTPUTS = {
     "draft_steps": (
-        live("logits_indices", lambda case: sum(num_logits(case))),
-        live("target_logits_indices", lambda case: sum(num_drafts(case))),
-        live("bonus_logits_indices", _num_requests),
-        live("cu_num_draft_tokens", _num_requests),
+        live("logits_indices", "logit", lambda case: sum(num_logits(case))),
+        live("target_logits_indices", "draft", lambda case: sum(num_drafts(case))),
+        live("bonus_logits_indices", "request", _num_requests),
+        live("cu_num_draft_tokens", "request", _num_requests),
         Output(
             "cu_num_sampled_tokens",
             "int32",
-            "request",
+            "live_request",
             "the sampled rows up to and including the request",
             shape=lambda case: (_num_requests(case),),
             expect=lambda _, inputs: list(accumulate(num_logits(inputs.case))),

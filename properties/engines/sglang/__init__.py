@@ -16,6 +16,7 @@ from cumae.properties.engines.sglang import (
     page_tables,
     pages,
     plans,
+    pool_rows,
     position_ids,
     sequence_layout,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "page_tables",
     "pages",
     "plans",
+    "pool_rows",
     "position_ids",
     "sequence_layout",
 ]

@@ -44,7 +44,7 @@ def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Out
     return Output(
         name,
         "int32",
-        "logit",
+        "live_logit",
         rule,
         shape=lambda case: (sum(num_logits(case)),),
         expect=lambda _, inputs: values(inputs.case),
@@ -53,8 +53,14 @@ def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Out
 
 def _of_requests(name: str, rule: str, values: Callable[[Inputs], list[int]]) -> Output:
     """Return an output with an entry for each live request."""
-    shape = lambda case: (len(case.batch.requests),)  # noqa: E731
-    return Output(name, "int32", "request", rule, shape=shape, expect=lambda _, inputs: values(inputs))
+    return Output(
+        name,
+        "int32",
+        "live_request",
+        rule,
+        shape=lambda case: (len(case.batch.requests),),
+        expect=lambda _, inputs: values(inputs),
+    )
 
 
 def _last_kept(inputs: Inputs) -> list[int]:
@@ -148,9 +154,10 @@ def combine_sampled_and_draft_tokens(function: Any) -> Callable[..., dict[str, T
         num_tokens: int,
         num_speculative_tokens: int,
     ) -> dict[str, Tensor]:
-        rows = {"dtype": torch.int32, "device": idx_mapping.device}
-        ids, sampled, prompts = (torch.zeros(n, **rows) for n in (num_tokens, num_states, num_states))
-        drafts = torch.zeros((num_states, num_speculative_tokens), **rows)
+        ids, sampled, prompts, drafts = (
+            torch.zeros(shape, dtype=torch.int32, device=idx_mapping.device)
+            for shape in ((num_tokens,), (num_states,), (num_states,), (num_states, num_speculative_tokens))
+        )
         step = (idx_mapping, sampled, query_start_loc, seq_lens, prompts, drafts, cu_num_logits)
         return {"logits_indices": function(ids, *step, num_logits).int()}
 
