@@ -132,6 +132,7 @@ AXES = {
     "expert_weight": replace(_EXPERT, is_related=False),
     "page_column": Axis(_requests, lambda case: case.num_page_columns, PAGE_COLUMN, items=_one),
     "table_row": Axis(_requests, items=_one),
+    "key": Axis(),
     "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
     "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
     "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),

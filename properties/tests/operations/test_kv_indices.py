@@ -118,7 +118,7 @@ def tail_cleared(
     ("wrong", "check", "axis"),
     [
         (full_page_without_a_token, "agrees", "request"),
-        (first_pages_of_a_window, "agrees", "request_start"),
+        (first_pages_of_a_window, "agrees", "listed_page"),
         (tail_cleared, "writes_everything", "listed_page"),
     ],
 )
