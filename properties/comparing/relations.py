@@ -179,9 +179,8 @@ def _num_key_rows(case: Case) -> int:
 def _num_sampled(case: Case) -> tuple[int, int]:
     """Return the sampled rows of a step and its drafts."""
     most, requests = case.options.drafts.max_drafts, case.batch.requests
-    return sum(num_logits_of(one, most) for one in requests), sum(
-        num_drafts_of(one, most) for one in requests
-    )
+    num_logits = sum(num_logits_of(request, most) for request in requests)
+    return num_logits, sum(num_drafts_of(request, most) for request in requests)
 
 
 def _longest(case: Case) -> int:
