@@ -1,10 +1,16 @@
-"""Plant faults in released kernels and say which their adapters find: engine_mutants.py OUT ENGINE=FOLDER…"""
+"""Plant faults in released kernels and say which their adapters find: engine_mutants.py OUT ENGINE=FOLDER…
+
+The first faults of each kernel that some adapter launches, on lines that run there. A fault survives if all
+adapters of its kernel agree; the others of the kernel are tried until one finds it.
+"""
 
 import argparse
 import json
 import sys
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -14,57 +20,86 @@ from cumae.properties.faults.released import kernel_mutants, planted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.direct import check
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
 parser.add_argument("roots", nargs="+", help="ENGINE=PATH of a folder of packages")
-parser.add_argument("--only", nargs="*", help="run only these functions")
+parser.add_argument("--only", nargs="*", help="try only these functions")
 parser.add_argument("--most", type=int, default=10, help="mutants of each kernel")
 parser.add_argument("--cases", type=int, default=40)
 parser.add_argument("--jobs", type=int, default=1)
+AGREES = ("agrees", "known")
 
 
-def tried(engine: str, name: str, root: Path, mutant: Mutant, source: str, budget: Budget) -> dict[str, Any]:
-    """Return whether an adapter finds the fault, which is planted in a tree of links."""
-    file = engine_of(engine).adapters[name].file
-    changed = source[: mutant.start] + mutant.text + source[mutant.stop :]
-    with planted(root, file, changed) as tree:
-        one = alone(engine, name, str(tree), budget, "cpu")
-    where = {"engine": engine, "function": name, "kernel": mutant.name, "line": mutant.line}
-    found = {
-        "status": one["status"],
-        "cases": one["cases"],
-        "report": one["report"].partition("\n\n")[2][:200],
-    }
-    return {**where, "operator": mutant.operator, "diff": mutant.diff, **found}
+def lines_run(engine: str, name: str, root: Path, budget: Budget) -> dict[str, frozenset[int]]:
+    """Return the lines of each kernel in the adapter's file that run under the adapter, agreeing or not."""
+    prepare("cpu")
+    adapter = engine_of(engine).adapters[name]
+    given: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": "cpu"}
+    checks = ("agrees",)
+    verdict = check(
+        adapter.function(root),
+        adapter.operation,
+        checks=checks,
+        examples=budget.examples,
+        save_to=None,
+        **given,
+    )
+    return {one.name: one.ran for one in verdict.coverage if one.file.endswith(adapter.file) and one.ran}
+
+
+def tried(engine: str, names: Collection[str], root: Path, mutant: Mutant, budget: Budget) -> dict[str, Any]:
+    """Return which adapter finds the fault, planted in a tree of links; if none does, the last one."""
+    one: dict[str, Any] = {}
+    for name in names:
+        file = engine_of(engine).adapters[name].file
+        source = (root / file).read_text(encoding="utf-8")
+        with planted(root, file, source[: mutant.start] + mutant.text + source[mutant.stop :]) as tree:
+            one = alone(engine, name, str(tree), budget, "cpu")
+        if one["status"] not in AGREES:
+            break
+    where = {"engine": engine, "kernel": mutant.name, "line": mutant.line, "operator": mutant.operator}
+    found = {name: one[name] for name in ("function", "status", "cases")}
+    return {**where, "diff": mutant.diff, **found, "report": one["report"].partition("\n\n")[2][:200]}
+
+
+def mutants_of(engine: str, root: Path, given: argparse.Namespace) -> list[tuple[list[str], Mutant]]:
+    """Return the mutants of an engine's kernels, each with the adapters that run its line."""
+    adapters, budget = engine_of(engine).adapters, Budget(examples=given.cases)
+    ran: dict[tuple[str, str], dict[str, frozenset[int]]] = defaultdict(dict)
+    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        names = given.only or adapters
+        seen = {name: pool.submit(lines_run, engine, name, root, budget) for name in names}
+        for name, future in seen.items():
+            for kernel, lines in future.result().items():
+                ran[adapters[name].file, kernel][name] = lines
+    found = []
+    for (file, kernel), users in sorted(ran.items()):
+        source = (root / file).read_text(encoding="utf-8")
+        all_of_kernel = [one for one in kernel_mutants(source, (kernel,), sys.maxsize) if one.name == kernel]
+        run = [
+            (one, [n for n, lines in users.items() if {one.line, one.first} & lines]) for one in all_of_kernel
+        ]
+        found += [(names, one) for one, names in run if names][: given.most]
+    return found
 
 
 if __name__ == "__main__":  # spawned processes import this file
     given = parser.parse_args()
     prepare("cpu")
-    budget, todo, done = Budget(examples=given.cases), [], set()
-    for root in given.roots:
-        engine, _, folder = root.partition("=")
-        for name, adapter in engine_of(engine).adapters.items():
-            source = (Path(folder) / adapter.file).read_text(encoding="utf-8")
-            for mutant in kernel_mutants(source, adapter.names, given.most):
-                key = (adapter.file, mutant.start, mutant.stop, mutant.text)
-                if key not in done and name in (given.only or [name]):
-                    done.add(key)
-                    todo.append((engine, name, Path(folder).resolve(), mutant, source, budget))
-    found: list[dict[str, Any]] = []
+    budget, found = Budget(examples=given.cases), list[dict[str, Any]]()
+    roots = {engine: Path(root).resolve() for engine, _, root in (one.partition("=") for one in given.roots)}
     with ThreadPoolExecutor(given.jobs) as pool:
-        for future in as_completed([pool.submit(tried, *one) for one in todo]):
+        todo = [
+            pool.submit(tried, engine, names, root, mutant, budget)
+            for engine, root in roots.items()
+            for names, mutant in mutants_of(engine, root, given)
+        ]
+        for future in as_completed(todo):
             found.append(one := future.result())
-            print(
-                one["status"],
-                one["engine"],
-                one["function"],
-                one["kernel"],
-                one["line"],
-                one["operator"],
-                flush=True,
-            )
+            said = (one[name] for name in ("status", "engine", "function", "kernel", "line", "operator"))
+            print(*said, f"{len(found)} of {len(todo)}", flush=True)
             counts = Counter(one["status"] for one in found)
             record = {**machine(), "command": " ".join(sys.argv[2:]), "statuses": counts, "mutants": found}
             given.out.write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes long

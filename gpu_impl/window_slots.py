@@ -84,13 +84,13 @@ def write_window_slots(
     token_to_request [T] (-1 means none: a map padded with 0 has no place here), position_ids [T], below
     2**31, block_table [num_rows, width] of any strides (-1 means none), row_index [R] (the table row of each
     request, -1 means none) or None (request b has row b); each int32 or int64. block_size in tokens,
-    window >= 1.
-    window_slots int32 [T, W], W >= window, contiguous. Row t, with p = position_ids[t], holds the slots of
+    window >= 0; 0 is no limit but the columns.
+    window_slots int32 [T, W], W >= max(window, 1), contiguous. Row t, p = position_ids[t], holds the slots of
     the positions max(p - window + 1, 0) .. p in this order, then -1. The slot of position k is
     table[row][k // block_size] * block_size + k % block_size, which must fit int32. A position holds -1 in
     its place if the row lies outside the table, if its column lies past the table's width (it is not read),
     or if its entry is negative. window_lens int32 [T] counts the positions, those without a slot included:
-    min(p + 1, window).
+    min(p + 1, window), or min(p + 1, W) without a limit.
     Padding rows, those with a negative request or position, hold -1 and the count 0. Every element is
     written.
     One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
@@ -111,12 +111,13 @@ def write_window_slots(
     check_indices("position_ids", position_ids, num_tokens_padded, device)
     check_table(block_table, row_index, None, device)
     check_int("block_size", block_size, 1)
-    check_int("window", window, 1)
+    check_int("window", window, 0)
     check_tensor("window_slots", window_slots, (torch.int32,), (num_tokens_padded, None), device)
     width = window_slots.shape[1]
-    if width < window:
+    least = max(window, 1)
+    if width < least:
         sizes = tuple(window_slots.shape)
-        raise ValueError(f"window_slots.shape = {sizes}, must be at least ({num_tokens_padded}, {window})")
+        raise ValueError(f"window_slots.shape = {sizes}, must be at least ({num_tokens_padded}, {least})")
     check_tensor("window_lens", window_lens, (torch.int32,), (num_tokens_padded,), device)
     if num_tokens_padded == 0:
         return
@@ -138,7 +139,7 @@ def write_window_slots(
             num_tokens_padded,
             width,
             block_size,
-            window,
+            window or width,
             HAS_ROW_INDEX=row_index is not None,
             ROWS=rows,
             COLUMNS=columns,

@@ -1,15 +1,20 @@
 """The metadata that a serving engine must give to its attention kernels, defined in plain Python."""
 
+from cumae.oracle.allocate_slots import AllocateSlots, allocate_slots
+from cumae.oracle.any_chunks import AnyChunks, any_chunks, chunk_alignment, chunk_faults, workspace_rows
 from cumae.oracle.attention import attention_row, dense_attention
 from cumae.oracle.cache_write import CacheWrite, cache_write
 from cumae.oracle.causal_windows import CausalWindows, causal_windows
 from cumae.oracle.chunked_context import ChunkedContext, chunked_context
 from cumae.oracle.compact_topk_slots import CompactTopkSlots, compact_topk_slots, compact_topk_slots_faults
+from cumae.oracle.compressed_slots import CompressedSlots, compressed_slots
 from cumae.oracle.context_parallel import local_len, owns
+from cumae.oracle.draft_steps import DraftSteps, draft_steps
 from cumae.oracle.flat_decodes import FlatDecodes, flat_decodes
 from cumae.oracle.fp8_row import fp8_row
 from cumae.oracle.grouped_topk import GroupedTopk, grouped_topk
 from cumae.oracle.grouped_topk_judge import grouped_topk_faults
+from cumae.oracle.kv_indices import KvIndices, kv_indices
 from cumae.oracle.latent_layout import LatentLayout, latent_layout
 from cumae.oracle.local_lens import LocalLens, local_lens
 from cumae.oracle.metadata_cache import MetadataCache, ScheduleKey, metadata_cache, schedule_key
@@ -30,9 +35,11 @@ from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, outputs_of
+from cumae.oracle.page_table import PageTable, page_table
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
+from cumae.oracle.ring_slots import RingSlots, ring_slots
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
 from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
@@ -47,6 +54,7 @@ from cumae.oracle.sparse_schedule import (
     sparse_schedule,
 )
 from cumae.oracle.topk_to_slots import TopkToSlots, topk_to_slots
+from cumae.oracle.window_slots import WindowSlots, window_slots
 
 __all__ = [
     "ANY",
@@ -60,6 +68,8 @@ __all__ = [
     "OPERATIONS",
     "ROW_FORMATS",
     "UNTOUCHED",
+    "AllocateSlots",
+    "AnyChunks",
     "AnySchedule",
     "Batch",
     "CacheWrite",
@@ -67,6 +77,8 @@ __all__ = [
     "CausalWindows",
     "ChunkedContext",
     "CompactTopkSlots",
+    "CompressedSlots",
+    "DraftSteps",
     "Fault",
     "FlatDecodes",
     "FloatDtype",
@@ -75,6 +87,7 @@ __all__ = [
     "IndexDtype",
     "Inputs",
     "KeyScope",
+    "KvIndices",
     "LatentLayout",
     "Layout",
     "LocalLens",
@@ -83,11 +96,13 @@ __all__ = [
     "Mark",
     "MetadataCache",
     "Options",
+    "PageTable",
     "PersistentBuffers",
     "Phase",
     "PositionIds",
     "PrefixInterleave",
     "Request",
+    "RingSlots",
     "Rounding",
     "RowFormat",
     "ScheduleKey",
@@ -98,19 +113,27 @@ __all__ = [
     "Ties",
     "TopkToSlots",
     "Trace",
+    "WindowSlots",
+    "allocate_slots",
+    "any_chunks",
     "any_schedule",
     "attention_row",
     "cache_write",
     "causal_windows",
+    "chunk_alignment",
+    "chunk_faults",
     "chunked_context",
     "compact_topk_slots",
     "compact_topk_slots_faults",
+    "compressed_slots",
     "dense_attention",
+    "draft_steps",
     "flat_decodes",
     "fp8_row",
     "from_json",
     "grouped_topk",
     "grouped_topk_faults",
+    "kv_indices",
     "kv_lens_of",
     "latent_layout",
     "leveled",
@@ -120,10 +143,12 @@ __all__ = [
     "metadata_cache",
     "outputs_of",
     "owns",
+    "page_table",
     "persistent_buffers",
     "position_ids",
     "prefix_interleave",
     "rights_of_rows",
+    "ring_slots",
     "schedule_faults",
     "schedule_key",
     "sequence_chunks",
@@ -136,4 +161,6 @@ __all__ = [
     "trace_to_json",
     "tried_from_json",
     "tried_to_json",
+    "window_slots",
+    "workspace_rows",
 ]

@@ -104,6 +104,11 @@ class Case:
         return min(rows, rows // chunks.chunk_size + short)
 
     @property
+    def window_columns(self) -> int:
+        """Columns of a row that lists the slots of a token's window."""
+        return max(self.options.keys.window, self.options.window_rows.min_window_columns)
+
+    @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
         requests = self.batch.requests
@@ -115,6 +120,24 @@ class Case:
     def capacity(self) -> int:
         """Rows of the key buffer that is given."""
         return max(0, self.num_keys + self.layout.key_slack)
+
+    @property
+    def tokens_per_entry(self) -> int:
+        """Tokens of a request that one entry of the kernel's table stands for, over all ranks."""
+        return self.kernel_block_size * self.batch.world
+
+    @property
+    def num_page_columns(self) -> int:
+        """Columns of the page table."""
+        longest = max((request.seq_len for request in self.batch.requests), default=0)
+        return max(0, -(-longest // self.tokens_per_entry) + self.layout.page_slack)
+
+    @property
+    def num_page_indices(self) -> int:
+        """Entries of the list of pages: a page table's, and at least those of pages with tokens."""
+        size = self.batch.block_size
+        needed = sum(-(-request.seq_len // size) for request in self.batch.requests)
+        return max(needed, self.num_requests_padded * self.num_page_columns)
 
     @property
     def num_with_context(self) -> int:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from cumae.oracle.any_chunks import chunk_alignment
 from cumae.oracle.model.case import Case
+from cumae.oracle.model.drafts import num_drafts_of
 from cumae.oracle.model.marks import GARBAGE
+from cumae.oracle.model.pages import free_pages, last_locs
 from cumae.oracle.model.rules import require
 from cumae.oracle.model.selections import selected_positions, topk_indices, workspace_ids, workspace_starts
 from cumae.oracle.position_ids import position_ids
@@ -151,6 +154,12 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
     return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond)
 
 
+def _num_drafts(inputs: Inputs) -> list[Any]:
+    case = inputs.case
+    most = case.options.drafts.max_drafts
+    return _per_request(inputs, [num_drafts_of(one, most) for one in case.batch.requests], GARBAGE)
+
+
 def _logits(inputs: Inputs) -> list[list[Any]]:
     """Return each token's logits; they depend on its slot, so they follow the token into related cases."""
     options, size = inputs.case.options, inputs.case.batch.tokens_per_block
@@ -201,7 +210,8 @@ def _option(name: str) -> Callable[[Inputs], Any]:
 
 _OPTIONS = (
     "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
-    "num_experts num_groups topk_group top_k renormalize power_of_two_scales chunk_size"
+    "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts chunk_size "
+    "ring_capacity"
 ).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
     **{name: _option(name) for name in _OPTIONS},
@@ -232,14 +242,24 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "max_context_len": lambda inputs: inputs.case.max_context_len,
     "block_size": lambda inputs: inputs.case.batch.block_size,
     "kernel_block_size": lambda inputs: inputs.case.kernel_block_size,
+    "tokens_per_entry": lambda inputs: inputs.case.tokens_per_entry,
+    "num_page_columns": lambda inputs: inputs.case.num_page_columns,
+    "num_page_indices": lambda inputs: inputs.case.num_page_indices,
     "world": lambda inputs: inputs.case.batch.world,
     "topk_indices": _topk_indices,
     "selected_positions": _selected_positions,
     "workspace_ids": lambda inputs: workspace_ids(inputs.case),
     "workspace_starts": lambda inputs: workspace_starts(inputs.case),
     "workspace_tokens": lambda inputs: inputs.case.workspace_tokens,
+    "chunk_alignment": lambda inputs: inputs.call(chunk_alignment),
     "num_with_context": lambda inputs: inputs.case.num_with_context,
+    "window_columns": lambda inputs: inputs.case.window_columns,
     "max_num_tokens": lambda inputs: inputs.case.max_num_tokens,
+    "num_drafts": _num_drafts,
+    "last_loc": lambda inputs: _per_request(inputs, last_locs(inputs.case), GARBAGE),
+    "prefix_lens": _context_lens,
+    "free_pages": lambda inputs: free_pages(inputs.case),
+    "page_size": lambda inputs: inputs.case.batch.tokens_per_block,
     "logits": _logits,
     "bias": _bias,
     "scaling_factor": lambda inputs: inputs.case.options.router.scaling_thousandths / 1000,

@@ -41,7 +41,8 @@ class Layout:
     ``min_table_columns``: least number of columns of a table of tokens or blocks; added columns hold no
     value. ``num_spare_blocks``: blocks of the cache beyond the largest id. ``num_spare_tokens``: rows of
     persistent buffers beyond the padded tokens. ``context_slack``: the host's bound on the contexts minus the
-    longest context.
+    longest context. ``page_slack``: columns of the page table beyond those of the longest request; a negative
+    number drops the last columns.
 
     ``table_row_gap``: elements between two rows of the table. ``table_column_step``: elements from one column
     to the next. ``table_order``: in ``column`` order a column's entries are neighbours, so the step leads
@@ -77,6 +78,7 @@ class Layout:
     index_dtype: IndexDtype = "int32"
     num_spare_tokens: int = 0
     context_slack: int = 0
+    page_slack: int = 0
     host_lens: bool = True
     min_table_columns: int = 0
 
@@ -97,6 +99,7 @@ class Layout:
             if name.endswith("_gap"):
                 require_int(name, getattr(self, name), 0, 2**40)
         require_int("key_slack", self.key_slack, -(2**31))
+        require_int("page_slack", self.page_slack, -(2**31), MOST_ROWS)
         require_int("table_column_step", self.table_column_step, 1, 2**20)
         require_int("vector_step", self.vector_step, 1, 1024)
         require_int("storage_offset", self.storage_offset, 0, 1024)

@@ -150,6 +150,16 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafts:
+    """``max_drafts``: the most tokens of a request that were proposed and are verified in this step."""
+
+    max_drafts: int = 0
+
+    def __post_init__(self) -> None:
+        require_int("max_drafts", self.max_drafts, 0, 2**16)
+
+
+@dataclass(frozen=True, slots=True)
 class Chunks:
     """Sequences cut into chunks of ``chunk_size`` rows.
 
@@ -196,6 +206,26 @@ class Router:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowRows:
+    """Rows that list the slots of a token's window: ``window`` columns, ``min_window_columns`` at least."""
+
+    min_window_columns: int = 4
+
+    def __post_init__(self) -> None:
+        require_int("min_window_columns", self.min_window_columns, 1, 2**16)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A cache with one block for each request: the ring of its last ``ring_capacity`` tokens."""
+
+    ring_capacity: int = 4
+
+    def __post_init__(self) -> None:
+        require_int("ring_capacity", self.ring_capacity, 1, 2**20)
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of all operations, a record for each group. No two groups have a field of the same name."""
 
@@ -209,6 +239,9 @@ class Options:
     workspace: Workspace = Workspace()
     chunks: Chunks = Chunks()
     router: Router = Router()
+    drafts: Drafts = Drafts()
+    window_rows: WindowRows = WindowRows()
+    ring: Ring = Ring()
 
     def __post_init__(self) -> None:
         for name, kind in GROUPS.items():

@@ -9,7 +9,9 @@ from cumae.properties.cases.feature import Feature, always, row
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     CHUNKS,
+    MOST_DRAFTS,
     RATIOS,
+    RINGS,
     ROUTER_SHAPES,
     TOPKS,
     WINDOWS,
@@ -19,9 +21,12 @@ from cumae.properties.cases.values import (
     interleave,
     kernel_block_size,
     latent_dims,
+    min_window_columns,
     misses_blocks,
     padding_tokens,
+    ring_capacity,
     router_shape,
+    splits_groups,
     topk,
     window,
 )
@@ -34,7 +39,7 @@ FEATURES: tuple[Feature, ...] = (
         lambda d: d.pick("world", WORLDS),
         small=({"world": 2, "rank": 1}, {"world": 2, "interleave": 2}),
         engines=(1, 2, 4, 8, 16),
-        shown_by=("slot_mapping",),
+        shown_by=("slot_mapping", "tokens_per_entry"),
     ),
     row(
         "batch",
@@ -44,6 +49,14 @@ FEATURES: tuple[Feature, ...] = (
         small=({"table_column_step": 2, "num_padding_tokens": 0, "num_padding_requests": 0},),
         shown_by=("block_table", "slot_mapping"),
         varies=misses_blocks,
+    ),
+    row(
+        "batch",
+        "",
+        lambda d: False,
+        "split_groups",
+        shown_by=("compress_ratio",),
+        varies=splits_groups,
     ),
     always("num_padding_tokens", padding_tokens),
     always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
@@ -67,6 +80,7 @@ FEATURES: tuple[Feature, ...] = (
         "options",
         "kernel_block_size",
         kernel_block_size,
+        shown_by=("tokens_per_entry",),
         small=({"kernel_block_size": 1},),
         engines=(1, 16, 32, 64, 128),
     ),
@@ -83,6 +97,21 @@ FEATURES: tuple[Feature, ...] = (
         window,
         small=({"window": 2}, {"window": 2, "world": 2, "rank": 1}),
         engines=WINDOWS,
+    ),
+    row(
+        "options",
+        "min_window_columns",
+        min_window_columns,
+        small=({"min_window_columns": 1, "window": 2}, {"min_window_columns": 3, "window": 2}),
+        engines=(1, 64, 128, 192),
+        shown_by=("window_columns",),
+    ),
+    row(
+        "options",
+        "ring_capacity",
+        ring_capacity,
+        small=({"ring_capacity": 1}, {"ring_capacity": 2}),
+        engines=RINGS,
     ),
     row(
         "options",
@@ -229,6 +258,14 @@ FEATURES: tuple[Feature, ...] = (
         engines=BOTH,
         small=({"select_beyond": True, "topk": 3},),
         shown_by=("selected_positions",),
+    ),
+    row(
+        "options",
+        "max_drafts",
+        lambda d: d.pick("max_drafts", (3, 1, 2, 8, *MOST_DRAFTS)),
+        engines=MOST_DRAFTS,
+        small=({"max_drafts": 1}, {"max_drafts": 2}),
+        shown_by=("num_drafts",),
     ),
 )
 NAMES = frozenset(row.name for row in FEATURES if not row.always)

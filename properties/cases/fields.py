@@ -34,6 +34,7 @@ def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:
 
 def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:
     """Return the fields of a record; features that are not listed get settled values."""
+    d.features = features
     for row in FEATURES:
         if row.record != record:
             continue

@@ -19,7 +19,18 @@ TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
 _FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format"}
-LENGTHS = ("topk", "window", "num_workers", "split_size", "chunk_blocks", "chunk_size", "world", "row")
+LENGTHS = (
+    "topk",
+    "window",
+    "min_window_columns",
+    "ring_capacity",
+    "num_workers",
+    "split_size",
+    "chunk_blocks",
+    "chunk_size",
+    "world",
+    "row",
+)
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
 MOST_NEAR = 8_192
 """Contexts lie on both sides of an option up to this length."""

@@ -57,6 +57,13 @@ LAYOUT: tuple[Feature, ...] = (
     ),
     row(
         "layout",
+        "page_slack",
+        lambda d: d.pick("page_slack", (0, 0, 1, 9, -1, -3)),
+        small=({"page_slack": -1}, {"page_slack": 1}),
+        shown_by=("num_page_columns", "num_page_indices"),
+    ),
+    row(
+        "layout",
         "num_spare_tokens",
         lambda d: d.pick("num_spare_tokens", (0, 0, 1, 5, 40)),
         shown_by=("max_num_tokens", "new_latents"),

@@ -132,7 +132,10 @@ def _pinned(domain: Domain, chosen: Mapping[str, Any]) -> Domain | None:
     if "router" in chosen:
         promises["router_shapes"] = (chosen["router"],)
     # A router's rows are judged one by one, expert by expert.
-    most = min(MOST_SELECTED // chosen.get("topk", 1), MOST_ROUTED // chosen.get("router", (1,))[0])
+    columns = chosen.get("min_window_columns", 0)
+    listed = max(chosen.get("window", 0), columns) if columns else 1
+    most = MOST_SELECTED // max(chosen.get("topk", 1), listed)
+    most = min(most, MOST_ROUTED // chosen.get("router", (1,))[0])
     promises["max_tokens"] = min(domain.max_tokens, max(most, 8 + domain.min_tokens))
     try:
         return domain.having(**promises)

@@ -1,6 +1,6 @@
 """Draw the values of fields from choices, within a domain and consistent with the fields drawn before."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,13 @@ ROUTER_SHAPES = (
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 CHUNKS = (1, 2, 8, 64, 128, 256)
+RINGS = (4, 8, 64, 128, 256)
 TOPKS = (2, 64, 512, 1024, 2048, 4096)
-DRAFTS = (2, 3, 4, 5, 6, 7, 8, 9, 17, 65)
+MOST_DRAFTS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 64)
+DRAFTS = tuple(most + 1 for most in MOST_DRAFTS[1:])
 """Values that engines run. A decode verifies its drafts and one token more."""
+GROUPS_OF_TOKENS = (2, 3, 4, 8, 128)
+"""The tokens of a compressed key."""
 MANY_ROWS = 2**12
 """More rows than this get the smallest width."""
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
@@ -66,6 +70,7 @@ class Draw:
         self.layout = layout or Layout()
         self.strided = strided
         self.keys = keys
+        self.features: Collection[str] = ()
         self.values: dict[str, Any] = {}
 
     @property
@@ -77,6 +82,19 @@ class Draw:
     def is_padded(self) -> bool:
         """Whether the domain has padding."""
         return self.domain.padding != "none"
+
+    def limits_keys_by(self, name: str) -> bool:
+        """Whether keys are compressed, or limited to a window, as the field says.
+
+        An operation that has only one of the two fields varies it for both.
+        """
+        kind, other = ("window", "compress_ratio") if name == "window" else ("compressed", "window")
+        return self.keys == kind or (self.keys != "plain" and other not in self.features)
+
+    @property
+    def keeps_groups(self) -> bool:
+        """Whether all tokens of a compressed key must be on one rank."""
+        return self.batch.world > 1 and "split_groups" not in self.features
 
     def pick(self, name: str, usual: Sequence[Any], fits: Callable[[Any], bool] = lambda value: True) -> Any:
         """Return one of the usual values of a field, or of the promised ones."""
@@ -133,7 +151,10 @@ def interleave(d: Draw) -> int:
     if d.batch.world == 1:
         return 1
     size = d.batch.block_size
-    return int(d.pick("interleave", _divides(d), lambda value: size % value == 0))
+    whole = d.keeps_groups and "compress_ratio" in d.features and d.limits_keys_by("compress_ratio")
+    ratios = d.domain.among("compress_ratio", GROUPS_OF_TOKENS) if whole else (1,)
+    fits = [run for run in _divides(d) if any(run % ratio == 0 for ratio in ratios)]
+    return int(d.pick("interleave", fits, lambda value: size % value == 0))
 
 
 def kernel_block_size(d: Draw) -> int | None:
@@ -148,15 +169,40 @@ def kernel_block_size(d: Draw) -> int | None:
 def compress_ratio(d: Draw) -> int:
     """Return the tokens per key row; 1 in most cases."""
     promised = 1 not in d.domain.among("compress_ratio", (1,))
-    compressed = d.keys == "compressed" or promised
-    return int(d.pick("compress_ratio", (2, 3, 4, 8, 128))) if compressed else 1
+    compressed = d.limits_keys_by("compress_ratio") or promised
+    if not compressed:
+        return 1
+    run = d.values["interleave"] if d.keeps_groups else 0
+    return int(d.pick("compress_ratio", GROUPS_OF_TOKENS, lambda ratio: run % ratio == 0))
 
 
 def window(d: Draw) -> int:
-    """Return the number of keys that a token sees; 0, no limit, in most cases."""
+    """Return the number of keys that a token sees; 0, no limit, in most cases.
+
+    Where each key is listed, the number is large only for few rows.
+    """
     promised = 0 not in d.domain.among("window", (0,))
-    limited = (d.keys == "window" or promised) and d.values.get("compress_ratio", 1) == 1
-    return int(d.pick("window", (1, 2, 3, 4, 16, 128, 129))) if limited else 0
+    listed = "min_window_columns" in d.features
+    limited = (d.limits_keys_by("window") or promised) and d.values.get("compress_ratio", 1) == 1
+    if not limited:
+        return 0
+    return int(d.pick("window", [n for n in (1, 2, 3, 4, 16, 128, 129) if not listed or _is_listed(d, n)]))
+
+
+def min_window_columns(d: Draw) -> int:
+    """Return the least number of columns of a window's row; large only for few rows."""
+    usual = [columns for columns in (4, 1, 2, 7, 64, 130, 192) if _is_listed(d, columns)]
+    return int(d.pick("min_window_columns", usual))
+
+
+def _is_listed(d: Draw, columns: int) -> bool:
+    """Whether rows of so many columns are few enough to be listed."""
+    return columns <= 4 or d.num_rows * columns <= MOST_SELECTED
+
+
+def ring_capacity(d: Draw) -> int:
+    """Return the tokens of a request's ring."""
+    return int(d.pick("ring_capacity", (4, 1, 2, 3, 5, 8, 64, 127, 1024)))
 
 
 def dummy_request(d: Draw) -> bool:
@@ -189,6 +235,12 @@ def misses_blocks(case: Case) -> bool:
     """Whether a request lacks a block for some of its tokens."""
     requests = case.batch.requests
     return any(-1 in r.block_ids[: case.batch.num_live_blocks(r)] for r in requests)
+
+
+def splits_groups(case: Case) -> bool:
+    """Whether the tokens of a compressed key lie on several ranks."""
+    options = case.options
+    return case.batch.world > 1 and options.parallel.interleave % options.keys.compress_ratio > 0
 
 
 def context_slack(d: Draw) -> int:

@@ -216,12 +216,13 @@ def _renamed(case: Case) -> list[Case]:
 
 
 def _with_their_blocks(case: Case, base: Part, others: Sequence[Part]) -> Iterator[Pairs]:
-    size, (other,) = case.batch.block_size, others
+    (other,) = others
 
-    def moves(words: Words) -> Words:
-        return np.where(words >= 0, words + size, words)
+    def more(slots: int) -> Move:
+        return lambda words: np.where(words >= 0, words + slots, words)
 
-    yield _in_place(base, other)._replace(moves=(moves,))
+    blocks = case.batch.block_size // case.kernel_block_size
+    yield _in_place(base, other)._replace(moves=(more(case.batch.block_size), more(blocks)))
 
 
 FACTS = {
@@ -250,7 +251,7 @@ FACTS = {
         _in_several_chunks,
     ),
     "renaming": Fact(
-        "renaming physical blocks renames slots and changes nothing else",
+        "renaming physical blocks renames slots and pages, and changes nothing else",
         "{what}{whose} did not change as its block did when every block id was raised by one",
         _renamed,
         _with_their_blocks,

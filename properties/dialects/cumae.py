@@ -13,8 +13,16 @@ from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows,
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
 
-_INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "row_index")
-_INT32 = ("cu_seqlens_q", "cu_seqlens_k", "token_to_request", "workspace_ids", "workspace_starts")
+_INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "prefix_lens", "row_index")
+_INT32 = (
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "token_to_request",
+    "workspace_ids",
+    "workspace_starts",
+    "num_drafts",
+)
+_INT64 = ("position_ids", "last_loc", "free_pages")
 _ON_HOST = ("context_lens_cpu", "query_lens_cpu")
 _OF_THE_STEP_BEFORE = ("previous_context_lens", "previous_query_lens")
 
@@ -156,7 +164,7 @@ def _inputs() -> dict[str, Input]:
     named |= {name: _list(name, None) for name in (*_INDEX, *_ON_HOST, *_OF_THE_STEP_BEFORE)}
     named |= {name: _list(name, "int32") for name in _INT32}
     named["is_prefill"] = _list("is_prefill", "bool")
-    named["position_ids"] = _list("position_ids", "int64")
+    named |= {name: _list(name, "int64") for name in _INT64}
     named["block_table"] = Input(_block_table, _carries("block_table"))
     named["topk_indices"] = Input(_topk_indices, _carries("topk_indices"))
     named["selected_positions"] = Input(_selected_positions, _carries("selected_positions"))

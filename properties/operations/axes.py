@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
+from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -16,6 +17,7 @@ from cumae.properties.operations.places import (
     selected_key,
     token_entry,
 )
+from cumae.properties.operations.sampled_places import DRAFT, LOGIT, num_drafts, num_logits
 
 Values = Literal["", "slot", "window", "window_start", "window_stop"]
 
@@ -70,6 +72,11 @@ def _chunks(case: Case) -> Extent:
     return Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks)
 
 
+def _of_step(items: Callable[[Request, Case], int]) -> Callable[[Case], Extent]:
+    """Return the extent of items in a list that has room for one of each row of the step."""
+    return lambda case: Extent(sum(items(r, case) for r in case.batch.requests), case.num_tokens_padded)
+
+
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
     return lambda case: Extent(*(count + 1 for count in extent(case)))
 
@@ -94,6 +101,10 @@ def _selected(case: Case) -> int:
     return case.options.selection.topk
 
 
+def _window_columns(case: Case) -> int:
+    return case.window_columns
+
+
 def _experts(case: Case) -> int:
     return case.options.router.top_k
 
@@ -115,13 +126,20 @@ AXES = {
     "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
     "cache_slot": Axis(placing=CACHE_SLOT),
     "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
+    "window_key": Axis(_tokens, _window_columns, token_entry(_window_columns), items=_new),
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
     "expert_weight": replace(_EXPERT, is_related=False),
     "sequence_chunk": Axis(_chunks, placing=SEQUENCE_CHUNK, items=num_chunks),
     "chunk_pair": Axis(_chunks, lambda case: 2, CHUNK_PAIR, items=num_chunks),
+    "page_column": Axis(_requests, lambda case: case.num_page_columns, PAGE_COLUMN, items=_one),
+    "table_row": Axis(_requests, items=_one),
+    "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
+    "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
+    "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
     "work_item": Axis(),
     "worker_start": Axis(),
+    "chunk_part": Axis(),
     "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),
     "chunk_request": Axis(_requests, items=_one, in_chunks=True),
     "chunk_start": Axis(_starts(_requests), items=_one, between="requests", in_chunks=True),

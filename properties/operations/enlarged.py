@@ -20,7 +20,7 @@ def _largest_id(case: Case) -> int:
     return max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
 
 
-def _room(case: Case) -> int:
+def room_for_ids(case: Case) -> int:
     """Return by how much block ids may grow, so that the ids of their parts still fit in 32 bits."""
     parts = case.batch.block_size // case.kernel_block_size
     return max(INT32_MAX // parts - _largest_id(case) - 1, 0)
@@ -28,8 +28,13 @@ def _room(case: Case) -> int:
 
 def large_slots(case: Case) -> Iterator[Case]:
     """Yield ids whose product with the block size passes 2^31, and far table rows."""
-    yield renamed(case, min(_SPAN // case.batch.block_size + 1, _room(case)))
+    yield from large_ids(case)
     yield from far_table_rows(case)
+
+
+def large_ids(case: Case) -> Iterator[Case]:
+    """Yield ids whose product with the block size passes 2^31."""
+    yield renamed(case, min(_SPAN // case.batch.block_size + 1, room_for_ids(case)))
 
 
 def far_table_rows(case: Case) -> Iterator[Case]:
@@ -49,7 +54,7 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     gap = _gap(len(requests) - 1)
     if gap:
         yield replace(case, layout=replace(layout, table_row_gap=gap))
-    if case.batch.num_tokens and _room(case):
+    if case.batch.num_tokens and room_for_ids(case):
         idle = [replace(requests[0], context_len=1, query_len=0, block_ids=(_largest_id(case) + 1,))] * ahead
         batch = replace(case.batch, requests=(*idle, *requests))
         yield replace(case, batch=batch, layout=dense)
@@ -104,7 +109,7 @@ def with_small_slots(case: Case) -> Case:
 def without_empty(case: Case) -> Case:
     """Return the case with one token, in a block of its own, for each idle request."""
     requests, first = list(case.batch.requests), _largest_id(case) + 1
-    if _room(case) <= len(requests):
+    if room_for_ids(case) <= len(requests):
         return case
     for b, request in enumerate(requests):
         if not request.query_len:

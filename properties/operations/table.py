@@ -4,7 +4,16 @@ from cumae import oracle
 from cumae.properties.dialects import Output, Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
-from cumae.properties.operations import compact_topk_slots, cut_sequences, schedules
+from cumae.properties.operations import (
+    allocate_slots,
+    cache_groups,
+    compact_topk_slots,
+    cut_sequences,
+    draft_steps,
+    pages,
+    plans,
+    schedules,
+)
 from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.router import router
@@ -71,7 +80,7 @@ CAUSAL_WINDOWS = Operation(
         Output("ks", "int32", "window_start", "the first key row of the token's request that it may see"),
         Output("ke", "int32", "window_stop", "one past the last key row complete at the token's position"),
     ),
-    frozenset({"compress_ratio", "window", "key_scope", "world", "rank", "interleave"}),
+    frozenset({"compress_ratio", "window", "key_scope", "world", "rank", "interleave", "split_groups"}),
     "a prefill token sees [ks, ke): its request's keys up to its own position; decodes and padding (0, 0)",
     ("cumae.gpu_impl:write_causal_windows", "cumae.gpu_impl:write_packed_causal_windows"),
 )
@@ -194,7 +203,17 @@ LOCAL_LENS = Operation(
 )
 GROUPED_TOPK = router()
 
-_HOMES = (globals(), vars(compact_topk_slots), vars(cut_sequences), vars(schedules))
+_OTHERS = (
+    allocate_slots,
+    cache_groups,
+    compact_topk_slots,
+    cut_sequences,
+    draft_steps,
+    pages,
+    plans,
+    schedules,
+)
+_HOMES = (globals(), *map(vars, _OTHERS))
 _ROWS = {row.name: row for home in _HOMES for row in [*home.values()] if isinstance(row, Operation)}
 OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}
 """The rows, in the order of the oracles."""

@@ -55,6 +55,8 @@ def sizes_of(case: Case) -> set[int]:
         case.num_cache_blocks,
         case.max_context_len,
         case.max_work_items,
+        case.num_page_columns,
+        case.num_page_indices,
         case.max_sequence_chunks,
         case.kernel_block_size,
         batch.block_size,

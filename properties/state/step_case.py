@@ -85,6 +85,7 @@ class StepCases:
             num_padding_slots=room - padded if by_slot and not setting.buckets else 0,
             key_slack=self._key_slack(batch) if "key_slack" in features else 0,
             context_slack=setting.most_tokens - longest,
+            page_slack=self._page_slack(batch) if "page_slack" in features else 0,
             row_index=row_index,
             host_lens=not (hidden and "host_lens" in features),
         )
@@ -93,6 +94,13 @@ class StepCases:
         scope = self._setting.options.keys.key_scope
         num_keys = sum(r.seq_len for r in batch.requests if scope == "all" or r.phase == "prefill")
         return self._setting.sizes.num_rows * self._setting.most_tokens - num_keys
+
+    def _page_slack(self, batch: Batch) -> int:
+        """Return the slack that keeps the page table as wide as the widest table of blocks."""
+        size = self._setting.options.blocks.kernel_block_size or batch.block_size
+        most = self._setting.sizes.blocks_each * (batch.block_size // size)
+        longest = max((request.seq_len for request in batch.requests), default=0)
+        return most - -(-longest // (size * batch.world))
 
 
 def _width(request: Request) -> int:

@@ -8,11 +8,26 @@ from cumae.properties.tests.broken_cache import (
     a_negative_slot_counts_from_the_end,
     rows_without_a_slot_are_not_counted,
 )
+from cumae.properties.tests.broken_cache_groups import (
+    positions_without_a_slot_left_out,
+    ring_in_the_dummy_block,
+    ring_of_a_whole_block,
+    states_counted_over_all_ranks,
+    states_of_tokens_without_a_slot,
+    window_without_its_oldest_key,
+)
 from cumae.properties.tests.broken_cuts import (
     chunks_of_rows_alone,
     keys_before_the_step,
     padding_sees_one_key,
     sequences_without_empty_ones,
+)
+from cumae.properties.tests.broken_drafts import (
+    bonus_by_row,
+    drafts_before_the_request,
+    first_rows_are_sampled,
+    full_pages_go_on,
+    pages_of_new_tokens_alone,
 )
 from cumae.properties.tests.broken_layouts import (
     context_means_decode,
@@ -24,6 +39,17 @@ from cumae.properties.tests.broken_layouts import (
     request_index_as_row,
     rows_by_key_offsets,
     window_without_the_token_itself,
+)
+from cumae.properties.tests.broken_pages import (
+    columns_of_tokens_before_the_last,
+    full_page_without_a_token,
+    pages_of_as_many_tokens,
+    window_of_one_token_more,
+)
+from cumae.properties.tests.broken_plans import (
+    contexts_cut_within_a_block,
+    every_rank_holds_every_token,
+    requests_counted_without_the_empty_ones,
 )
 from cumae.properties.tests.broken_routers import (
     best_one_of_a_group,
@@ -122,12 +148,45 @@ BROKEN = (
     Broken("compact_topk_slots", selections_counted, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", rounded_up_on_every_rank, "context_parallel", frozenset({"world", "rank"})),
     Broken("local_lens", runs_of_one_position, "context_parallel", frozenset({"world", "interleave"})),
+    Broken("page_table", columns_of_tokens_before_the_last, "block_edge"),
+    Broken("page_table", window_of_one_token_more, "vllm#3385", frozenset({"window"})),
+    Broken("kv_indices", full_page_without_a_token, "empty_request"),
+    Broken("kv_indices", pages_of_as_many_tokens, "sliding_window", frozenset({"window"})),
+    Broken("draft_steps", first_rows_are_sampled, "drafts", frozenset({"max_drafts"})),
+    Broken("draft_steps", bonus_by_row, "cached_prefix"),
+    Broken("draft_steps", drafts_before_the_request, "multi_token_decode", frozenset({"max_drafts"})),
+    Broken("allocate_slots", full_pages_go_on, "block_edge"),
+    Broken("allocate_slots", pages_of_new_tokens_alone, "free_pages"),
+    Broken("window_slots", window_without_its_oldest_key, "vllm#3385", frozenset({"window"})),
+    Broken(
+        "window_slots",
+        positions_without_a_slot_left_out,
+        "missing_block",
+        frozenset({"window", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_of_tokens_without_a_slot,
+        "missing_block",
+        frozenset({"compress_ratio", "missing_blocks"}),
+    ),
+    Broken(
+        "compressed_slots",
+        states_counted_over_all_ranks,
+        "context_parallel",
+        frozenset({"compress_ratio", "world", "rank", "interleave"}),
+    ),
+    Broken("ring_slots", ring_of_a_whole_block, "ring", frozenset({"ring_capacity"})),
+    Broken("ring_slots", ring_in_the_dummy_block, "vllm#33937"),
     Broken("chunked_context", chunks_of_parts_of_a_block, "chunks", frozenset({"workspace"})),
     Broken("chunked_context", empty_chunk_holds_the_one_before, "sglang#22688"),
     Broken("sequence_chunks", sequences_without_empty_ones, "empty_request"),
     Broken("sequence_chunks", chunks_of_rows_alone, "absolute_chunks", frozenset({"absolute_chunks"})),
     Broken("flat_decodes", keys_before_the_step, "multi_token_decode", frozenset({"topk"})),
     Broken("flat_decodes", padding_sees_one_key, "padding"),
+    Broken("any_chunks", contexts_cut_within_a_block, "block_edge", frozenset({"workspace"})),
+    Broken("any_chunks", requests_counted_without_the_empty_ones, "empty_request"),
+    Broken("any_chunks", every_rank_holds_every_token, "context_parallel", frozenset({"world"})),
     Broken("grouped_topk", weights_with_the_bias, "vllm#12002"),
     Broken("grouped_topk", groups_masked_with_zero, "vllm#13474", frozenset({"router"})),
     Broken("grouped_topk", best_one_of_a_group, "vllm#13474", frozenset({"router"})),

@@ -8,7 +8,11 @@ from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.tests import (
     simulated_router,
     simulation,
+    simulation_of_cache_groups,
     simulation_of_cuts,
+    simulation_of_drafts,
+    simulation_of_pages,
+    simulation_of_plans,
     simulation_of_schedules,
     simulation_of_selections,
 )
@@ -140,6 +144,12 @@ def _chunked_context(case: Case) -> Answer:
     )
 
 
+def _any_chunks(case: Case) -> Answer:
+    return simulation_of_plans.any_chunks(
+        case.batch, workspace_tokens=case.workspace_tokens, interleave=case.options.parallel.interleave
+    )
+
+
 def _metadata_cache(case: Case, previous: Case | None) -> Answer:
     known = previous if previous is not None and previous.layout.host_lens and case.layout.host_lens else None
     return simulation_of_schedules.metadata_cache(
@@ -183,6 +193,63 @@ def _local_lens(case: Case) -> Answer:
     }
 
 
+def _blocks_in_rows(case: Case) -> list[list[int]]:
+    """Return the kernel's blocks of each request, none for a request without a row."""
+    parts = range(case.batch.block_size // case.kernel_block_size)
+    rows = case.layout.row_index or range(len(case.batch.requests))
+    return [
+        [-1 if i < 0 else i * len(parts) + part for i in request.block_ids for part in parts] * (row >= 0)
+        for row, request in zip(rows, case.batch.requests, strict=True)
+    ]
+
+
+def _table_width(case: Case) -> int:
+    table = Inputs(case)["block_table"]
+    return len(table[0]) if table else 0
+
+
+def _page_table(case: Case) -> Answer:
+    return simulation_of_pages.page_table(
+        case.batch,
+        blocks=_blocks_in_rows(case),
+        table_width=_table_width(case),
+        num_columns=case.num_page_columns,
+        num_padding_requests=case.layout.num_padding_requests,
+        tokens_per_entry=case.kernel_block_size * case.batch.world,
+        window=case.options.keys.window,
+    )
+
+
+def _kv_indices(case: Case) -> Answer:
+    return simulation_of_pages.kv_indices(
+        case.batch,
+        blocks=_blocks_in_rows(case),
+        table_width=_table_width(case),
+        num_padding_requests=case.layout.num_padding_requests,
+        num_entries=case.num_page_indices,
+        window=case.options.keys.window,
+    )
+
+
+def _draft_steps(case: Case) -> Answer:
+    layout = case.layout
+    return simulation_of_drafts.draft_steps(
+        case.batch,
+        Inputs(case)["num_drafts"][: len(case.batch.requests)],
+        num_padding_tokens=layout.num_padding_tokens,
+        num_padding_requests=layout.num_padding_requests,
+    )
+
+
+def _allocate_slots(case: Case) -> Answer:
+    layout = case.layout
+    return simulation_of_drafts.allocate_slots(
+        case.batch,
+        num_padding_tokens=layout.num_padding_tokens,
+        num_padding_requests=layout.num_padding_requests,
+    )
+
+
 _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "sequence_layout": _sequence_layout,
     "position_ids": _position_ids,
@@ -195,10 +262,16 @@ _SIMULATIONS: dict[str, Callable[[Case], Answer]] = {
     "topk_to_slots": _topk_to_slots,
     "compact_topk_slots": _compact_topk_slots,
     "chunked_context": _chunked_context,
+    "any_chunks": _any_chunks,
     "grouped_topk": simulated_router.grouped_topk,
     "local_lens": _local_lens,
+    "page_table": _page_table,
+    "kv_indices": _kv_indices,
+    "draft_steps": _draft_steps,
+    "allocate_slots": _allocate_slots,
     "sequence_chunks": simulation_of_cuts.sequence_chunks,
     "flat_decodes": simulation_of_cuts.flat_decodes,
+    **simulation_of_cache_groups.SIMULATIONS,
 }
 _STATEFUL_SIMULATIONS: dict[str, Callable[[Case, Case | None], Answer]] = {
     "metadata_cache": _metadata_cache,

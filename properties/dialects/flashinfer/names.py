@@ -10,7 +10,7 @@ from typing import Any
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.flashinfer.capture import capture
-from cumae.properties.dialects.held import Ints, ints
+from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 
 
@@ -36,6 +36,28 @@ def _last_page_lens(inputs: Inputs) -> list[int]:
     """Return the tokens in the last page of each request, 1 to the page size; 0 without a page."""
     size = inputs.case.batch.block_size
     return [(length - 1) % size + 1 if length else 0 for length in inputs["seq_lens"]]
+
+
+def _table_width(inputs: Inputs) -> int:
+    return max(_num_pages(inputs.case), default=0) + inputs.case.layout.num_spare_columns
+
+
+def _block_tables(inputs: Inputs) -> Ints:
+    """Return a row of pages for each request, padded ones included, then anything."""
+    case, width = inputs.case, _table_width(inputs)
+    rows = [list[Any](r.block_ids[: case.batch.num_live_blocks(r)]) for r in case.batch.requests]
+    rows += [[] for _ in range(case.layout.num_padding_requests)]
+    padded = [row + [GARBAGE] * (width - len(row)) for row in rows]
+    return in_table(ints(padded, "int32", case.layout.garbage, width=width), case.layout)
+
+
+def _expect_tables(answer: Any, inputs: Inputs) -> list[Any]:
+    """Return the pages of each request, then zeros."""
+    width, given, found = _table_width(inputs), inputs["num_page_columns"], list[Any]()
+    for b in range(inputs["num_requests_padded"]):
+        row = answer.page_table[b * given : (b + 1) * given]
+        found += row + [0] * (width - given)
+    return found
 
 
 def _expect_positions(answer: Any, inputs: Inputs) -> list[Any]:
@@ -66,6 +88,7 @@ _INPUTS = {
     "kv_last_page_len": _int32(_last_page_lens),
     "batch_indices": _named("token_to_request"),
     "positions": _named("position_ids"),
+    "block_tables": Input(_block_tables),
     "page_size": Input(lambda inputs: inputs.case.batch.block_size),
     "nnz": Input(lambda inputs: inputs.case.num_tokens_padded),
 }
@@ -73,5 +96,20 @@ _OUTPUTS = {
     "sequence_layout": (Output("batch_indices", follows="token_to_request"),),
     "position_ids": (Output("positions", "int32", follows="position_ids", expect=_expect_positions),),
     "slot_mapping": (Output("slot_mapping"),),
+    "page_table": (
+        Output(
+            "block_tables",
+            axis="table_row",
+            follows="page_table",
+            shape=lambda case: (case.num_requests_padded, _table_width(Inputs(case))),
+            expect=_expect_tables,
+            is_captured=False,
+        ),
+    ),
+    "kv_indices": (
+        Output("kv_indptr", is_captured=False),
+        Output("kv_indices", is_captured=False),
+        Output("kv_last_page_len", is_captured=False),
+    ),
 }
 FLASHINFER = Dialect("flashinfer", _INPUTS, _OUTPUTS, own_outputs=False, capture=capture)

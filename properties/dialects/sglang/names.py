@@ -12,9 +12,12 @@ from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Expect, Output
+from cumae.properties.dialects.sglang.allocator import ALLOCATOR_INPUTS, ALLOCATOR_OUTPUTS
+from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
+from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
 from cumae.properties.dialects.sglang.step import (
     cache_seqlens,
     draft_token_num,
@@ -167,8 +170,8 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS, **CUT_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CUT_OUTPUTS},
+    {**_INPUTS, **INPUTS, **PAGE_INPUTS, **ALLOCATOR_INPUTS, **GROUP_INPUTS, **CUT_INPUTS},
+    {**_OUTPUTS, **OUTPUTS, **PAGE_OUTPUTS, **ALLOCATOR_OUTPUTS, **GROUP_OUTPUTS, **CUT_OUTPUTS},
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,

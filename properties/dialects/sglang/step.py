@@ -62,7 +62,7 @@ def pool_rows(case: Case) -> list[int]:
     return [row + 1 for row in rows]
 
 
-def _slots(case: Case, request: Request) -> IntArray:
+def slots_of(case: Case, request: Request) -> IntArray:
     """Return the slot of each token of a request; 0 for a slot that does not fit in 32 bits."""
     size = case.batch.block_size
     positions = np.arange(request.seq_len, dtype=np.int64)
@@ -80,7 +80,7 @@ def req_to_token(inputs: Inputs) -> Ints:
     table[DUMP_ROW] = 0
     for row, request in zip(rows, requests, strict=True):
         if row != DUMP_ROW:
-            table[row, : request.seq_len] = _slots(case, request)
+            table[row, : request.seq_len] = slots_of(case, request)
     return in_table(Ints(table, "int32", (1, 1)), layout)
 
 
@@ -107,7 +107,7 @@ def page_table_1(inputs: Inputs) -> Ints:
     table = _unused((case.num_requests_padded, width), case)
     table[len(requests) :] = 0
     for b, (row, request) in enumerate(zip(pool_rows(case), requests, strict=True)):
-        table[b, : request.seq_len] = 0 if row == DUMP_ROW else _slots(case, request)
+        table[b, : request.seq_len] = 0 if row == DUMP_ROW else slots_of(case, request)
     return in_table(Ints(table.repeat(each, axis=0), "int32", (1, 1)), case.layout)
 
 

@@ -14,10 +14,13 @@ from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS
+from cumae.properties.dialects.vllm.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm.cuts import CUT_INPUTS, CUT_OUTPUTS
+from cumae.properties.dialects.vllm.drafts import DRAFT_INPUTS, DRAFT_OUTPUTS
 from cumae.properties.dialects.vllm.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.vllm.moe import ROUTER_INPUTS, ROUTER_OUTPUTS
+from cumae.properties.dialects.vllm.pages import PAGE_INPUTS, PAGE_OUTPUTS
 
 
 def _int32(values: Callable[[Inputs], list[Any]]) -> Input:
@@ -121,6 +124,7 @@ _INPUTS = {
     "num_computed_tokens_cpu": _per_request("context_lens"),
     "req_id_per_token": _int32(_req_id_per_token),
     "req_id": _int32(_req_id_per_token),
+    "token_to_req_indices": _int32(_req_id_per_token),
     "positions": Input(_positions),
     "block_table": Input(_block_table),
     "block_size": _host(lambda case: case.batch.block_size),
@@ -136,7 +140,7 @@ _INPUTS = {
     "dcp_rank": _host(lambda case: case.options.parallel.rank, "rank"),
     "cp_interleave": _host(lambda case: case.options.parallel.interleave, "interleave"),
     "cp_kv_cache_interleave_size": _host(lambda case: case.options.parallel.interleave, "interleave"),
-    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio),
+    "compress_ratio": _host(lambda case: case.options.keys.compress_ratio, "split_groups"),
     "num_prefills": _host(lambda case: len(_prefills(case))),
     "num_prefill_tokens": _host(_num_prefill_tokens),
     "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),
@@ -160,8 +164,26 @@ _OUTPUTS = {
 }
 VLLM = Dialect(
     "vllm",
-    {**_INPUTS, **INPUTS, **CACHE_INPUTS, **ROUTER_INPUTS, **CUT_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **CACHE_OUTPUTS, **ROUTER_OUTPUTS, **CUT_OUTPUTS},
+    {
+        **_INPUTS,
+        **INPUTS,
+        **CACHE_INPUTS,
+        **GROUP_INPUTS,
+        **PAGE_INPUTS,
+        **ROUTER_INPUTS,
+        **DRAFT_INPUTS,
+        **CUT_INPUTS,
+    },
+    {
+        **_OUTPUTS,
+        **OUTPUTS,
+        **CACHE_OUTPUTS,
+        **GROUP_OUTPUTS,
+        **PAGE_OUTPUTS,
+        **ROUTER_OUTPUTS,
+        **DRAFT_OUTPUTS,
+        **CUT_OUTPUTS,
+    },
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=NULL_BLOCK + 1,

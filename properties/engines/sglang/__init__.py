@@ -2,6 +2,7 @@
 
 from cumae.properties.engines.sglang import (
     allocator,
+    cache_groups,
     cache_locs,
     cache_write,
     chunked_context,
@@ -10,6 +11,9 @@ from cumae.properties.engines.sglang import (
     grouped_topk,
     indexer,
     kv_indices,
+    listed_slots,
+    page_tables,
+    pages,
     position_ids,
     sequence_layout,
 )
@@ -18,6 +22,7 @@ from cumae.properties.engines.sglang.engine import ENGINE
 __all__ = [
     "ENGINE",
     "allocator",
+    "cache_groups",
     "cache_locs",
     "cache_write",
     "chunked_context",
@@ -26,6 +31,9 @@ __all__ = [
     "grouped_topk",
     "indexer",
     "kv_indices",
+    "listed_slots",
+    "page_tables",
+    "pages",
     "position_ids",
     "sequence_layout",
 ]

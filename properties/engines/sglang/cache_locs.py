@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from cumae.properties.dialects import SGLANG
-from cumae.properties.engines.sglang.engine import DECODES, ENGINE, STEPS, starts, stops
+from cumae.properties.engines.sglang.engine import DECODES, ENGINE, STEPS, starts
 
 Tensor = torch.Tensor
-_SPANS = SGLANG.extend(start_offset=starts, end_offset=stops, batch=lambda case: len(case.batch.requests))
+_SPANS = SGLANG.extend(start_offset=starts, batch=lambda case: len(case.batch.requests))
 _LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
 _NEXT = DECODES.having(padding="none")
 

@@ -80,7 +80,7 @@ def set_mla_kv_buffer_of_rank(function: Any) -> Callable[..., None]:
     return launch
 
 
-def _wide_table(case: Case) -> Any:
+def wide_table(case: Case) -> Any:
     """Return a row for each request: the slot of each position among those of all ranks."""
     rows = [_wide_slots(request, case) for request in case.batch.requests]
     width = max(map(len, rows))
@@ -91,7 +91,7 @@ def _wide_table(case: Case) -> Any:
     "sglang/kernels/ops/attention/dsa/transform_index.py",
     "transform_index_page_table_dcp",
     operation="compact_topk_slots",
-    dialect=VLLM.extend(wide_table=_wide_table),
+    dialect=VLLM.extend(wide_table=wide_table),
     domain=_UNPADDED.having(interleave=(1,), select_beyond=(False,), rowless_requests=False),
 )
 def transform_index_of_rank(function: Any) -> Callable[..., Any]:

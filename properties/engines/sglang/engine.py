@@ -6,7 +6,6 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
-from cumae.properties.dialects import SGLANG
 from cumae.properties.engines.adapter import Engine
 
 ENGINE = Engine("sglang", "sglang", ("0.5.23",))
@@ -17,10 +16,6 @@ EXTENDS = STEPS.having(phases=("prefill",), padding="none")
 DECODES = STEPS.having(phases=("decode",), max_query_len=1, empty_requests=False)
 
 
-def _num_tokens(case: Case) -> int:
-    return case.batch.num_tokens
-
-
 def starts(case: Case) -> Any:
     """Return the first new position of each request."""
     return np.array([request.context_len for request in case.batch.requests], dtype=np.int64)
@@ -29,6 +24,3 @@ def starts(case: Case) -> Any:
 def stops(case: Case) -> Any:
     """Return the end of the new positions of each request."""
     return np.array([request.seq_len for request in case.batch.requests], dtype=np.int64)
-
-
-TOKENS = SGLANG.extend(extend_num_tokens=_num_tokens)

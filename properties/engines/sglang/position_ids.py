@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, TOKENS
+from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS
 
 Tensor = torch.Tensor
 
@@ -14,7 +14,6 @@ Tensor = torch.Tensor
     "sglang/kernels/ops/attention/position.py",
     "compute_position_triton",
     operation="position_ids",
-    dialect=TOKENS,
     domain=EXTENDS,
 )
 def compute_position_triton(function: Any) -> Callable[..., Tensor]:

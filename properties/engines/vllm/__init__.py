@@ -1,13 +1,17 @@
 """vLLM's metadata functions under its dialect, one operation a file."""
 
 from cumae.properties.engines.vllm import (
+    block_tables,
+    cache_groups,
     cache_write,
     causal_windows,
+    drafts,
     flat_decodes,
     gather,
     grouped_topk,
     local_lens,
     page_indices,
+    paged_kv,
     position_ids,
     sequence_chunks,
     sequence_layout,
@@ -19,13 +23,17 @@ from cumae.properties.engines.vllm.engine import ENGINE
 
 __all__ = [
     "ENGINE",
+    "block_tables",
+    "cache_groups",
     "cache_write",
     "causal_windows",
+    "drafts",
     "flat_decodes",
     "gather",
     "grouped_topk",
     "local_lens",
     "page_indices",
+    "paged_kv",
     "position_ids",
     "sequence_chunks",
     "sequence_layout",

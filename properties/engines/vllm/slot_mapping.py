@@ -59,7 +59,7 @@ def compute_slot_mapping(kind: Callable[[], Any]) -> Callable[..., None]:
     domain=SMALL,
 )
 def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
-    """Runner V2: slots of a cache group; its table is passed as an address, its rows by ``idx_mapping``."""
+    """Runner V2: slots of the second of two cache groups; their tables are passed as addresses."""
 
     def launch(
         idx_mapping: Tensor,
@@ -73,27 +73,29 @@ def compute_slot_mappings_of_groups(kernel: Any) -> Callable[..., None]:
         cp_kv_cache_interleave_size: int,
         slot_mapping: Tensor,
     ) -> None:
-        def on_device(value: Any, dtype: torch.dtype) -> Tensor:
-            return torch.tensor([value], dtype=dtype, device=positions.device)
+        def on_device(values: list[Any], dtype: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=positions.device)
 
-        kernel[(1, num_reqs + 1)](
+        slots = torch.empty((2, slot_mapping.numel()), dtype=torch.int64, device=positions.device)
+        kernel[(2, num_reqs + 1)](
             slot_mapping.numel(),
             idx_mapping,
             query_start_loc,
             positions,
-            on_device(state_table.data_ptr(), torch.uint64),
-            on_device(state_table.stride(0), torch.int64),
-            on_device(block_size, torch.int32),
-            on_device(True, torch.bool),
-            on_device(True, torch.bool),
-            slot_mapping.view(1, -1),
-            slot_mapping.numel(),
+            on_device([state_table.data_ptr()] * 2, torch.uint64),
+            on_device([state_table.stride(0)] * 2, torch.int64),
+            on_device([2 * block_size, block_size], torch.int32),
+            on_device([False, True], torch.bool),
+            on_device([False, True], torch.bool),
+            slots,
+            slots.stride(0),
             dcp_rank,
             CP_SIZE=dcp_world_size,
             CP_INTERLEAVE=cp_kv_cache_interleave_size,
             PAD_ID=-1,
             TRITON_BLOCK_SIZE=1024,
         )
+        slot_mapping.copy_(slots[1])
 
     return launch
 

@@ -16,7 +16,7 @@ import torch
 
 def prepare_position_ids(cu_seqlens):
     lens = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
-    return torch.cat([torch.arange(n) + FIRST for n in lens])
+    return torch.cat([torch.arange(n, device=cu_seqlens.device) + FIRST for n in lens])
 
 def prepare_cu_seqlens_from_lens(lens, dtype=None):
     return torch.cat([lens.new_zeros(1), lens.cumsum(0)]).to(dtype)
@@ -50,7 +50,7 @@ def _run(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("first", "status"), [(0, 0), (1, 1)])
 def test_a_tree_is_judged_without_being_imported(tmp_path: Path, first: int, status: int) -> None:
-    out, only = tmp_path / "out.json", ("--only", "prepare_position_ids", "--cases", "5", "--device", "cpu")
+    out, only = tmp_path / "out.json", ("--only", "prepare_position_ids", "--cases", "5")
     given = ("fla", "--at", str(_tree(tmp_path / "tree", first)), *only, "--json", str(out))
     found, text = _run(*given)
     assert found == status
@@ -63,7 +63,7 @@ def test_a_tree_is_judged_without_being_imported(tmp_path: Path, first: int, sta
 
 def test_a_function_that_is_gone_is_said(tmp_path: Path) -> None:
     tree = _tree(tmp_path / "tree", 0)
-    found, text = _run("fla", "--at", str(tree), "--only", "prepare_token_indices", "--device", "cpu")
+    found, text = _run("fla", "--at", str(tree), "--only", "prepare_token_indices")
     assert found == 1
     assert "gone" in text
     assert "prepare_token_indices" in text
@@ -78,7 +78,7 @@ def test_a_known_disagreement_is_shown_by_its_case(
     file = tmp_path / lightllm.ENGINE.adapters[name].file
     file.parent.mkdir(parents=True)
     file.write_text(SUMS.replace("STRIDE", stride))
-    given = ("lightllm", "--at", str(tmp_path), "--only", name, "--cases", "5", "--device", "cpu")
+    given = ("lightllm", "--at", str(tmp_path), "--only", name, "--cases", "5")
     found, text = _run(*given)
     assert found == status
     assert f"{name}: {told}" in text
@@ -89,7 +89,7 @@ def test_a_function_that_kills_its_process_is_told(tmp_path: Path) -> None:
     tree = _tree(tmp_path / "tree", 0)
     file = tree / ENGINE.adapters["prepare_position_ids"].file
     file.write_text(INDEX.replace("import torch", "import os, torch").replace("FIRST", "os._exit(3)"))
-    found, text = _run("fla", "--at", str(tree), "--only", "prepare_position_ids", "--device", "cpu")
+    found, text = _run("fla", "--at", str(tree), "--only", "prepare_position_ids")
     assert found == 1
     assert "the function killed its process" in text
 

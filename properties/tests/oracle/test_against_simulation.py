@@ -33,6 +33,14 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     # Their table holds whole blocks, for each request in order.
     "topk_to_slots": NAMES - {"kernel_block_size", "row_index"},
     "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
+    # Its pages are those of one rank, in whole blocks.
+    "kv_indices": NAMES - {"kernel_block_size", "rank", "world"},
+    # Its pages are those of one rank, and none is missing.
+    "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
+    # Their table holds whole blocks, and their padding belongs to no request.
+    "window_slots": NAMES - {"kernel_block_size", "token_padding", "world"},
+    "compressed_slots": NAMES - {"kernel_block_size", "token_padding", "split_groups"},
+    "ring_slots": NAMES - {"kernel_block_size", "token_padding"},
 }
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 

@@ -1,0 +1,69 @@
+"""The places of elements that are pages: a column of a request's row, or an entry of a list of pages."""
+
+from cumae.oracle import Case, Request
+from cumae.properties.operations.places import Place, Placing, Seen
+
+
+def num_pages(request: Request, case: Case) -> int:
+    """Return the pages that hold keys of a request, those in its window if the case has one."""
+    return len(_listed(request, case))
+
+
+def _listed(request: Request, case: Case) -> range:
+    """Return the columns of the pages that hold keys of a request."""
+    size, window = case.batch.block_size, case.options.keys.window
+    return range(max(request.seq_len - window, 0) // size if window else 0, -(-request.seq_len // size))
+
+
+def _column(case: Case, index: int, seen: Seen) -> Place:
+    b = index // max(case.num_page_columns, 1)
+    return Place(b) if b < len(case.batch.requests) else Place()
+
+
+def _column_text(case: Case, index: int, seen: Seen) -> str:
+    b, column = divmod(index, max(case.num_page_columns, 1))
+    if b >= len(case.batch.requests):
+        return f"entry {index}: padded request {b}, column {column}"
+    return f"entry {index}: {_page_text(case, b, column, case.tokens_per_entry, seen)}"
+
+
+def _entry(case: Case, index: int, seen: Seen) -> Place:
+    found = _listed_at(case, index)
+    return Place() if found is None else Place(found[0])
+
+
+def _entry_text(case: Case, index: int, seen: Seen) -> str:
+    found = _listed_at(case, index)
+    if found is None:
+        return f"entry {index}: behind the last page"
+    return f"entry {index}: {_page_text(case, *found, case.batch.block_size, seen)}"
+
+
+def _listed_at(case: Case, index: int) -> tuple[int, int] | None:
+    """Return request and column of an entry of the list of pages, None behind the last page."""
+    for b, request in enumerate(case.batch.requests):
+        columns = _listed(request, case)
+        if index < len(columns):
+            return b, columns[index]
+        index -= len(columns)
+    return None
+
+
+def _page_text(case: Case, b: int, column: int, size: int, seen: Seen) -> str:
+    row = f", table row {seen.rows[b]}" if seen.rows else ""
+    start, stop = column * size, min((column + 1) * size, case.batch.requests[b].seq_len)
+    positions = f"positions {start}-{stop - 1}" if start < stop else "no position"
+    block_id = _block_of(case, b, column)
+    block = "" if block_id < 0 else f", block {block_id + seen.raised_by}"
+    return f"request {b}{row}, column {column}, {positions}{block}"
+
+
+def _block_of(case: Case, b: int, column: int) -> int:
+    """Return the manager's block in a column of the kernel's table, -1 if there is none."""
+    block_ids = case.batch.requests[b].block_ids
+    at = column // (case.batch.block_size // case.kernel_block_size)
+    return block_ids[at] if at < len(block_ids) else -1
+
+
+PAGE_COLUMN = Placing(_column, _column_text)
+LISTED_PAGE = Placing(_entry, _entry_text)
