@@ -157,7 +157,7 @@ BROKEN = (
     Broken("draft_steps", drafts_before_the_request, "multi_token_decode", frozenset({"max_drafts"})),
     Broken("allocate_slots", full_pages_go_on, "block_edge"),
     Broken("allocate_slots", pages_of_new_tokens_alone, "free_pages"),
-    Broken("window_slots", window_without_its_oldest_key, "vllm#3385", frozenset({"window"})),
+    Broken("window_slots", window_without_its_oldest_key, "sliding_window", frozenset({"window"})),
     Broken(
         "window_slots",
         positions_without_a_slot_left_out,

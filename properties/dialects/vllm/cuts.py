@@ -57,7 +57,7 @@ CUT_OUTPUTS = {
         *CHUNK_OUTPUTS,
         _of_mamba("seq_idx", _seq_idx),
         _of_mamba("cu_chunk_seqlen", _cu_chunk_seqlen),
-        _of_mamba("last_chunk_indices", _last_chunk_indices, "request"),
+        _of_mamba("last_chunk_indices", _last_chunk_indices, "live_request"),
     ),
     "flat_decodes": (
         Output("decode_seq_lens", follows="key_lens"),

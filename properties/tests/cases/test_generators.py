@@ -87,7 +87,7 @@ def test_the_smallest_failing_batch_is_the_one_on_paper() -> None:
 
 
 def test_an_unknown_feature_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"features = \['phase_of_moon'\], must be among compress_ratio"):
+    with pytest.raises(ValueError, match=r"features = \['phase_of_moon'\], must be among absolute_chunks"):
         cases(features={*NAMES, "phase_of_moon"})
 
 

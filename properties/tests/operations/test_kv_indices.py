@@ -166,7 +166,10 @@ def test_the_launcher_refuses_bad_input_before_it_writes(field: str, value: Any,
     write_kv_indices(**good)
     assert good["kv_indices"].tolist() == [2, 6, 1, 7, 77]
     assert [good[name].tolist() for name in ("kv_indptr", "kv_last_page_len")] == [[0, 3, 4, 4], [1, 3, 0]]
-    bad = arguments() | {field: value.to(DEVICE) if isinstance(value, torch.Tensor) else value}
+    # A copy to a GPU would be dense.
+    is_strided = isinstance(value, torch.Tensor) and not value.is_contiguous()
+    moved = value.repeat_interleave(2).to(DEVICE)[::2] if is_strided else value
+    bad = arguments() | {field: moved.to(DEVICE) if isinstance(value, torch.Tensor) else value}
     with pytest.raises(ValueError, match=rf"^{re.escape(says)}.*, must "):
         write_kv_indices(**bad)
     outputs = {"kv_indptr", "kv_indices", "kv_last_page_len"} - {field}
