@@ -23,7 +23,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.tests.traces import a_token_ago, one_engine, step_of
 
 DOMAIN = Domain(block_sizes=(1, 2, 3, 4, 5, 7), max_context_len=24, max_query_len=9, max_requests=6)
-# Attention is not defined over keys that have no block or are dropped for lack of room; no path reads the others.
+# Attention is not defined over keys without a block or dropped for lack of room; no path reads the others.
 DRAWN = NAMES - {
     "missing_blocks",
     "key_slack",
