@@ -29,6 +29,7 @@ from cumae.properties.cases.values import (
     splits_groups,
     topk,
     window,
+    workspace_slack,
 )
 
 WORLDS = (1, 1, 1, 2, 3, 4, 8, 16)
@@ -161,7 +162,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "chunk_blocks",
-        lambda d: d.pick("chunk_blocks", (1, 2, 3, 16)),
+        lambda d: d.pick("chunk_blocks", (1, 1, 1, 2, 3, 16)),
         "workspace",
         engines=(1, 2, 16),
         shown_by=("workspace_tokens",),
@@ -169,7 +170,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "workspace_slack",
-        lambda d: d.pick("workspace_slack", (0, 0, 1, 7, 100, 300)),
+        workspace_slack,
         "workspace",
         engines=(0, 100, 300),
     ),

@@ -247,3 +247,10 @@ def context_slack(d: Draw) -> int:
     """Return how far the host's context bound exceeds the longest context, if a table has columns."""
     wide = any(request.block_ids for request in d.batch.requests)
     return int(d.pick("context_slack", (0, 0, 1, 100))) if wide else 0
+
+
+def workspace_slack(d: Draw) -> int:
+    """Return the rows of a workspace beyond whole blocks; some hold most of a block for each request."""
+    num_with_context = sum(request.context_len > 0 for request in d.batch.requests)
+    most_of_a_block = 3 * d.batch.block_size // 4 * num_with_context
+    return int(d.pick("workspace_slack", (0, 0, 1, 7, 100, 300, *4 * (most_of_a_block,))))
