@@ -11,6 +11,7 @@ from cumae.properties.engines.vllm import (
     gather,
     grouped_topk,
     local_lens,
+    microbatches,
     page_indices,
     paged_kv,
     plans,
@@ -21,6 +22,7 @@ from cumae.properties.engines.vllm import (
     sequence_layout,
     slot_mapping,
     sparse_schedule,
+    steps,
     topk_to_slots,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
@@ -37,6 +39,7 @@ __all__ = [
     "gather",
     "grouped_topk",
     "local_lens",
+    "microbatches",
     "page_indices",
     "paged_kv",
     "plans",
@@ -47,5 +50,6 @@ __all__ = [
     "sequence_layout",
     "slot_mapping",
     "sparse_schedule",
+    "steps",
     "topk_to_slots",
 ]
