@@ -252,5 +252,5 @@ def context_slack(d: Draw) -> int:
 def workspace_slack(d: Draw) -> int:
     """Return the rows of a workspace beyond whole blocks; some hold most of a block for each request."""
     num_with_context = sum(request.context_len > 0 for request in d.batch.requests)
-    most_of_a_block = 3 * d.batch.block_size // 4 * num_with_context
+    most_of_a_block = min(3 * d.batch.block_size // 4 * num_with_context, 2**20)
     return int(d.pick("workspace_slack", (0, 0, 1, 7, 100, 300, *4 * (most_of_a_block,))))

@@ -46,7 +46,7 @@ def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Pat
     for kernel in found["kernels"]:
         assert list(kernel["compiled"]) == TARGETS, kernel
         assert kernel["missing"] == {}
-        assert kernel["compiles_any_size"] <= 2
+        assert kernel["compiles_any_size"] <= 3
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,7 @@ PATH = re.compile(
 )
 MOST_FILES = 10
 
-# Files outside the recipe that name the walked thing, with the reason.
-BESIDE_THE_OPERATION = {
-    "properties/engines/fla.py": "adapters of released code",
-    "properties/engines/flashinfer.py": "adapters of released code",
-    "properties/engines/sglang/context_parallel.py": "adapters of released code",
-    "properties/engines/vllm/__init__.py": "the list of adapters of released code",
-    "properties/engines/vllm/local_lens.py": "adapters of released code",
-    "properties/engines/vllm/sequence_chunks.py": "adapters of released code",
-}
+# Files outside the recipe that name the walked thing, with the reason. Of an operation: adapters alone.
 BESIDE_THE_DIALECT = {
     "fixtures/bugs/collection.py": "a bug of the engine",
     "properties/engines/flashinfer.py": "the adapters of the engine's released code",
@@ -71,7 +63,9 @@ class Recipe:
 
     def others(self) -> set[str]:
         """Return the source files that name the thing and are not of the recipe."""
-        return set(self.naming(sources())) - self.files() - RE_EXPORTS
+        others = set(self.naming(sources())) - self.files() - RE_EXPORTS
+        adapters = "properties/engines/" if self.title == "An operation" else "-"
+        return {file for file in others if not file.startswith(adapters)}
 
     def naming(self, files: list[str]) -> list[str]:
         return [file for file in files if re.search(self.named, (ROOT / file).read_text(encoding="utf-8"))]
@@ -83,7 +77,7 @@ RECIPES = [
         "<operation>",
         "local_lens",
         r"\blocal_lens\b|LocalLens|LOCAL_LENS",
-        BESIDE_THE_OPERATION,
+        {},
     ),
     Recipe(
         "A dialect",
