@@ -3,6 +3,7 @@
 from cumae.properties.attention.unread import (
     BlindSpot,
     all_items_done,
+    behind_the_window,
     empty_window,
     longer_than_any,
     no_keys_meet,
@@ -14,11 +15,14 @@ from cumae.properties.attention.unread import (
     padding_row,
     room_for_all,
     rows_of_their_own,
+    same_listed_keys,
     same_rows,
+    same_selected_slots,
     starts_early,
     stops_late,
     unread_chunk,
     unread_key,
+    unseen_column,
 )
 
 _SCHEDULES = ("sparse_schedule", "metadata_cache")
@@ -273,5 +277,47 @@ BLIND_SPOTS = (
         "caches that hold no token",
         "nothing is read",
         lambda inputs, right, wrong, index: only_index_0(inputs, right, wrong, 3),
+    ),
+    BlindSpot(
+        ("page_table",),
+        ("page_table",),
+        "columns of padding, of requests that compute nothing, and without a position that a token sees",
+        "no token looks a key up there",
+        unseen_column,
+    ),
+    BlindSpot(
+        ("kv_indices",),
+        ("kv_indptr", "kv_indices", "kv_last_page_len"),
+        "if each request that computes something finds the same keys in its list",
+        "lists of other requests are not read, nor pages before the window",
+        same_listed_keys,
+    ),
+    BlindSpot(
+        ("window_slots",),
+        ("window_slots",),
+        "behind the length of a row, and in rows of padding",
+        "only as many slots as the length says are read",
+        behind_the_window,
+    ),
+    BlindSpot(
+        ("window_slots", "flat_decodes"),
+        ("window_lens", "key_lens", "selected_lens"),
+        "rows of padding",
+        "the output of padding is not read",
+        padding_row,
+    ),
+    BlindSpot(
+        ("flat_decodes",),
+        ("selected_indptr", "selected_lens"),
+        "where tokens find the same slots, as those of a shared prefix, and on several ranks",
+        "a token reads as many slots as its length says, from its own offset on; they are of one rank",
+        same_selected_slots,
+    ),
+    BlindSpot(
+        ("allocate_slots",),
+        ("num_pages",),
+        "anywhere",
+        "it says how many pages leave the free list, not which",
+        lambda inputs, right, wrong, index: True,
     ),
 )

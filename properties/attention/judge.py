@@ -133,6 +133,8 @@ def _tokens_of(step: Step, route: Route) -> list[int]:
     """Return the rows that a route must compute."""
     if route.of == "next":
         return [step.case.num_tokens_padded + b for b in range(len(step.batch.requests))]
+    if route.of == "whole lists" and step.case.options.keys.window:
+        return [row for row, (b, own) in enumerate(step.tokens) if own + 1 == step.batch.requests[b].seq_len]
     if route.of == "prefill" or (route.of == "scope" and step.case.options.keys.key_scope == "prefill"):
         return prefill_rows(step)
     return list(range(len(step.tokens)))

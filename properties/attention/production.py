@@ -39,7 +39,8 @@ def production_case(num_requests: int, longest: int, topk: int, block_size: int 
         ids = [*ids, *(pool.pop() for _ in range(needed - len(ids)))]
         requests.append(Request(context_len, query_len, tuple(ids), phase))
     layout = Layout(num_padding_tokens=7, num_padding_requests=3, garbage="huge")
-    options = Options.of(topk=topk, split_size=64, num_workers=132, chunk_blocks=8)
+    window = min(128, longest // 2)
+    options = Options.of(topk=topk, window=window, split_size=64, num_workers=132, chunk_blocks=8)
     return Case(Batch(tuple(requests), block_size), layout, options)
 
 

@@ -8,6 +8,9 @@ from cumae.properties.attention.answers import Lists
 from cumae.properties.attention.blind_spots import BLIND_SPOTS
 from cumae.properties.attention.unread import BlindSpot
 
+MARKED = ("cache_write", "persistent_buffers", "prefix_interleave", "kv_indices", "allocate_slots")
+"""Operations whose answers may hold marks or sources of rows beside numbers."""
+
 
 def reasons(operation: str, inputs: Inputs, right: Lists, wrong: Lists) -> set[BlindSpot | None]:
     """Return the blind spots of the entries in which an answer differs, with None for visible entries."""
@@ -23,7 +26,7 @@ def reasons(operation: str, inputs: Inputs, right: Lists, wrong: Lists) -> set[B
 
 def _fits(operation: str, values: Sequence[Any], others: Any) -> bool:
     """Return whether an output has the right number of entries, all of an allowed kind."""
-    marked = operation in ("cache_write", "persistent_buffers", "prefix_interleave")
+    marked = operation in MARKED
     kinds = (int, Mark, tuple) if marked else (int,)
     if not isinstance(others, (list, tuple)) or len(others) != len(values):
         return False

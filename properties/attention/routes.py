@@ -6,6 +6,14 @@ from typing import NamedTuple
 from cumae.oracle import Case
 from cumae.oracle.attention import mean_row
 from cumae.properties.attention.chunks import by_chunks
+from cumae.properties.attention.pages import (
+    by_allocated_slots,
+    by_key_lens,
+    by_listed_pages,
+    by_page_table,
+    by_selected_lens,
+    by_window_slots,
+)
 from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
 from cumae.properties.attention.schedules import (
     by_any_schedule,
@@ -25,7 +33,9 @@ class Route(NamedTuple):
     """A route to the keys. ``rows``: yields each row's parts; ``operations``: used beside ``WRITES``.
 
     ``sees``: the keys that a token sees: ``all`` up to its own, those in the ``window``, the ``selected``
-    ones or ``compressed`` groups; ``fits``: whether it exists for a case; ``of``: the tokens it is for.
+    ones or ``compressed`` groups; ``fits``: whether it exists for a case; ``of``: the tokens it is for:
+    all ``tokens``, those in the ``scope`` of keys, ``prefill`` tokens, the ``next`` of each request, or those
+    whose list is not cut for another (``whole lists``).
     """
 
     name: str
@@ -151,6 +161,15 @@ def _plain(case: Case) -> bool:
     return case.batch.world == 1 and case.options.keys.compress_ratio == 1
 
 
+def _whole_runs(case: Case) -> bool:
+    """Whether no run of a rank's positions crosses an entry of the page table."""
+    return case.batch.world == 1 or case.kernel_block_size % case.options.parallel.interleave == 0
+
+
+def _windowed(case: Case) -> bool:
+    return case.batch.world == 1 and case.options.keys.window > 0
+
+
 def _any(case: Case) -> bool:
     return True
 
@@ -228,5 +247,17 @@ ROUTES = (
         lambda step: by_token(step, step.says("persistent_buffers", "request_of_row")),
         _one_rank,
     ),
+    Route("columns of the page table", ("page_table",), by_page_table, _whole_runs, "window"),
+    Route("listed pages", ("kv_indices",), by_listed_pages, _one_rank, "window", "whole lists"),
+    Route("listed windows", ("window_slots",), by_window_slots, _windowed, "window"),
+    Route("pages of flattened decodes", ("flat_decodes",), by_key_lens, _any),
+    Route(
+        "ragged slots of flattened decodes",
+        ("flat_decodes", *_RAGGED),
+        by_selected_lens,
+        _one_rank,
+        "selected",
+    ),
+    Route("allocated slots", ("allocate_slots",), by_allocated_slots, _one_rank),
     Route("read back by the next token", (), by_next_token, _any, of="next"),
 )

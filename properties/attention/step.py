@@ -19,7 +19,7 @@ def refuse_what_fits_no_buffer(operation: str, case: Case, said: Lists) -> None:
     for output in OPERATIONS[operation].outputs if operation in OPERATIONS else ():
         values = said.get(output.name, [])
         shape = shape_of(output, case)
-        room = prod(shape[:-1]) if output.is_rows else shape[0]
+        room = prod(shape[:-1] if output.is_rows else shape)
         if not isinstance(values, list) or (len(values) != room and not output.optional):
             raise OutOfReach(f"holds {values!r:.80} in {output.name}, which has {room} entries")
         kinds = set(map(type, values)) | {type(n) for v in values if type(v) is tuple for n in v[1:]}

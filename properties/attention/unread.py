@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from cumae.oracle import GARBAGE, Inputs, local_len
+from cumae.oracle import GARBAGE, Inputs, Mark, local_len, persistent_buffers
 from cumae.properties.attention.answers import Lists, cache_shape
 
 Test = Callable[[Inputs, Lists, Lists, int], bool]
@@ -191,3 +191,53 @@ def only_slot_again(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> b
     valid = {slot for slot in right["selected_slots"][first : first + inputs["topk"]] if slot >= 0}
     again = right["selected_slots"][index] < 0 and valid == {wrong["selected_slots"][index]}
     return again and inputs["world"] == 1
+
+
+def unseen_column(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Return whether no token of the step sees a position of the column of the page table."""
+    b, column = divmod(index, inputs["num_page_columns"])
+    requests, window, size = inputs.case.batch.requests, inputs["window"], inputs["tokens_per_entry"]
+    if b >= len(requests) or not requests[b].query_len:
+        return True
+    first = max(0, requests[b].context_len + 1 - window) if window else 0
+    return not range(max(first, column * size), min(requests[b].seq_len, (column + 1) * size))
+
+
+def same_listed_keys(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Return whether each request that computes something finds the same keys in its list of pages."""
+    return _listed_keys(inputs, right) == _listed_keys(inputs, wrong)
+
+
+def _listed_keys(inputs: Inputs, lists: Lists) -> list[list[tuple[int, int] | None]]:
+    starts, pages, size = lists["kv_indptr"], lists["kv_indices"], inputs["block_size"]
+    found = []
+    for b in _with_rows(inputs):
+        end = (starts[b + 1] - starts[b] - 1) * size + lists["kv_last_page_len"][b]
+        first = max(0, end - inputs["window"]) if inputs["window"] else 0
+        places = [(starts[b] + i // size, i % size) for i in range(first, end)]
+        found.append([(pages[p], offset) if 0 <= p < len(pages) else None for p, offset in places])
+    return found
+
+
+def _with_rows(inputs: Inputs) -> list[int]:
+    return [b for b, request in enumerate(inputs.case.batch.requests) if request.query_len]
+
+
+def behind_the_window(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Return whether the slot stands behind the length of its row, or in a row of padding."""
+    row, column = divmod(index, inputs["window_columns"])
+    return row >= inputs["num_tokens"] or column >= right["window_lens"][row]
+
+
+def same_selected_slots(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
+    """Return whether each token finds the same slots from its offset on; ragged slots are of one rank."""
+    if inputs["world"] > 1:
+        return True
+    slots = Inputs(inputs.case, inputs.previous).call(persistent_buffers).kv_indices
+    return _from_offsets(inputs, slots, right) == _from_offsets(inputs, slots, wrong)
+
+
+def _from_offsets(inputs: Inputs, slots: list[int | Mark], lists: Lists) -> list[list[int | Mark | None]]:
+    rows = [(lists["selected_indptr"][t], lists["selected_lens"][t]) for t in range(inputs["num_tokens"])]
+    spans = [range(first, first + length) for first, length in rows]
+    return [sorted((slots[i] if 0 <= i < len(slots) else None for i in span), key=str) for span in spans]

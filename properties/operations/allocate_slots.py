@@ -27,5 +27,4 @@ ALLOCATE_SLOTS = Operation(
     "new tokens fill the rest of their request's last page, then pages from the front of the free list",
     ("cumae.gpu_impl:write_allocate_slots",),
     large_ids,
-    unattended="its slots are those of `slot_mapping`, through which attention is computed",
 )

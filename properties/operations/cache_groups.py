@@ -28,7 +28,6 @@ WINDOW_SLOTS = Operation(
     "a token reads the slots of the last `window` positions up to its own, oldest first",
     ("cumae.gpu_impl:write_window_slots",),
     far_table_rows,
-    unattended="windows of keys are judged by causal_windows; no path of attention here reads listed slots",
 )
 COMPRESSED_SLOTS = Operation(
     "compressed_slots",

@@ -56,5 +56,4 @@ FLAT_DECODES = Operation(
     frozenset({"topk"}),
     "token i of a request sees context_len + i + 1 keys and selects topk of them at most",
     ("cumae.gpu_impl:write_flat_decodes",),
-    unattended="a token's keys are those below key_len; attention here takes them from position_ids",
 )

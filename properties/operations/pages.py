@@ -23,7 +23,6 @@ PAGE_TABLE = Operation(
     "each live request has a row of the blocks of its positions, and 0 in every other column",
     ("cumae.gpu_impl:write_page_table",),
     far_table_rows,
-    unattended="attention here finds keys by slot; a column's block is that of its positions' slots",
 )
 KV_INDICES = Operation(
     "kv_indices",
@@ -44,5 +43,4 @@ KV_INDICES = Operation(
     "the pages that hold keys of each request stand behind those of the request before",
     ("cumae.gpu_impl:write_kv_indices",),
     far_table_rows,
-    unattended="attention here finds keys by slot; a listed page is that of its positions' slots",
 )

@@ -44,9 +44,9 @@ def _num_pool_slots(case: Case) -> int:
     return case.num_cache_blocks * case.batch.block_size
 
 
-def _swa_slot(slot: int, case: Case) -> int:
+def _swa_slot(slot: int, num_pool_slots: int) -> int:
     """Return the slot of the window's pool for a slot of the full one, -1 for none: counted from the end."""
-    return _num_pool_slots(case) - slot if slot >= 0 else -1
+    return num_pool_slots - slot if slot >= 0 else -1
 
 
 def _full_to_swa(inputs: Inputs) -> Ints:
@@ -67,10 +67,11 @@ def _aligned_to(case: Case) -> int:
 def _expect_indices(answer: Any, inputs: Inputs) -> list[Any]:
     """Return the slots in the window's pool, newest position first."""
     case, found = inputs.case, list[Any]()
+    num_pool_slots = _num_pool_slots(case)
     for t in range(case.batch.num_tokens):
         start = t * case.window_columns
         row = answer.window_slots[start : start + answer.window_lens[t]]
-        slots = [_swa_slot(slot, case) for slot in reversed(row)]
+        slots = [_swa_slot(slot, num_pool_slots) for slot in reversed(row)]
         found += slots + [-1] * (_aligned_columns(case) - len(slots))
     return found + [ANY] * ((num_rows(case) - case.batch.num_tokens) * _aligned_columns(case))
 

@@ -27,7 +27,13 @@ UNSEEN = {
     "everything_cleared",
     "one_key_cleared_for_each_row",
     "offsets_end_with_the_padding",
+    "window_of_one_token_more",
+    "full_page_without_a_token",
+    "pages_of_new_tokens_alone",
+    "padding_sees_one_key",
 }
+# Attention is not defined over keys without a slot, so no step here shows it.
+NOT_DEFINED = {"positions_without_a_slot_left_out"}
 STEPS_OF_EACH_ENTRY = (6, 20, 33, 35, 36, 47, 48, 63, -2, -1)
 
 
@@ -41,7 +47,10 @@ def asked_about(operation: str) -> Asked:
 )
 def test_a_broken_oracle_is_noticed_or_in_a_blind_spot(broken: Broken) -> None:
     outcome, spots = Asked(broken.operation, steps_with(broken.features)).outcome(broken.oracle)
-    expected = {"unseen"} if broken.oracle.__name__ in UNSEEN else {"noticed", "raises"}
+    name = broken.oracle.__name__
+    expected = (
+        {"unseen"} if name in UNSEEN else {"no answer"} if name in NOT_DEFINED else {"noticed", "raises"}
+    )
     assert outcome in expected, spots
 
 
@@ -61,7 +70,7 @@ def test_each_mutant_of_an_oracle_is_noticed_or_in_a_blind_spot(operation: str) 
         outcome, _ = asked_about(operation).outcome_of_mutant(mutant)
         counts[outcome] += 1
         assert outcome != "unexplained", f"{mutant.diff}\nis noticed nowhere, and no blind spot says why"
-    assert counts["noticed"] + counts["raises"] > 10 and counts["no answer"] < counts.total() / 8, counts
+    assert counts["noticed"] + counts["raises"] > 10 and counts["no answer"] < counts.total() / 5, counts
 
 
 @pytest.mark.parametrize("operation", sorted(ORACLES))
