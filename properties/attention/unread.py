@@ -226,7 +226,7 @@ def _with_rows(inputs: Inputs) -> list[int]:
 def behind_the_window(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
     """Return whether the slot stands behind the length of its row, or in a row of padding."""
     row, column = divmod(index, inputs["window_columns"])
-    return row >= inputs["num_tokens"] or column >= right["window_lens"][row]
+    return bool(row >= inputs["num_tokens"] or column >= right["window_lens"][row])
 
 
 def same_selected_slots(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
