@@ -1,7 +1,9 @@
 """The work of one step: requests, their cached context, and the blocks that hold their keys."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from cumae.oracle.model.rules import INT32_MAX, require, require_choice, require_int
@@ -99,15 +101,22 @@ def _check_sharing(batch: Batch) -> None:
 
     A missing block (-1) before a shared one matches any block.
     """
+    held = [request.block_ids[: batch.num_live_blocks(request)] for request in batch.requests]
+    counts = Counter(chain.from_iterable(held))
+    repeated = {block_id for block_id, count in counts.items() if count > 1 and block_id >= 0}
+    if not repeated:
+        return
     places: dict[int, tuple[int, int]] = {}
     holders: dict[int, list[int]] = {}
-    for b, request in enumerate(batch.requests):
-        previous = -1
-        for j, block_id in enumerate(request.block_ids[: batch.num_live_blocks(request)]):
-            if block_id >= 0 and block_id not in places:
+    for b, block_ids in enumerate(held):
+        for j, block_id in enumerate(block_ids):
+            if block_id not in repeated:
+                continue
+            previous = block_ids[j - 1] if j else -1
+            if block_id not in places:
                 places[block_id] = (j, previous)
                 holders[block_id] = [b]
-            elif block_id >= 0:
+            else:
                 name, shared = f"requests[{b}].block_ids[{j}]", holders[block_id]
                 column, before = places[block_id]
                 require(b not in shared, name, block_id, "be distinct within its request")
@@ -116,7 +125,6 @@ def _check_sharing(batch: Batch) -> None:
                 require(same, name, block_id, rule)
                 places[block_id] = (j, max(before, previous))
                 shared.append(b)
-            previous = block_id
     for block_id, sharers in holders.items():
         if len(sharers) > 1:
             _check_one_writer(batch, block_id, places[block_id][0], sharers)

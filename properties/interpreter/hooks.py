@@ -12,6 +12,7 @@ from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with
 from cumae.properties.interpreter.delays import DEFAULT_WARPS, Delays
 from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
+from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
@@ -19,6 +20,7 @@ from cumae.properties.interpreter.widths import with_widths
 
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """The interpreter has one method under all three names: each name is hooked."""
+_NAMES = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "interpreter_builder")
 _SPLATS = ("create_splat", "create_unsplat")
 _OTHERS = (*_CASTS, *_SPLATS, "create_assert", "create_make_range", "set_grid_idx", "set_grid_dim")
 _REWRITTEN: dict[Any, Any] = {}
@@ -51,10 +53,11 @@ def watching(
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
     watch = Watch(seeks_races=races, turns=turns, delays=delays)
     patches: dict[tuple[Any, str], Any] = dict(access_patches(builder, interpreter, watch))
+    patches |= remembering(interpreter)
     patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
     patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
-    patch_lang = _PatchOnce(interpreter._patch_lang)
+    patch_lang = PatchOnce(interpreter._patch_lang)
     rewriter = interpreter.FunctionRewriter
     for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
         setattr(interpreter, name, function)
@@ -95,7 +98,7 @@ def require_hooks() -> None:
     needed += [("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
-    missing += [name for name in ("_patch_lang", "interpreter_builder") if not hasattr(interpreter, name)]
+    missing += [name for name in _NAMES if not hasattr(interpreter, name)]
     if missing:
         rule = f"have {', '.join(missing)} in its interpreter, as 3.6 to 3.9 do"
         raise ValueError(f"triton = {version('triton')!r}, must {rule}")
@@ -103,29 +106,6 @@ def require_hooks() -> None:
 
 def _part(interpreter: Any, name: str) -> Any:
     return getattr(interpreter, name, None)
-
-
-class _PatchOnce:
-    """Patch ``triton.language`` once a module: the interpreter does it at each launch and device call."""
-
-    def __init__(self, original: Any) -> None:
-        self._original = original
-        self._scopes: list[Any] = []
-        self._patched: set[str] = set()
-
-    def __call__(self, fn: Any) -> "_PatchOnce":
-        if fn.__module__ not in self._patched:
-            self._patched.add(fn.__module__)
-            self._scopes.append(self._original(fn))
-        return self
-
-    def restore(self) -> None:
-        """Do nothing: the interpreter calls this after a launch, and the patches stay for the next."""
-
-    def restore_all(self) -> None:
-        """Undo the patches, last first."""
-        while self._scopes:
-            self._scopes.pop().restore()
 
 
 def _cast(original: Callable[..., Any], watch: Watch) -> Any:
