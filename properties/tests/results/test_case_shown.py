@@ -25,7 +25,7 @@ DEVICE = prepare("auto")
 
 @pytest.fixture(autouse=True)
 def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "WARM_SECONDS", 2.0)  # what hangs is waited for only so long
+    monkeypatch.setattr(process, "WARM_SECONDS", 1.0)  # what hangs is waited for only so long
 
 
 CRASHING = "cumae.properties.tests.crashing"
@@ -161,11 +161,11 @@ def test_the_larger_case_on_which_the_process_dies_is_the_one_saved_and_reduced(
 
 def test_the_larger_case_on_which_it_hangs_is_the_one_told() -> None:
     one = replace(SMALL, batch=replace(SMALL.batch, requests=SMALL.batch.requests[:1]))
-    verdict = search_isolated(job("never_returns", cases=(one,), limit=2, reduce=False))
+    verdict = search_isolated(job("never_returns", cases=(one,), limit=1, reduce=False))
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.case.num_requests_padded == 2
-    alone = job("never_returns", cases=(one,), limit=2, reduce=False, checks=("keeps_facts",))
+    alone = job("never_returns", cases=(one,), limit=1, reduce=False, checks=("keeps_facts",))
     failure = search_isolated(alone).failure
     assert failure is not None and failure.finding.check == "keeps_facts"
     assert failure.case.num_requests_padded == 2
