@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from cumae.properties.interpreter.watch import Watch
 MOST_PROGRAMS = 4096
 """More programs than these run one after the other: no GPU holds more at once."""
 Index = tuple[int, int, int]
+_signature = lru_cache(maxsize=256)(inspect.signature)
 
 
 class Programs:
@@ -31,7 +32,7 @@ class Programs:
         self.__globals__ = kernel.__globals__
         self.__code__ = kernel.__code__
         self.__wrapped__ = kernel
-        self.__signature__ = inspect.signature(kernel)
+        self.__signature__ = _signature(kernel)
 
     def __call__(self, **arguments: Any) -> None:
         """Run the program whose index the interpreter has set, or all if it is the last of the launch."""

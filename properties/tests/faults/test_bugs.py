@@ -54,15 +54,15 @@ def mended(function: Callable[..., Any]) -> Callable[..., Any]:
     return update_wrapper(partial(function, wrong=False), function)
 
 
-def verdict_on(bug: Bug, function: Callable[..., Any], examples: int, *, reduce: bool) -> Verdict:
+def verdict_on(bug: Bug, function: Callable[..., Any], budget: Budget, *, reduce: bool) -> Verdict:
     binding = binding_of(function, bug.operation, bug.dialect, domain_of(bug))
-    budget = Budget(examples=examples, seconds=60, seed=1, volume=100)
     return search(binding, DEVICE, budget, checks=[bug.check], reduce=reduce)
 
 
 @pytest.mark.parametrize("bug", SHOWN, ids=lambda bug: bug.name)
 def test_a_bug_is_caught_by_the_check_that_is_there_for_it(bug: Bug) -> None:
-    verdict = verdict_on(bug, load_function(bug.target), 300, reduce=bug.name in REDUCED)
+    budget = Budget(examples=300, seconds=60, seed=1, volume=100)
+    verdict = verdict_on(bug, load_function(bug.target), budget, reduce=bug.name in REDUCED)
     assert verdict.failure is not None
     assert not device_lost(DEVICE), "a bug that ends a CUDA context is marked far"
     if bug.name in REDUCED:
@@ -76,8 +76,9 @@ def test_a_bug_is_caught_by_the_check_that_is_there_for_it(bug: Bug) -> None:
     "bug", [bug for bug in SHOWN if bug.name not in SAME_REPAIRED], ids=lambda bug: bug.name
 )
 def test_the_same_code_without_the_fault_agrees(bug: Bug) -> None:
-    verdict = verdict_on(bug, mended(load_function(bug.target)), 1, reduce=False)
-    assert verdict.ok, verdict
+    budget = Budget(examples=12, seed=1, volume=100)
+    verdict = verdict_on(bug, mended(load_function(bug.target)), budget, reduce=False)
+    assert verdict.ok and verdict.cases >= 12, verdict
 
 
 def test_every_bug_says_what_is_wrong_and_stands_once() -> None:
