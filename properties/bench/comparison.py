@@ -16,7 +16,7 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.launches import TooMuchWork
-from cumae.properties.running.memory import Words
+from cumae.properties.running.memory import Words, torch_dtype
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.search.findings import device_lost, lost
 
@@ -62,7 +62,8 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
         was, has = before.dtypes.get(name), after.dtypes.get(name)
         if was is not None and has is not None and was != has:
             return Finding(CHECK, f"`{name}` has dtype {has}, had {was}", RULE, output=name)
-        found = _first_difference(name, before.outputs[name], after.outputs[name])
+        dtype = torch_dtype(base.forms[name].dtype_for(case))
+        found = _first_difference(name, before.outputs[name], after.outputs[name], dtype)
         if found is not None:
             return found
     if after.damage and not before.damage:
@@ -175,7 +176,7 @@ def _call(binding: Binding, case: Case, device: Device) -> Callable[[], None]:
     return call
 
 
-def _first_difference(name: str, before: Words, after: Words) -> Finding | None:
+def _first_difference(name: str, before: Words, after: Words, dtype: torch.dtype) -> Finding | None:
     if before.shape != after.shape or before.dtype != after.dtype:
         message = f"`{name}` is {after.dtype} {list(after.shape)}, was {before.dtype} {list(before.shape)}"
         return Finding(CHECK, message, RULE, output=name)
@@ -190,12 +191,18 @@ def _first_difference(name: str, before: Words, after: Words) -> Finding | None:
         RULE,
         output=name,
         index=index,
-        expected=_text(before[index]),
-        actual=_text(after[index]),
+        expected=_text(before[index], dtype),
+        actual=_text(after[index], dtype),
         count=int(differs.sum()),
         total=len(differs),
     )
 
 
-def _text(words: Any) -> str:
-    return str(words) if np.ndim(words) == 0 else bytes(words).hex(" ", 2)
+def _text(words: Any, dtype: torch.dtype) -> str:
+    """Return an element, of a float with its bits, or the bytes of a row."""
+    if np.ndim(words) > 0:
+        return bytes(words).hex(" ", 2)
+    if not dtype.is_floating_point or words.dtype.itemsize != dtype.itemsize:
+        return str(words)
+    value = torch.from_numpy(np.asarray([words])).view(dtype).item()
+    return f"{value!r} (bits {int(words) & (1 << 8 * dtype.itemsize) - 1:#x})"

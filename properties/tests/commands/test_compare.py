@@ -160,3 +160,19 @@ def test_bad_input_names_the_field_and_the_rule(
     refused = compared(tmp_path, *arguments)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert told in refused.stderr
+
+
+def test_floats_that_differ_are_shown_as_numbers_with_their_bits(tmp_path: Path) -> None:
+    (tmp_path / "doubled.py").write_text(
+        "from cumae.fixtures.correct.router import grouped_topk as right\n\n"
+        "def doubled(logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize):\n"
+        "    given = logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize\n"
+        "    weights, ids = right(*given)\n"
+        "    return 2 * weights, ids\n"
+    )
+    base, of = "cumae.fixtures.correct.router:grouped_topk", ("--op", "grouped_topk")
+    found = compared(tmp_path, base, "doubled:doubled", *of, *QUICK)
+    assert found.returncode == 1, found.stderr
+    shown = re.findall(r"([\d.]+) \(bits 0x[0-9a-f]{8}\)", found.stdout)
+    was, has = sorted(map(float, shown))[:2]
+    assert has == 2 * was > 0
