@@ -167,8 +167,8 @@ def test_floats_that_differ_are_shown_as_numbers_with_their_bits(tmp_path: Path)
         "from cumae.fixtures.correct.router import grouped_topk as right\n\n"
         "def doubled(logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize):\n"
         "    given = logits, bias, num_groups, topk_group, top_k, scaling_factor, renormalize\n"
-        "    weights, ids = right(*given)\n"
-        "    return 2 * weights, ids\n"
+        "    ids, weights = right(*given)\n"
+        "    return ids, 2 * weights\n"
     )
     base, of = "cumae.fixtures.correct.router:grouped_topk", ("--op", "grouped_topk")
     found = compared(tmp_path, base, "doubled:doubled", *of, *QUICK)
