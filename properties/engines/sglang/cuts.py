@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
+from cumae.oracle import Case
+from cumae.properties.dialects import SGLANG
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
@@ -13,6 +16,15 @@ _CAUSAL = "sglang/kernels/ops/attention/dsv4/attn_metadata_kernels.py"
 _FUSED = "sglang/kernels/ops/attention/dsa/metadata.py"
 _FEW: dict[str, Any] = {"max_requests": 64, "max_tokens": 1024, "max_context_len": 4096}
 _VERIFIES = STEPS.having(phases=("decode",), verify_steps=True, **_FEW)
+
+
+def _num_seen(case: Case) -> Any:
+    """Return the keys that each token sees, its own included."""
+    spans = [range(r.context_len + 1, r.seq_len + 1) for r in case.batch.requests]
+    return np.array([seen for span in spans for seen in span], dtype=np.int32)
+
+
+_SEEN = SGLANG.extend(num_seen=_num_seen)
 
 
 @ENGINE.adapts(
@@ -223,5 +235,37 @@ def dsa_lens_of_draft_extend(function: Any) -> Callable[..., None]:
         counts = (batch_size, num_token_non_padded, int(seq_lens.max()), dsa_index_topk, 1)
         most = (int(extend_seq_lens.max()), num_token_non_padded)
         function(seq_lens, extend_seq_lens, *tables, *lens, None, *counts, *most)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/dsa/utils.py",
+    "compute_dsa_seqlens",
+    operation="flat_decodes",
+    dialect=_SEEN,
+    domain=EXTENDS,
+)
+def dsa_seqlens(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Keys that each token selects, from the keys that it sees."""
+
+    def launch(num_seen: Tensor, dsa_index_topk: int) -> dict[str, Tensor]:
+        return {"dsa_cache_seqlens": function(num_seen, dsa_index_topk)}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/dsa/dsa_backend_mtp_precompute.py",
+    "compute_cu_seqlens",
+    operation="flat_decodes",
+    dialect=_SEEN,
+    domain=EXTENDS,
+)
+def dsa_cu_seqlens(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """The running sum of the keys that tokens select."""
+
+    def launch(num_seen: Tensor, dsa_index_topk: int) -> dict[str, Tensor]:
+        return {"dsa_cu_seqlens_k": function(num_seen.clamp(max=dsa_index_topk))}
 
     return launch

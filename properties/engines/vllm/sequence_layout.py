@@ -99,3 +99,19 @@ def cumsum_of_queries(method: Any) -> Callable[..., dict[str, Tensor]]:
         return {"cu_seqlens_q": torch.tensor([0, *sums], dtype=torch.int32, device=query_lens.device)}
 
     return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/mla/rocm_aiter_mla.py",
+    "AiterMLAHelper.qo_indptr_for_uniform_qlen",
+    operation="sequence_layout",
+    dialect=STARTS,
+    domain=UNPADDED.having(phases=("decode",), uniform_decodes=True, empty_requests=False, min_tokens=1),
+)
+def uniform_qo_indptr(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Where the rows of each request begin if all have the same number."""
+
+    def launch(num_reqs: int, max_query_len: int, seq_lens: Tensor) -> dict[str, Tensor]:
+        return {"query_start_loc": function(num_reqs, max_query_len, seq_lens.device)}
+
+    return launch
