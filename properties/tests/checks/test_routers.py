@@ -61,12 +61,12 @@ class TestChecks:
         ("function", "dialect"), [(correct.grouped_topk, "cumae"), (correct.vllm_grouped_topk, "vllm")]
     )
     def test_a_right_router_passes_every_check(self, function: Callable[..., Any], dialect: str) -> None:
-        verdict = check(function, dialect=dialect, domain=UNCAPTURED, examples=60)
+        verdict = check(function, dialect=dialect, domain=UNCAPTURED, examples=30)
         assert verdict.ok, verdict.failure
         assert verdict.several_right > 0
 
     def test_torch_topk_is_right_where_ties_go_to_any(self) -> None:
-        assert check(correct.grouped_topk_by_topk, router(ties="any"), domain=UNCAPTURED, examples=60)
+        assert check(correct.grouped_topk_by_topk, router(ties="any"), domain=UNCAPTURED, examples=30)
 
     def test_the_example_of_the_page_runs(self) -> None:
         (code,) = re.findall(r"(?s)```python\n(.*?)```", PAGE.read_text())
@@ -75,13 +75,13 @@ class TestChecks:
         assert found["verdict"].ok
 
     def test_rounding_to_bf16_is_right_where_that_is_the_rule(self) -> None:
-        verdict = check(wrong.sigmoid_in_bf16, router(rounding="bf16"), domain=UNCAPTURED, examples=80)
+        verdict = check(wrong.sigmoid_in_bf16, router(rounding="bf16"), domain=UNCAPTURED, examples=40)
         assert verdict.ok, verdict.failure
 
     def test_weights_made_in_bf16_are_right_where_that_is_the_rule(self) -> None:
         """As torch makes them: scores in the dtype of the logits, and weights in that of the scores."""
         in_bf16 = router(ties="any", rounding="bf16")
-        verdict = check(wrong.all_in_bf16, in_bf16, domain=NO_NAN, examples=100)
+        verdict = check(wrong.all_in_bf16, in_bf16, domain=NO_NAN, examples=50)
         assert verdict.ok, verdict.failure
         failure = check(wrong.all_in_bf16, router(ties="any"), domain=NO_NAN).failure
         assert failure is not None

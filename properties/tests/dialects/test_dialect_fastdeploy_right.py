@@ -35,7 +35,7 @@ RIGHT = [
 def verdict_on(function: Callable[..., Any], operation: str) -> Verdict:
     binding = binding_of(function, operation, "fastdeploy")
     return search(
-        binding, DEVICE, Budget(examples=60, seed=3), checks=checks_for(binding), first=fixture_cases(binding)
+        binding, DEVICE, Budget(examples=30, seed=3), checks=checks_for(binding), first=fixture_cases(binding)
     )
 
 
@@ -43,4 +43,4 @@ def verdict_on(function: Callable[..., Any], operation: str) -> Verdict:
 def test_a_right_kernel_passes_every_check(function: Callable[..., Any], operation: str) -> None:
     verdict = verdict_on(function, operation)
     assert verdict.failure is None, verdict.failure
-    assert verdict.cases >= 60
+    assert verdict.cases >= 30

@@ -83,7 +83,7 @@ def verdict_on(function: Callable[..., Any], **given: Any) -> cumae.Verdict:
 
 @pytest.mark.parametrize("function", [wrong.in_another_order_at_each_call, selections.compact_topk_slots])
 def test_no_check_accuses_an_order(function: Callable[..., Any]) -> None:
-    verdict = verdict_on(function, examples=60)
+    verdict = verdict_on(function, examples=30)
     assert verdict.ok, verdict.failure
 
 

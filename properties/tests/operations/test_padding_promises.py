@@ -33,7 +33,7 @@ DEVICE = prepare("auto")
 )
 def test_padding_is_what_is_promised(function: Callable[..., Any], padding: Any, ok: bool) -> None:
     domain = Domain(captured=False, padding=padding)
-    verdict = cumae.check(function, "position_ids", domain=domain, examples=40, save_to=None)
+    verdict = cumae.check(function, "position_ids", domain=domain, examples=20, save_to=None)
     assert verdict.ok == ok, verdict.failure
     if verdict.failure is not None:
         assert verdict.failure.finding.check == "writes_everything"
@@ -47,7 +47,7 @@ def test_positions_of_vllm_may_leave_padding_alone() -> None:
             positions[starts[b] : starts[b + 1]] = torch.arange(context_len, context_len + length)
 
     domain = Domain(captured=False, padding="untouched")
-    verdict = cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=30, save_to=None)
+    verdict = cumae.check(launch, "position_ids", dialect="vllm", domain=domain, examples=20, save_to=None)
     assert verdict.ok, verdict.failure
 
 
