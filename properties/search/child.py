@@ -43,7 +43,7 @@ class Tell(Protocol):
 
 def main() -> None:
     """Make the worker that the parent asks for, then call its methods on request."""
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    die_with_parent()
     connection = _connection_of_parent()
 
     def tell(**state: object) -> None:
@@ -68,6 +68,11 @@ def main() -> None:
                 os._exit(CUT_OFF)
     except EOFError:
         return
+
+
+def die_with_parent() -> None:
+    """Have the system end this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def _tried(call: Callable[[], Any]) -> tuple[Kind, Any]:

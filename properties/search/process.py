@@ -15,8 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cumae.oracle.model.rules import require
+from cumae.properties.running.device import has_gpu
 from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
+from cumae.properties.search.nursery import Child, nursery
 
 LIMIT_SECONDS = 60.0
 START_SECONDS = 300.0
@@ -72,13 +74,14 @@ class Process:
         folder = Path(self._folder.name) if self._folder else Path()
         errors = sanitizer.errors(folder)
         self.connection, theirs = Pipe()
-        self._process = subprocess.Popen(
-            [*sanitizer.before(folder), sys.executable, "-m", "cumae.properties.search.child"],
-            env={**environment, **sanitizer.environment},
-            stdin=theirs.fileno(),
-            stderr=errors,
-            start_new_session=True,
-        )
+        variables, before = {**environment, **sanitizer.environment}, sanitizer.before(folder)
+        if before or has_gpu():  # a driver's state does not survive a fork
+            command = [*before, sys.executable, "-m", "cumae.properties.search.child"]
+            self._process: subprocess.Popen[bytes] | Child = subprocess.Popen(
+                command, env=variables, stdin=theirs.fileno(), stderr=errors, start_new_session=True
+            )
+        else:
+            self._process = nursery(variables).child(theirs.fileno(), errors, variables)
         theirs.close()
         if errors is not None:
             os.close(errors)

@@ -84,7 +84,7 @@ def test_bringing_down_a_case_that_ends_its_process_ends_in_time(monkeypatch: py
 
 
 def test_bringing_down_what_ends_its_process_counts_against_a_budget_of_time(processes: Processes) -> None:
-    cases = (steps(2, 1, 3, 2, 5),)
+    cases = (steps(*(2, 1, 3, 2, 5) * 3),)  # each smaller case that is tried ends a process, too
     verdict = processes.run(
         searching(job(CRASHES, cases=cases, checks=("agrees",), budget=Budget(seconds=1)))
     )
