@@ -22,6 +22,18 @@ def crashes_on_three_requests(
     position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
 
 
+def crashes_late(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """The same, but it takes its time."""
+    if context_lens.numel() >= 3:
+        time.sleep(0.8)
+    crashes_on_three_requests(token_to_request, cu_seqlens_q, context_lens, position_ids)
+
+
 def never_returns(
     token_to_request: torch.Tensor,
     cu_seqlens_q: torch.Tensor,
