@@ -75,7 +75,7 @@ class Process:
         errors = sanitizer.errors(folder)
         self.connection, theirs = Pipe()
         variables, before = {**environment, **sanitizer.environment}, sanitizer.before(folder)
-        if before or has_gpu():  # a driver's state does not survive a fork
+        if before or has_gpu():  # forks are not tried beside a driver
             command = [*before, sys.executable, "-m", "cumae.properties.search.child"]
             self._process: subprocess.Popen[bytes] | Child = subprocess.Popen(
                 command, env=variables, stdin=theirs.fileno(), stderr=errors, start_new_session=True
