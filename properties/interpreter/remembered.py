@@ -69,9 +69,11 @@ def _block(original: Init) -> Init:
 class PatchOnce:
     """Patch what kernels see of ``triton.language`` once: the interpreter does it at each launch and call."""
 
+    _original: Callable[[Any], Any]
+
     def __init__(self, original: Any) -> None:
-        self._outer = original if isinstance(original, PatchOnce) else None
-        self._original: Any = original if self._outer is None else self._outer._original
+        self._is_nested = isinstance(original, PatchOnce)
+        self._original = original._original if isinstance(original, PatchOnce) else original
         self._scopes: list[Any] = []
         self._modules: set[str] = set()
         self._patched: set[str] = set()
@@ -88,7 +90,7 @@ class PatchOnce:
         names = tuple(value.__name__ for value in values if any(value is module for module in languages))
         if not names or not self._patched.issuperset(names):
             # Behind other patches, those of this kernel would not be all.
-            is_first = bool(names) and not self._patched and self._outer is None
+            is_first = bool(names) and not self._patched and not self._is_nested
             self._scopes.append(self._as_before(fn, names) if is_first else self._original(fn))
             self._patched.update(names)
         return self

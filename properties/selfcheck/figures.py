@@ -86,6 +86,13 @@ def _checks_of(alarms: Json) -> str:
     return " and ".join(f"`{name}`" for name in names) if chosen else "every check"
 
 
+def _release(file: str) -> str:
+    """Return the distribution and version of a wheel; a checkout has neither."""
+    return file.split("-cp")[0].split("-py")[0] + (
+        "" if "-" in file else " of the commits that its adapters name"
+    )
+
+
 def engines_line(runs: list[Json]) -> str:
     """Return the line of the released functions that agreed in each run, or disagree as is known."""
     said = []
@@ -98,7 +105,7 @@ def engines_line(runs: list[Json]) -> str:
         counts = f"{agreed} of {len(found)}{besides} of {len(run['releases'])} engines"
         said.append(f"{counts} on {where} with Triton {run['triton']}, {cases:,} cases{_note(run)}")
     newest = max(runs, key=lambda run: len(run["releases"]))
-    releases = ", ".join(file.split("-cp")[0].split("-py")[0] for file in newest["releases"].values())
+    releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
     return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
 

@@ -116,8 +116,8 @@ class Server:
         """Return a chunk of the known tokens, or all that are left with drafts behind them."""
         known = len(request.tokens) - request.num_computed
         most = min(known + self._max_drafts, self._max_model_len - request.num_computed)
-        wish = min(most, self._choices.integer(0, 3) and self._choices.pick((1, 4, 9, most, most)))
-        for query_len in range(wish, 0, -1):
+        wish = 0 if self._choices.chance(25) else self._choices.pick((1, 4, 9, most, most))
+        for query_len in range(min(wish, most), 0, -1):
             num_drafts = num_drafts_of(Request(request.num_computed, query_len), self._max_drafts)
             if query_len - num_drafts == known or (num_drafts == 0 and query_len <= known):
                 first = len(request.tokens)

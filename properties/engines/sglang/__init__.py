@@ -8,7 +8,7 @@ from cumae.properties.engines.sglang import (
     cache_write,
     chunked_context,
     context_parallel,
-    cuts,
+    flat_decodes,
     grouped_topk,
     indexer,
     kv_indices,
@@ -18,6 +18,7 @@ from cumae.properties.engines.sglang import (
     plans,
     pool_rows,
     position_ids,
+    sequence_chunks,
     sequence_layout,
 )
 from cumae.properties.engines.sglang.engine import ENGINE
@@ -31,7 +32,7 @@ __all__ = [
     "cache_write",
     "chunked_context",
     "context_parallel",
-    "cuts",
+    "flat_decodes",
     "grouped_topk",
     "indexer",
     "kv_indices",
@@ -41,5 +42,6 @@ __all__ = [
     "plans",
     "pool_rows",
     "position_ids",
+    "sequence_chunks",
     "sequence_layout",
 ]

@@ -46,7 +46,8 @@ def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Pat
     for kernel in found["kernels"]:
         assert list(kernel["compiled"]) == TARGETS, kernel
         assert kernel["missing"] == {}
-        assert kernel["compiles_any_size"] <= 3
+        # Tiles of `_write_pages` follow the width of the table: a power of two, at most 512.
+        assert kernel["compiles_any_size"] <= (3 if kernel["kernel"] == "_write_pages" else 2)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ DEVICE = prepare("auto")
 
 CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"
 HANGS = "cumae.properties.tests.crashing:never_returns"
+LATE = "cumae.properties.tests.crashing:crashes_late"
 LEAVES = "cumae.properties.tests.crashing:leaves"
 
 

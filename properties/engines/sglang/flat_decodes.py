@@ -1,4 +1,4 @@
-"""Chunks of linear attention, and the keys of each token of sparse attention."""
+"""The keys of each token of sparse attention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.oracle import Case
-from cumae.properties.dialects import SGLANG
+from cumae.oracle import Case, Inputs
+from cumae.properties.dialects import SGLANG, Ints
+from cumae.properties.dialects.dialect import Input
+from cumae.properties.dialects.held import ints
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
-_INDEX = "sglang/kernels/ops/attention/fla/index.py"
 _CAUSAL = "sglang/kernels/ops/attention/dsv4/attn_metadata_kernels.py"
 _FUSED = "sglang/kernels/ops/attention/dsa/metadata.py"
 _FEW: dict[str, Any] = {"max_requests": 64, "max_tokens": 1024, "max_context_len": 4096}
@@ -24,48 +25,14 @@ def _num_seen(case: Case) -> Any:
     return np.array([seen for span in spans for seen in span], dtype=np.int32)
 
 
-_SEEN = SGLANG.extend(num_seen=_num_seen)
+def _num_selected(inputs: Inputs) -> Ints:
+    """Return the keys that each token selects."""
+    case = inputs.case
+    selected = np.minimum(_num_seen(case), case.options.selection.topk)
+    return ints(selected.tolist(), "int32", case.layout.garbage)
 
 
-@ENGINE.adapts(
-    _INDEX, "prepare_chunk_indices", operation="sequence_chunks", domain=EXTENDS.having(empty_requests=False)
-)
-def prepare_chunk_indices(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """(sequence, chunk) of the vendored copy, which counts sequences with rows only.
-
-    A clone is passed, because results are cached by the tensor's identity.
-    """
-
-    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
-        return {"chunk_indices": function(cu_seqlens_q.clone(), chunk_size)}
-
-    return launch
-
-
-@ENGINE.adapts(_INDEX, "prepare_chunk_offsets", operation="sequence_chunks", domain=EXTENDS)
-def prepare_chunk_offsets(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """The running sum of chunks of the vendored copy."""
-
-    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
-        return {"chunk_offsets": function(cu_seqlens_q.clone(), chunk_size)}
-
-    return launch
-
-
-@ENGINE.adapts(
-    "sglang/kernels/ops/attention/linear/kda_blackwell/__init__.py",
-    "prepare_metadata",
-    operation="sequence_chunks",
-    domain=EXTENDS,
-)
-def kda_metadata(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """Both in torch, empty sequences counted."""
-
-    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
-        pairs, offsets, *_ = function(cu_seqlens_q, chunk_size)
-        return {"chunk_indices": pairs, "chunk_offsets": offsets.long()}
-
-    return launch
+_SEEN = SGLANG.extend(num_seen=_num_seen, num_selected=Input(_num_selected, ("topk",)))
 
 
 @ENGINE.adapts(
@@ -265,7 +232,7 @@ def dsa_seqlens(function: Any) -> Callable[..., dict[str, Tensor]]:
 def dsa_cu_seqlens(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The running sum of the keys that tokens select."""
 
-    def launch(num_seen: Tensor, dsa_index_topk: int) -> dict[str, Tensor]:
-        return {"dsa_cu_seqlens_k": function(num_seen.clamp(max=dsa_index_topk))}
+    def launch(num_selected: Tensor) -> dict[str, Tensor]:
+        return {"dsa_cu_seqlens_k": function(num_selected)}
 
     return launch
