@@ -88,7 +88,7 @@ def mutants_of(engine: str, root: Path, given: argparse.Namespace) -> list[tuple
 if __name__ == "__main__":  # spawned processes import this file
     given = parser.parse_args()
     prepare("cpu")
-    budget, found = Budget(examples=given.cases), list[dict[str, Any]]()
+    budget, found = Budget(examples=given.cases, most_shrinking=0.1), list[dict[str, Any]]()
     roots = {engine: Path(root).resolve() for engine, _, root in (one.partition("=") for one in given.roots)}
     with ThreadPoolExecutor(given.jobs) as pool:
         todo = [

@@ -11,9 +11,10 @@ from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
-from cumae.properties.running.device import current
+from cumae.properties.running.device import current, prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.direct import check
+from cumae.properties.search.first_cases import first_cases
+from cumae.properties.search.loop import search
 
 ENGINES = ("fla", "flashinfer", "lightllm", "lmdeploy", "sglang", "vllm")
 
@@ -34,14 +35,14 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     """
     adapter = engine_of(engine).adapters[name]
     known, domain = adapter.known, adapter.domain
-    options: dict[str, Any] = {"dialect": adapter.dialect, "device": device}
-    options |= {"examples": budget.examples, "seconds": budget.seconds, "seed": budget.seed}
+    chosen = prepare(device)
     try:
         function = adapter.function(root)
     except ValueError as error:
         return {**_nothing(engine, name), "status": "gone", "report": str(error)}
     beside = domain if known is None else domain.having(**known.without)
-    verdict = check(function, adapter.operation, domain=beside, save_to=None, **options)
+    binding = binding_of(function, adapter.operation, adapter.dialect, beside)
+    verdict = search(binding, chosen, budget, first=first_cases(binding, binding.name, None), save_to=None)
     counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
     said = {**_nothing(engine, name), "status": verdict.status, **counts}
     if verdict.failure is not None:
@@ -65,7 +66,9 @@ def all_tried(
 
 def alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
     """Return the result of one function from a process of its own, which it may kill."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["torch"])
+    with ProcessPoolExecutor(1, context) as pool:
         try:
             return pool.submit(tried, engine, name, root, budget, device).result()
         except BrokenProcessPool:

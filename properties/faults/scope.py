@@ -64,6 +64,8 @@ def belongs(module: str, package: str) -> bool:
 def is_refusal(statement: ast.stmt, names: dict[str, Any]) -> bool:
     """Return whether a statement only raises an error for bad input."""
     match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="static_assert" | "device_assert"))):
+            return True
         case ast.Raise() | ast.Assert():
             return True
         case ast.If(body=[*_, ast.Raise()], orelse=[]):

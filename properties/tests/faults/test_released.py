@@ -37,6 +37,15 @@ def test_the_first_mutants_of_the_kernels_that_a_function_uses() -> None:
         compile(text, "mutant", "exec")
 
 
+def test_assertions_are_left_alone() -> None:
+    asserted = SOURCE.replace("    offs =", "    tl.static_assert(TILE > 0, 'no tile')\n    offs =")
+    every = [{one.operator for one in kernel_mutants(text, ("copied",), 99)} for text in (SOURCE, asserted)]
+    lines = [one.diff for one in kernel_mutants(asserted, ("copied",), 99)]
+    assert every[0] == every[1]
+    assert len(lines) == len(kernel_mutants(SOURCE, ("copied",), 99)) > 3
+    assert not any("static_assert" in line for line in lines)
+
+
 def test_a_planted_file_has_its_neighbours_and_the_original_stays(tmp_path: Path) -> None:
     package = tmp_path / "engine"
     (package / "ops").mkdir(parents=True)
