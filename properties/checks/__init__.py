@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
@@ -53,7 +53,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     Raises ``ValueError`` if the domain leaves out a check that does not exist.
     """
     for name in binding.domain.all_but:
-        require(name in CHECKS, "all_but", name, f"be one of {', '.join(CHECKS)}")
+        require_choice("all_but", name, tuple(CHECKS))
     dropped = {*binding.domain.all_but}
     if device != "cuda" or not binding.domain.captured:
         dropped |= set(ON_GPU_ONLY)

@@ -4,15 +4,13 @@ import sys
 from pathlib import Path
 from statistics import median
 
-import click
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH, Bug
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
 from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
@@ -20,11 +18,6 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
-@click.command()
-@click.option("--report", help="Only the bugs of this report, such as vllm#36580.")
-@options.seed
-@options.device
-@json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     """Search for the known engine bugs and print what caught each. Each is a broken implementation."""
     found = chosen(report)

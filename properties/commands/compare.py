@@ -37,28 +37,6 @@ class Pair:
     again: tuple[str, ...]
 
 
-@click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="BASE CANDIDATE | TARGET")
-@click.option("--base", help="The version of TARGET to compare with: a git revision, a folder or a wheel.")
-@click.option("--candidate", help="The version to compare, as --base; default is the working tree.")
-@click.option(
-    "--repo",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(),
-    help="The git repository of the revisions; default is that of the current folder.",
-)
-@options.operation("The operation that both compute; an adapter brings its own.")
-@options.dialect("How both functions name their arguments.")
-@options.cases("Cases beyond the fixtures and chosen sizes.", default=200)
-@click.option(
-    "--case", "file", type=click.Path(path_type=Path), help="Compare only on the case in this file."
-)
-@options.seed
-@options.device
-@options.failures
-@click.option(
-    "--speed/--no-speed", default=None, help="Time both if they agree; the default on a GPU and with --base."
-)
 def compare(
     targets: tuple[str, ...],
     base: str | None,
@@ -73,14 +51,7 @@ def compare(
     failures: Path,
     speed: bool | None,
 ) -> int:
-    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function or file.py:function.
-
-    With --base, compare two versions of TARGET, path/in/tree.py:function or vllm:NAME of an adapter. Both are
-    taken from their source trees, which need not be installed and are not changed.
-
-    Compares whole buffers. Prints the first difference and saves its case. If there is none, prints the
-    ratio of their times in alternating calls. On a CPU the interpreter says little about a GPU.
-    """
+    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function or file.py:function."""
     require_folder("--failures", failures)
     chosen = prepare(device)
     timed = chosen == "cuda" or base is not None if speed is None else speed

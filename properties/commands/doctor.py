@@ -20,7 +20,6 @@ INTERPRETER_CURE = "the interpreter needs Triton >= 3.7, or NumPy < 2.4 with Tri
 HOOKS_CURE = "use Triton 3.6 to 3.9"
 
 
-@click.command()
 def doctor() -> int:
     """Try tiny kernels and report what this machine can run. Exit status 2 if nothing can run."""
     _line("Python", platform.python_version(), sys.version_info < (3, 10) and "install Python >= 3.10")

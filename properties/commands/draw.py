@@ -16,10 +16,6 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.results.writable import require_file, writing
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--svg", "svg_file", type=click.Path(path_type=Path), help="Write the picture here.")
-@click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write report and picture here.")
 def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     """Draw a saved failure, or a plain case or trace. Marks the first wrong element. Runs no kernel."""
     tried, finding, title = _read(file)

@@ -7,14 +7,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import STDOUT, json_file, write_json
+from cumae.properties.commands.json_file import STDOUT, write_json
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
@@ -27,18 +25,6 @@ KEPT_EVERY = 50
 """Mutants judged between two writes of the JSON file."""
 
 
-@click.command()
-@options.target
-@options.operation("The operation that TARGET computes; not needed with an oracle.")
-@options.dialect()
-@click.option("--oracles", is_flag=True, help="Mutate this repository's oracles instead of its kernels.")
-@options.device
-@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
-@options.checks
-@options.cases("Cases of the final search.", default=25)
-@options.limit("Seconds after which a case counts as a hang.", default=5.0)
-@json_file("every mutant")
-@click.option("--resume", is_flag=True, help="Judge only the mutants that FILE lacks or lists as survivors.")
 def mutate(
     target: str | None,
     operation: str | None,
@@ -52,10 +38,7 @@ def mutate(
     file: Path | None,
     resume: bool,
 ) -> int:
-    """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
-
-    Exit status 1 if a mutant survives: nothing kills it, and it is not shown to be equivalent.
-    """
+    """Inject faults into TARGET, one at a time; without TARGET, into every shipped kernel."""
     is_kept = file not in (None, STDOUT)
     require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)

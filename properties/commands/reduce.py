@@ -18,16 +18,6 @@ from cumae.properties.search.isolated import reduce_isolated, search_isolated
 from cumae.properties.search.job import Job
 
 
-@click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@options.target
-@options.operation(options.OF_A_CASE)
-@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
-@options.device
-@options.limit()
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The file to write, instead of FILE.reduced.json."
-)
 def reduce(
     file: Path,
     target: str | None,
@@ -37,11 +27,7 @@ def reduce(
     limit: float,
     out: Path | None,
 ) -> int:
-    """Write the smallest case that fails the same check as FILE.
-
-    It runs on TARGET, or on the function that FILE names. Kernels run in isolated processes. If
-    the case agrees now, nothing is written and the exit status is 0.
-    """
+    """Write the smallest case that fails the same check as FILE."""
     place = out or file.with_name(f"{file.stem}.reduced.json")
     require_file("--out", place)
     chosen = prepare(device)

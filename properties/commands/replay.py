@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
 from cumae.properties.dialects.dump import case_of, is_dump, read_dump
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
@@ -18,15 +17,6 @@ from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target", help="module:function or file.py:function to run instead of the one in the file.")
-@options.operation(options.OF_A_CASE)
-@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
-@options.device
-@options.isolate("Run in an isolated process; the default with --target.")
-@options.limit()
-@options.verbose("Print whole tracebacks too.")
 def replay(
     files: tuple[Path, ...],
     target: str | None,
@@ -37,12 +27,7 @@ def replay(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Run saved cases again: FIXED if they agree now, FAILED if not.
-
-    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt). Its outputs
-    are judged, AGREES or FAILED; with --target a function runs on its inputs instead.
-    A file that cannot be run is an ERROR; the other files still run.
-    """
+    """Run saved cases again: FIXED if they agree now, FAILED if not."""
     chosen = prepare(device)
     status = 0
     for file in files:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.checks import CHECKS, checks_for
 from cumae.properties.dialects import Dialect
@@ -60,12 +61,10 @@ def conforms_to(
     profiles scale it. Raises ``ValueError`` at collection for a parameter that is neither an input
     nor an output.
     """
-    if device not in ("any", "cuda"):
-        raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    require_choice("device", device, ("any", "cuda"))
     require_examples(examples)
     for name in checks or ():
-        if name not in CHECKS:
-            raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
+        require_choice("checks", name, tuple(CHECKS))
 
     def decorate(function: Function) -> Function:
         function = by_name(function)

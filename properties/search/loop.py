@@ -10,6 +10,7 @@ from statistics import median
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from cumae.oracle import Case, Trace
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
@@ -70,8 +71,7 @@ def search(
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
-        if name not in CHECKS:
-            raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
+        require_choice("check", name, tuple(CHECKS))
         if name in ON_GPU_ONLY and device != "cuda":
             raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
     if budget.examples is None and budget.seconds is None:

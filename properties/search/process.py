@@ -20,7 +20,6 @@ from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 from cumae.properties.search.nursery import Child, nursery
 
-LIMIT_SECONDS = 60.0
 START_SECONDS = 300.0
 WARM_SECONDS = 10.0
 _END_SECONDS = 30.0

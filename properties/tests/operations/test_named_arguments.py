@@ -89,14 +89,14 @@ def test_an_input_may_have_another_name() -> None:
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        (None, "be an Input, a function of the case, or the name of an input"),
-        (7, "be an Input, a function of the case, or the name of an input"),
-        ("seq_len", r"be an input of dialect vllm \(like seq_lens"),
-        ("colour", "be an input of dialect vllm$"),
+        (None, ", must be an Input, a function of the case, or the name of an input"),
+        (7, ", must be an Input, a function of the case, or the name of an input"),
+        ("seq_len", r" \(did you mean 'seq_lens'.*, must be an input of dialect vllm$"),
+        ("colour", ", must be an input of dialect vllm$"),
     ],
 )
 def test_what_is_no_input_is_refused_at_once(given: Any, rule: str) -> None:
-    with pytest.raises(ValueError, match=rf"^mine = {given!r}, must {rule}"):
+    with pytest.raises(ValueError, match=rf"^mine = {given!r}{rule}"):
         VLLM.extend(mine=given)
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, to_json
-from cumae.properties.commands.draw import draw as draw_command
+from cumae.properties.commands.usage.draw import draw as draw_command
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.canvas import WIDTH
