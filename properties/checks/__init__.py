@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
 from cumae.oracle.model.rules import require_choice
@@ -26,6 +27,21 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Trial
 
+CheckName = Literal[
+    "agrees",
+    "writes_everything",
+    "stays_in_bounds",
+    "ignores_garbage",
+    "is_deterministic",
+    "holds_in_any_order",
+    "forgets_history",
+    "accepts_strides",
+    "accepts_index_types",
+    "keeps_facts",
+    "survives_large_ids",
+    "replays_in_graph",
+    "never_synchronises",
+]
 Check = Callable[[Trial], Finding | None]
 CHECKS: dict[str, Check] = {
     "agrees": agrees,
@@ -93,4 +109,4 @@ def _held(binding: Binding, case: Case) -> list[Held]:
     return held + [form.before(inputs) for form in forms if form.before is not None]
 
 
-__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "Trial", "checks_for"]
+__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "CheckName", "Trial", "checks_for"]

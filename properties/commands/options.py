@@ -19,7 +19,7 @@ Option = Callable[[Command], Command]
 Names = tuple[str, ...]
 
 
-def command(*examples: str, name: str | None = None) -> Option:
+def command(*examples: str, name: str | None = None) -> Callable[[Command], click.Command]:
     """Return the decorator that makes a function a command, whose help ends with examples."""
     heading = "Example:" if len(examples) == 1 else "Examples:"
     epilog = "\n".join(["\b", heading, *(f"  {example}" for example in examples)])

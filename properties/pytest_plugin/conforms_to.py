@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import pytest
 
+from cumae.oracle import OperationName
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
-from cumae.properties.checks import CHECKS, checks_for
-from cumae.properties.dialects import Dialect
+from cumae.properties.checks import CHECKS, CheckName, checks_for
+from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.operations import Operation
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.callee import by_name
@@ -45,13 +46,13 @@ Function = Callable[..., Any]
 
 
 def conforms_to(
-    operation: str | Operation,
+    operation: OperationName | Operation,
     *,
-    dialect: str | Dialect = "cumae",
+    dialect: DialectName | Dialect = "cumae",
     domain: Domain | None = None,
     fixtures: Sequence[str] = (),
     device: Literal["any", "cuda"] = "any",
-    checks: Sequence[str] | None = None,
+    checks: Sequence[CheckName] | None = None,
     examples: int = EXAMPLES["quick"],
 ) -> Callable[[Function], Function]:
     """Turn a function with arguments by name into a pytest test: one item for each check.

@@ -17,7 +17,7 @@ HEAVY = ("hypothesis", "numpy", "pytest", "rich", "torch", "triton")
 
 
 def _usage(command: str) -> click.Command:
-    found = cli.get_command(click.Context(cli), command)  # type: ignore[attr-defined]
+    found = cli.get_command(click.Context(cli), command)
     assert isinstance(found, click.Command)
     return found
 

@@ -52,7 +52,7 @@ def reads_beyond(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) 
         ),
     ],
 )
-def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: str) -> None:
+def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: cumae.CheckName) -> None:
     domain = cumae.Domain(captured=False, min_requests=2, min_tokens=2, max_requests=3)
     how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 20, "save_to": None}
     failure = cumae.check(function, "sequence_layout", checks=[check], **how).failure
