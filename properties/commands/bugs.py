@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH, Bug
 from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
@@ -23,6 +24,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     found = chosen(report)
     where = prepare(device)
     became: dict[int, Hunt] = {}
+    stopped = False
     console = Console()
     if not console.is_terminal:
         console.width = 140
@@ -38,10 +40,15 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
         def show(bug: Bug, verdict: Verdict) -> None:
             progress.update(task, status=f"{bug.name}: {counted(verdict.cases, 'case')}")
 
-        for number, hunt in hunts(found, where, seed, show):
-            became[number] = hunt
-            progress.advance(task)
-    in_order = [became[number] for number in range(len(found))]
+        try:
+            for number, hunt in hunts(found, where, seed, show):
+                became[number] = hunt
+                progress.advance(task)
+        except KeyboardInterrupt:
+            stopped = True
+    in_order = [became[number] for number in sorted(became)]
+    if stopped:
+        console.print(f"interrupted: {len(became)} of {counted(len(found), 'bug')} tried")
     _print(in_order, console)
     if report is None:
         console.print("out of reach:")
@@ -49,7 +56,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
             console.print(f"  {reports}: {reason}", markup=False, highlight=False)
     if file is not None:
         _write(in_order, file)
-    return status_of(in_order)
+    return INTERRUPTED if stopped else status_of(in_order)
 
 
 def _print(hunts: list[Hunt], console: Console) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
-from cumae.properties.bench.comparison import CHECK, first_difference, speed_ratio
+from cumae.properties.bench.comparison import CHECK, Compared, Ratio, first_difference, speed_ratio
 from cumae.properties.bench.generated import generated_cases
 from cumae.properties.commands import options
+from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.engines.versions import binding_at
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
@@ -70,10 +71,18 @@ def compare(
         if file is not None:
             known = pair.old.operation.name, pair.old.dialect.name
             tried = iter([load_case(file, pair.candidate, *known).case])
-        done = first_difference(pair.old, pair.new, tried, chosen)
+        done, stopped = Compared(), False
+        with telling("comparing") as tell:
+            try:
+                first_difference(pair.old, pair.new, tried, chosen, tell, done)
+            except KeyboardInterrupt:
+                stopped = True
         if done.difference is not None:
             _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
-            return 1
+            return INTERRUPTED if stopped else 1
+        if stopped:
+            click.echo(f"interrupted: {counted(done.cases, 'case')} equal, every output bit for bit")
+            return INTERRUPTED
         why = f": on {counted(done.raised, 'case')} both raise; {done.because}" if done.raised else ""
         require(done.cases > 0, "cases", cases, f"include one that both functions promise{why}")
         too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
@@ -81,7 +90,9 @@ def compare(
         left = (too_large if done.too_large else "") + (raised if done.raised else "")
         click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{left}")
         if timed:
-            _print_speed(pair, chosen)
+            with telling("timing both in alternating calls"):
+                ratio = speed_ratio(pair.old, pair.new, chosen)
+            _print_speed(ratio, chosen)
     return 0
 
 
@@ -145,8 +156,7 @@ def _print_difference(pair: Pair, failure: Failure, failures: Path, device: str)
     click.echo(f"\n  reproduce: {shlex.join(again)}")
 
 
-def _print_speed(pair: Pair, device: Device) -> None:
-    ratio = speed_ratio(pair.old, pair.new, device)
+def _print_speed(ratio: Ratio, device: Device) -> None:
     where = f"{ratio.candidate:.1f} and {ratio.base:.1f} µs launched from Python"
     if device == "cpu":
         where = "on a CPU, no measure of a GPU"

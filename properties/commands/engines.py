@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands.fuzz import parse_time
 from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
@@ -43,6 +44,7 @@ def engines(
         require_choice("--only", function, [known for _, known in todo])
     todo = [(engine, function) for engine, function in todo if not only or function in only]
     found: list[dict[str, Any]] = []
+    stopped = False
     console = Console()
     columns = (
         TextColumn("{task.description}"),
@@ -54,16 +56,23 @@ def engines(
         task = progress.add_task("functions", total=len(todo), status="")
         budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
         placed = [(engine, function, str(roots[engine])) for engine, function in todo]
-        for one in all_tried(placed, jobs, budget, where):
-            found.append(one)
-            progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
-            progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
+        try:
+            for one in all_tried(placed, jobs, budget, where):
+                found.append(one)
+                progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
+                progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
+        except KeyboardInterrupt:
+            stopped = True
     found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+    if stopped:
+        console.print(f"interrupted: {len(found)} of {counted(len(todo), 'function')} tried")
     _print(found, console)
     if file is not None:
         command = " ".join(["cumae", *sys.argv[1:]])
         releases = {engine: root.name for engine, root in roots.items()}
         write_json(file, {**machine(), "command": command, "releases": releases, "functions": found})
+    if stopped:
+        return INTERRUPTED
     return int(any(one["status"] not in ("agrees", "known") for one in found))
 
 

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
+from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import merged
@@ -106,13 +107,10 @@ def fuzz(
                 _run_large(jobs, run, verdicts, console)
             _run(jobs, run, verdicts, console, isolated=isolated)
     except KeyboardInterrupt:
-        found = [verdict for verdict in verdicts if verdict.failure is not None]
-        print_failures(found, console, verbose=verbose)
-        for verdict in found:
-            if verdict.failure is not None and verdict.failure.file is not None:
-                console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
-        console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
-        return 130
+        print_interrupted(verdicts, console, verbose=verbose)
+        if file is not None:
+            write_figures(verdicts, file, seed=seed, shard=shard, interrupted=True)
+        return INTERRUPTED
     print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
@@ -154,7 +152,7 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
     console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=20 if console.width >= WIDE else 4),
         TextColumn("{task.fields[status]}"),
         TimeElapsedColumn(),
     )

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.commands.json_file import STDOUT, write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
@@ -46,7 +47,7 @@ def mutate(
     tasks = tasks_of(targets)
     console = Console()
     outcomes, before = _known(tasks, file) if resume and file else ({}, 0.0)
-    left = [i for i in range(len(tasks)) if i not in outcomes]
+    left, stopped = [i for i in range(len(tasks)) if i not in outcomes], False
     known = f", {len(outcomes)} of them known" if resume else ""
     console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}{known}")
     columns = (
@@ -60,17 +61,24 @@ def mutate(
         def stage(name: str, size: int) -> None:
             progress.update(bar, description=name, total=size, completed=0)
 
-        for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
-            outcomes[left[number]] = outcome
-            progress.advance(bar)
-            if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
-                with suppress(ValueError):  # the last write reports the error
-                    _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+        try:
+            for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
+                outcomes[left[number]] = outcome
+                progress.advance(bar)
+                if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
+                    with suppress(ValueError):  # the last write reports the error
+                        _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+        except KeyboardInterrupt:
+            stopped = True
         seconds = progress.tasks[0].elapsed or 0.0
+    if stopped:
+        console.print(f"interrupted: {len(outcomes)} of {counted(len(tasks), 'mutant')} judged")
     survivors = _print(tasks, outcomes, console)
     console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
     if file is not None:
         _write(tasks, outcomes, before + seconds * jobs, file)
+    if stopped:
+        return INTERRUPTED
     return 1 if survivors else 0
 
 
@@ -95,7 +103,7 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
     """Print a row for each target and each survivor; return the number of survivors."""
     table = Table(Column("target", no_wrap=True), "mutants", *STATUSES)
     for target in dict.fromkeys(task.targets[0] for task in tasks):  # shared: in the first only
-        statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task.targets[0] == target)
+        statuses = Counter(one.status for i, one in outcomes.items() if tasks[i].targets[0] == target)
         cells = [str(statuses[status]) for status in STATUSES]
         table.add_row(target.name.rpartition(":")[2], str(sum(statuses.values())), *cells)
     totals = Counter(outcome.status for outcome in outcomes.values())

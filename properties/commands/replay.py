@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
+from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.dialects.dump import case_of, is_dump, read_dump
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
@@ -50,6 +51,10 @@ def replay(
             click.echo(f"ERROR  {error}", err=True)
             status = 2
             continue
+        except KeyboardInterrupt:
+            done = f"{files.index(file)} of {counted(len(files), 'file')} replayed"
+            click.echo(f"interrupted in {file}: {done}")
+            return INTERRUPTED
         if verdict.failure is None:
             click.echo(f"FIXED  {file}: {verdict.operation}, {counted(verdict.comparisons, 'comparison')}")
         else:
@@ -96,7 +101,8 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
         schedule=saved.finding.schedule,
     )
     if isolated:
-        return search_isolated(job)
+        with telling(f"replaying on {saved.target}") as tell:
+            return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
     from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
     return search_directly(job)

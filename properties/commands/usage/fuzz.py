@@ -32,7 +32,7 @@ from cumae.properties.running.sanitizer import SANITIZERS
     "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
 )
 @options.limit("Seconds a case may take in an isolated process.")
-@options.verbose("Print where the time went, what kernels were not asked, and whole tracebacks.")
+@options.verbose("Print shares of shapes, where time went, what kernels were not asked, whole tracebacks.")
 def fuzz(**given: Any) -> int:
     """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel.
 
