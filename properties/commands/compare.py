@@ -22,6 +22,7 @@ from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
 from cumae.properties.running.device import Device, prepare
+from cumae.properties.search.printed import keeping_prints
 from cumae.properties.taking.version import version
 
 WORKING_TREE = "the working tree"
@@ -72,13 +73,19 @@ def compare(
             known = pair.old.operation.name, pair.old.dialect.name
             tried = iter([load_case(file, pair.candidate, *known).case])
         done, stopped = Compared(), False
-        with telling("comparing") as tell:
+        with telling("comparing") as tell, keeping_prints() as printed:
+
+            def progress(state: str) -> None:
+                printed.trim()
+                tell(state)
+
             try:
-                first_difference(pair.old, pair.new, tried, chosen, tell, done)
+                first_difference(pair.old, pair.new, tried, chosen, progress, done)
             except KeyboardInterrupt:
                 stopped = True
+            said = printed.lines()
         if done.difference is not None:
-            _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
+            _print_difference(pair, Failure(*done.difference, done.cases), failures, device, said)
             return INTERRUPTED if stopped else 1
         if stopped:
             click.echo(f"interrupted: {counted(done.cases, 'case')} equal, every output bit for bit")
@@ -141,12 +148,14 @@ def _require_alike(pair: Pair) -> Pair:
     return pair
 
 
-def _print_difference(pair: Pair, failure: Failure, failures: Path, device: str) -> None:
+def _print_difference(
+    pair: Pair, failure: Failure, failures: Path, device: str, printed: tuple[str, ...]
+) -> None:
     """Print and save a difference, with the command that shows it again."""
     found_after = failure.found_after
     names = pair.candidate, pair.old.operation.name, pair.old.dialect.name
     verdict = Verdict(*names, (CHECK,), found_after, found_after)
-    verdict.failure = failure
+    verdict.failure, verdict.printed = failure, printed
     click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
     click.echo(explain(verdict))
     with writing("--failures", failures, "folder"):

@@ -16,6 +16,7 @@ from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
+from cumae.properties.search.printed import keeping_prints
 
 
 def replay(
@@ -105,4 +106,7 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
             return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
     from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
-    return search_directly(job)
+    with keeping_prints() as printed:
+        verdict = search_directly(job)
+        verdict.printed = printed.lines()
+    return verdict

@@ -15,7 +15,7 @@ from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import coverage_data, coverage_lines
-from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
+from cumae.properties.results.explain import explain, printed_lines, slow_line, time_line, time_was_short
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
 from cumae.properties.results.verdict import Failure, Verdict
@@ -49,6 +49,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
             console.print(f"{name}: {pairs}", markup=False, highlight=False)
         if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
             console.print(f"{name}: {largest_line(verdict.largest)}", markup=False, highlight=False)
+        if verdict.ok and verdict.printed and (verbose or len(verdicts) == 1):
+            console.print(f"{name} {printed_lines(verdict)}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)

@@ -92,6 +92,7 @@ class Verdict:
     many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
+    ``printed``: the last lines that it printed in an isolated process.
     ``coverage``: of each kernel that was interpreted. ``notes``: what checks have seen that makes no
     difference to an output.
     """
@@ -116,6 +117,7 @@ class Verdict:
     domain: str = ""
     unsaved: str = ""
     shows: frozenset[str] = frozenset()
+    printed: tuple[str, ...] = ()
     toured: int = 0
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()

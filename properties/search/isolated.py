@@ -74,6 +74,7 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
         _save(job, verdict)
     else:
         _take(verdict, answer.result, answer.result.failure)
+    verdict.printed = answer.printed
     if answer.is_lost and job.reduce and verdict.failure is not None:
         yield from _made_smaller(job, verdict, verdict.failure)
     if answer.fault and verdict.failure is not None:
