@@ -53,7 +53,10 @@ def printed_lines(verdict: Verdict) -> str:
 
 
 def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
-    """Return the lines of a finding: difference, place, rule and likely cause; ``values``: both values too."""
+    """Return the lines of a finding: difference, place, rule and likely cause.
+
+    ``values``: also the expected and the actual value.
+    """
     lines = [f"  {finding.message}"]
     if finding.expected and values:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
