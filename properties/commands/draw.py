@@ -5,7 +5,10 @@ from pathlib import Path
 import click
 
 from cumae.oracle import Case, Trace, tried_from_json
-from cumae.oracle.model.case_json import read_file
+from cumae.oracle.model.rules import require
+from cumae.properties.commands import options
+from cumae.properties.commands.sources import dialect_of_dump, fixture_named, holds_tensors
+from cumae.properties.results.case_text import is_text, name_of, read_source
 from cumae.properties.results.drawing import draw as drawing
 from cumae.properties.results.explain import held_lines, told
 from cumae.properties.results.failure_file import load_failure
@@ -18,11 +21,16 @@ from cumae.properties.results.writable import require_file, writing
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@options.dialect("How a dump names its tensors.", default=None)
 @click.option("--svg", "svg_file", type=click.Path(path_type=Path), help="Write the picture here.")
 @click.option("--html", "html_file", type=click.Path(path_type=Path), help="Write report and picture here.")
-def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
-    """Draw a saved failure, or a plain case or trace. Marks the first wrong element. Runs no kernel."""
-    tried, finding, title = _read(file)
+def draw(file: Path, dialect: str | None, svg_file: Path | None, html_file: Path | None) -> int:
+    """Draw a saved failure, or a plain case or trace. Marks the first wrong element. Runs no kernel.
+
+    FILE may also be the text cumae1:… of a report, with --dialect a dump of an engine's tensors, or the name
+    of a shipped fixture: OPERATION/NAME, or NAME alone if only one operation has it.
+    """
+    tried, finding, title = _read(file, dialect)
     case = tried.steps[-1] if isinstance(tried, Trace) else tried
     for name, out in (("--svg", svg_file), ("--html", html_file)):
         if out is not None:
@@ -45,10 +53,29 @@ def draw(file: Path, svg_file: Path | None, html_file: Path | None) -> int:
     return 0
 
 
-def _read(file: Path) -> tuple[Case | Trace, Finding | None, str]:
-    """Return the case or trace in a file, the finding if it is a failure file, and a title."""
-    value = read_file(file)
+def _read(file: Path, dialect: str | None) -> tuple[Case | Trace, Finding | None, str]:
+    """Return a case or trace, the finding if it is a failure, and a title."""
+    if not is_text(file) and not file.suffix and not file.exists():
+        name, fixture = fixture_named(str(file))
+        require(fixture.case is not None, "FILE", name, f"be a valid batch: {fixture.reason}")
+        assert fixture.case is not None
+        return fixture.case, None, f"{name}: {fixture.reason}"
+    if holds_tensors(file):
+        return _read_dump(file, dialect_of_dump(file, dialect))
+    value = read_source(file)
     if isinstance(value, dict) and {"case", "trace"} & value.keys():
         saved = load_failure(file)
         return saved.tried, saved.finding, f"{saved.target} failed {saved.operation}: {saved.finding.check}"
-    return tried_from_json(value, file.name), None, file.name
+    return tried_from_json(value, name_of(file)), None, name_of(file)
+
+
+def _read_dump(file: Path, dialect: str) -> tuple[Case, Finding | None, str]:
+    """Return the case of a dump, and the first thing that is wrong in its outputs."""
+    from cumae.properties.comparing.judge_dump import judge_outputs  # imports torch, which takes a second
+
+    case, verdicts = judge_outputs(file, dialect)
+    failures = [(verdict.operation, verdict.failure) for verdict in verdicts if verdict.failure is not None]
+    if not failures:
+        return case, None, file.name
+    operation, failure = failures[0]
+    return failure.case, failure.finding, f"{file} failed {operation}"

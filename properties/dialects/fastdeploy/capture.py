@@ -4,15 +4,21 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase, Request
 from cumae.oracle.model.rules import inside, require
-from cumae.properties.dialects.tensor_values import live_blocks, read_count, read_lens, read_table
+from cumae.properties.dialects.tensor_values import (
+    live_blocks,
+    read_count,
+    read_lens,
+    read_table,
+    require_given,
+)
 
 
 def capture(
-    seq_lens_encoder: Any,
-    seq_lens_decoder: Any,
-    seq_lens_this_time: Any,
-    block_tables: Any,
-    block_size: Any,
+    seq_lens_encoder: Any = None,
+    seq_lens_decoder: Any = None,
+    seq_lens_this_time: Any = None,
+    block_tables: Any = None,
+    block_size: Any = None,
     real_bsz: Any = None,
     num_tokens_padded: Any = None,
 ) -> Case:
@@ -21,6 +27,10 @@ def capture(
     A request with encoder tokens is a prefill; one without is a decode if it has context. Rows from
     ``real_bsz`` on are padding.
     """
+    lens = {"seq_lens_encoder": seq_lens_encoder, "seq_lens_decoder": seq_lens_decoder}
+    wanted = {**lens, "seq_lens_this_time": seq_lens_this_time}
+    wanted |= {"block_tables": block_tables, "block_size": block_size}
+    require_given("every step of fastdeploy", wanted)
     encoder = read_lens("seq_lens_encoder", seq_lens_encoder)
     count = len(encoder)
     contexts = read_lens("seq_lens_decoder", seq_lens_decoder, count)
