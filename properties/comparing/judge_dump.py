@@ -51,7 +51,8 @@ def judge_outputs(file: Path, dialect: str, operation: str | None = None) -> tup
     case = _with_slots(case, dump, known)
     judged, verdicts = _judged_names(dialect), []
     for name, outputs in known.items():
-        given = {o.name: read_ints(o.name, dump[o.name]) for o in outputs if o.name in judged & dump.keys()}
+        held = [o.name for o in outputs if o.is_captured and o.name in judged & dump.keys()]
+        given = {output: read_ints(output, dump[output]) for output in held}
         if given and operation in (None, name):
             is_whole = not {"num_tokens_padded", "nnz"}.isdisjoint(dump)
             verdicts.append(
