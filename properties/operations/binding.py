@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from cumae.oracle import ROW_FORMATS, Case, Inputs
+from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
@@ -14,6 +14,7 @@ from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.expected import names_of_the_dialect
 from cumae.properties.operations.outputs import outputs_of
 
 
@@ -88,6 +89,7 @@ def bind(
         those = ", ".join(sorted(dialect.outputs))
         rule = f"be an operation of dialect {dialect.name}, or your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
+    _require_inputs(operation, dialect)
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
     for name in made_with:
@@ -127,6 +129,16 @@ def bind(
         known,
         tuple(made_with),
     )
+
+
+def _require_inputs(operation: Operation, dialect: Dialect) -> None:
+    """Raise ``ValueError`` for a parameter of an oracle that is neither cumae's input nor the dialect's."""
+    for name in names_of_the_dialect(operation.oracle):
+        if name not in dialect.inputs:
+            near = get_close_matches(name, {*INPUTS, *dialect.inputs}, cutoff=0.5)
+            like = f" (like {', '.join(near)})" if near else ""
+            rule = f"be an input of cumae or of dialect {dialect.name}{like}: `cumae list --axes` names them"
+            raise ValueError(f"parameter = {name!r} of the oracle of {operation.name}, must {rule}")
 
 
 def promises_of(binding: Binding) -> str:
@@ -193,7 +205,10 @@ def binding_of(
         return made
     if isinstance(operation, str):
         if operation not in OPERATIONS:
-            raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+            own = "of your own, on a function under conforms_to"
+            raise ValueError(
+                f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}; or one {own}"
+            )
         operation = OPERATIONS[operation]
     if isinstance(dialect, str):
         if dialect not in DIALECTS:

@@ -20,6 +20,7 @@ from cumae.properties.results.writable import cannot
 VERSION = 1
 UNKNOWN = Finding("", "", "")
 _OPTIONAL = ("answer", "base", "case", "domain", "named", "trace")
+_ALWAYS = ("check", "message", "rule")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
     **dict.fromkeys(("wrong", "rows"), list),
@@ -114,7 +115,7 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
         "finding": {
             name: value
             for name, value in asdict(failure.finding).items()
-            if value not in ("", ()) and value is not False
+            if name in _ALWAYS or (value not in ("", ()) and value is not False)
         },
         **({"answer": dict(verdict.answer)} if verdict.answer else {}),
         **({"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}),

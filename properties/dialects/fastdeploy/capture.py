@@ -26,7 +26,7 @@ def capture(
     """Return the case of a step of FastDeploy. Raises ``ValueError`` if the tensors are not a valid step.
 
     A request with encoder tokens is a prefill; one without is a decode if it has context. Rows from
-    ``real_bsz`` on are padding. ``seq_lens_this_time`` may be cut to the running requests; entries of the other
+    ``real_bsz`` on are padding. ``seq_lens_this_time`` may be cut to running requests; entries of the other
     tensors behind them are ignored.
     """
     lens = {"seq_lens_encoder": seq_lens_encoder, "seq_lens_decoder": seq_lens_decoder}

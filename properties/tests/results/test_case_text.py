@@ -97,6 +97,12 @@ def test_a_function_without_a_name_must_be_named(tmp_path: Path) -> None:
     assert line_of(report).endswith("' --target MODULE:NAME")
 
 
+def test_a_finding_without_a_rule_is_read_back(tmp_path: Path) -> None:
+    verdict = verdict_on(SMALL)
+    failure = Failure(Finding("agrees", "it differs", ""), SMALL, 1)
+    assert load_failure(save_failure(tmp_path, verdict, failure)).finding == failure.finding
+
+
 @pytest.mark.parametrize("size", [1, 40])
 def test_a_text_survives_the_line_breaks_of_a_log(size: int) -> None:
     text = to_text(to_json(SMALL))
