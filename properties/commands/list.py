@@ -16,9 +16,6 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.axes import AXES
 
 
-@click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@click.option("--axes", is_flag=True, help="List the axes of outputs and the inputs of oracles instead.")
 def list_operations(as_json: bool, axes: bool) -> None:
     """List the operations, with rules, inputs, outputs and kernels."""
     listed = _listed()

@@ -1,10 +1,9 @@
 """The cases that commands take: saved files, the text of a report, dumps of engines, shipped fixtures."""
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from cumae.fixtures.format import Fixture, load, names
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import did_you_mean, require
 from cumae.properties.dialects.dump import case_of, likely_dialect
 from cumae.properties.dialects.dump_file import is_dump, read_dump
 from cumae.properties.results.case_text import is_text
@@ -51,7 +50,6 @@ def fixture_named(name: str) -> tuple[str, Fixture]:
         return found[0], known[found[0]]
     if found:
         raise ValueError(f"FILE = {name!r}, must be one of {', '.join(found)}")
-    ends = {whole.partition("/")[2]: whole for whole in known}
-    near = get_close_matches(name, known) + [ends[end] for end in get_close_matches(name, ends)]
-    like = f" (like {', '.join(dict.fromkeys(near))})" if near else ""
-    raise ValueError(f"FILE = {name!r}, must be a file, or OPERATION/NAME of a shipped fixture{like}")
+    ends = (whole.partition("/")[2] for whole in known)
+    hint = did_you_mean(name, (*known, *ends))
+    raise ValueError(f"FILE = {name!r}{hint}, must be a file, or OPERATION/NAME of a shipped fixture")

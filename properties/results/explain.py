@@ -36,6 +36,8 @@ def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | N
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
+    if verdict.printed:
+        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
     if told_slow := slow_line(verdict):
         lines += ["", f"  {told_slow}"]
     if verdict.unsaved:
@@ -70,6 +72,11 @@ def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
     content.pop("named", None)
     content["finding"].pop("traceback", None)
     return to_text(content)
+
+
+def printed_lines(verdict: Verdict) -> str:
+    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
+    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
 
 
 def told(case: Case, finding: Finding) -> list[str]:

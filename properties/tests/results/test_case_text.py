@@ -145,8 +145,8 @@ class TestFixturesByName:
         ("name", "rule"),
         [
             ("no_requests", "must be one of "),
-            ("slot_mapping/shared_prefixes", "(like slot_mapping/shared_prefix"),
-            ("rejected_draft_have_no_slot", "(like slot_mapping/rejected_drafts_have_no_slot"),
+            ("slot_mapping/shared_prefixes", "(did you mean 'slot_mapping/shared_prefix'?)"),
+            ("rejected_draft_have_no_slot", "(did you mean 'rejected_drafts_have_no_slot'?)"),
             ("slot_mapping/two_writers_of_one_block", "must be a valid batch: "),
             ("qqqq", "must be a file, or OPERATION/NAME of a shipped fixture\n"),
         ],
