@@ -88,7 +88,7 @@ def test_a_parameter_of_an_oracle_that_nobody_has_is_refused() -> None:
 
     operation = cumae.Operation("mine", of, (cumae.Output("out", "int32", "request"),))
     with pytest.raises(
-        ValueError, match="parameter = 'seq_len' of the oracle of mine .did you mean 'seq_lens'"
+        ValueError, match=r"parameter = 'seq_len' of the oracle of mine .did you mean 'seq_lens'"
     ):
         cumae.check(kernel, operation, dialect="vllm", examples=1, save_to=None)
 
