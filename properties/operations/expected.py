@@ -1,14 +1,16 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import ANY, UNTOUCHED, Inputs
-from cumae.properties.dialects import Held, Output, Rows
+from cumae.oracle import ANY, INPUTS, UNTOUCHED, Inputs
+from cumae.properties.dialects import Floats, Held, Ints, Output, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
@@ -47,9 +49,9 @@ def expected_of(
     """Return the content of each output by name, from the oracle alone.
 
     ``held`` returns an input as the dialect holds it; it is called if the rows of an output come from an
-    input.
+    input, and for the oracle's parameters that only the dialect has.
     """
-    answer = inputs.call(operation.oracle)
+    answer = _answer(operation, inputs, held)
     found = {}
     for output in outputs:
         values = output.values(answer, inputs)
@@ -59,6 +61,26 @@ def expected_of(
             told = _numbers(values, output.dtype_for(inputs.case))
         found[output.name] = told if operation.judge is None else _judged(told, output)
     return found
+
+
+def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -> Any:
+    """Return the oracle's answer."""
+    names = names_of_the_dialect(operation.oracle)
+    if not names:
+        return inputs.call(operation.oracle)
+    known = {name: _plain(held(name)) for name in names}
+    return Inputs(inputs.case, inputs.previous, known).call(operation.oracle)
+
+
+@lru_cache(maxsize=256)
+def names_of_the_dialect(oracle: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters of an oracle that are no inputs of cumae, but must be a dialect's."""
+    return tuple(name for name in inspect.signature(oracle).parameters if name not in INPUTS)
+
+
+def _plain(held: Held) -> Any:
+    """Return an input of a dialect as integers and lists."""
+    return held.values.tolist() if isinstance(held, (Floats, Ints)) else held
 
 
 def _judged(told: Expected, output: Output) -> Expected:
