@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
-from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
+from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, PAGE_UNIT, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -125,6 +125,7 @@ AXES = {
     "prefill_window_stop": Axis(items=_new_of_prefill),
     "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
     "cache_slot": Axis(placing=CACHE_SLOT),
+    "page_unit": Axis(placing=PAGE_UNIT),
     "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
     "window_key": Axis(_tokens, _window_columns, token_entry(_window_columns), items=_new),
     "expert": _EXPERT,
