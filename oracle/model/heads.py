@@ -43,7 +43,8 @@ class Heads:
         require_int("key_scale_thousandths", self.key_scale_thousandths, 1, 10**6)
         require_int("value_scale_thousandths", self.value_scale_thousandths, 1, 10**6)
         if self.has_own_scales:
-            require(not self.is_grouped, "page_order", self.page_order, f"not be it for {self.head_format}")
+            rule = f"be 'NHD', 'HND' or 'joined' for {self.head_format}"
+            require(not self.is_grouped, "page_order", self.page_order, rule)
             for name, dim in (("head_dim", self.head_dim), ("value_dim", self.value_dim)):
                 require(dim % 4 == 0, name, dim, f"be a multiple of 4 for {self.head_format}")
         group = self.group_items
