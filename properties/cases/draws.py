@@ -8,7 +8,7 @@ from cumae.properties.cases.choices import Choices, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
-from cumae.properties.cases.head_values import HEAD_FIELDS
+from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
 from cumae.properties.cases.values import DRAFTS, Draw
@@ -134,7 +134,7 @@ def draw_large_case(
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format", *HEAD_FIELDS}
+    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format", *HEAD_FEATURES}
     return Case(batch, layout, draw_options(choices, domain, batch, layout, set(features) - neutral))
 
 

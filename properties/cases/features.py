@@ -8,7 +8,7 @@ from functools import partial
 
 from cumae.oracle import FLOAT_DTYPES, HEAD_FORMATS, LOGITS_KINDS, PAGE_ORDERS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
-from cumae.properties.cases.head_values import head_dim, num_heads, page_order, scale, value_dim
+from cumae.properties.cases.head_values import head_dims, num_heads, page_order, scale
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     CHUNKS,
@@ -97,8 +97,7 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("new_keys",),
         small=({"num_heads": 2},),
     ),
-    row("options", "head_dim", head_dim, shown_by=("new_keys",)),
-    row("options", "value_dim", value_dim, shown_by=("new_values",)),
+    row("options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values")),
     *(
         row(
             "options",

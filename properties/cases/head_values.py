@@ -10,7 +10,13 @@ MOST_UNITS = 2**16
 """Most units of memory in a drawn cache, each of which the oracle names."""
 MOST_BYTES = 2**24
 """Most bytes of a drawn cache."""
-HEAD_FIELDS = ("head_format", "page_order", "num_heads", "head_dim", "value_dim")
+_FIELDS = ("head_format", "page_order", "num_heads", "head_dim", "value_dim")
+HEAD_FEATURES = ("head_format", "page_order", "num_heads", "head_dims")
+HEAD_DIMS = (
+    *((16, 16), (16, 16), (8, 8), (48, 48), (12, 12), (3, 3), (1, 1), (64, 64), (128, 128), (528, 528)),
+    *((16, 4), (48, 16), (128, 4), (8, 130), (3, 2), (576, 8)),
+)
+"""Numbers of a key and of a value."""
 
 
 def page_order(d: Draw) -> str:
@@ -27,21 +33,16 @@ def num_heads(d: Draw) -> int:
     return int(d.pick("num_heads", [1, *(n for n in (2, 3, 8) if _is_small(d, num_heads=n))]))
 
 
-def head_dim(d: Draw) -> int:
-    """Return the numbers of a key; whole groups where pages have them."""
+def head_dims(d: Draw) -> tuple[int, int]:
+    """Return the numbers of a key and of a value: mostly as many, and whole groups where pages have them."""
     heads = _heads(d)
     step = heads.group_items if heads.is_grouped else 4 if heads.has_own_scales else 1
-    usual = [dim for dim in (16, 16, 8, 48, 3, 1, 12, 64, 128, 528) if dim % step == 0]
-    usual = [dim for dim in usual if _is_small(d, head_dim=dim, value_dim=dim)]
-    return int(d.pick("head_dim", usual, lambda dim: dim % step == 0))
-
-
-def value_dim(d: Draw) -> int:
-    """Return the numbers of a value, mostly as many as those of a key."""
-    key = d.values.get("head_dim", NEUTRAL["head_dim"])
-    step = 4 if _heads(d).has_own_scales else 1
-    others = [dim for dim in (16, 4, 2, 64, 130) if dim % step == 0 and _is_small(d, value_dim=dim)]
-    return int(d.pick("value_dim", (key, key, key, *others), lambda dim: dim % step == 0))
+    least = 4 if heads.has_own_scales else 1
+    promised = d.domain.head_dims or HEAD_DIMS
+    fit = [(key, value) for key, value in promised if key % step == 0 and value % least == 0]
+    small = [(key, value) for key, value in fit if _is_small(d, head_dim=key, value_dim=value)]
+    neutral = (int(NEUTRAL["head_dim"]), int(NEUTRAL["value_dim"]))
+    return d.choices.pick(small or fit[:1] or [neutral])
 
 
 def scale(d: Draw, name: str) -> int:
@@ -51,7 +52,7 @@ def scale(d: Draw, name: str) -> int:
 
 def _heads(d: Draw) -> Heads:
     """Return the fields drawn so far, and neutral ones."""
-    return Heads(**{name: d.values[name] for name in HEAD_FIELDS if name in d.values})
+    return Heads(**{name: d.values[name] for name in _FIELDS if name in d.values})
 
 
 def _is_small(d: Draw, *, page_order: PageOrder | None = None, **sizes: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.dialects.dialect import Dialect, Input
-from cumae.properties.dialects.heads import new_keys, new_values
+from cumae.properties.dialects.heads import new_keys, new_values, two_caches
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
@@ -193,7 +193,8 @@ CUMAE = Dialect(
                 expect=_pack_windows,
                 per_item=2,
             ),
-        )
+        ),
+        "page_write": two_caches("new_keys", "new_values"),
     },
     row_name="row_index",
 )

@@ -1,11 +1,14 @@
 """Keys and values of several heads, new and in the pages of a cache, as tensors of opaque rows."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 
-from cumae.oracle import Case, Inputs, scaled_head
+from cumae.oracle import Case, Inputs, PageWrite, page_units, scaled_head
 from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows
 from cumae.properties.dialects.latents import hard_to_quantise
-from cumae.properties.dialects.output import Piece
+from cumae.properties.dialects.output import Output, Piece
 
 _GAP = 16
 """Bytes for each element of a gap between pages of bytes, so that scales stay on multiples of 4."""
@@ -26,8 +29,11 @@ def page_shape(case: Case) -> tuple[int, int, int]:
 
 def pages_before(inputs: Inputs) -> Rows:
     """Return the pages that new keys and values are written into; nothing in them is live."""
-    case = inputs.case
-    shape, dtype = page_shape(case), page_dtype(case)
+    return _untouched(inputs.case, page_shape(inputs.case))
+
+
+def _untouched(case: Case, shape: tuple[int, int, int]) -> Rows:
+    dtype = page_dtype(case)
     gap = case.layout.cache_block_gap * (_GAP if dtype == "uint8" else 1)
     strides = (shape[1] * shape[2] + gap, shape[2], 1)
     nothing = np.zeros((0, 2), dtype=np.int64)
@@ -74,6 +80,41 @@ def _as_cached(case: Case, content: ByteArray, scale: float) -> ByteArray:
         return content
     made = [scaled_head(row.view(np.uint16).tolist(), heads.head_format, scale) for row in content]
     return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(content), -1)
+
+
+def two_caches(keys: str, values: str) -> tuple[Output, ...]:
+    """Return the forms ``key_cache`` and ``value_cache`` of pages; joined pages are those of ``NHD`` here.
+
+    ``keys``, ``values``: the names of the new ones.
+    """
+    return tuple(
+        Output(
+            f"{kind}_cache",
+            follows="pages",
+            axis="page_plane_unit",
+            shape=partial(_plane_shape, kind),
+            expect=partial(_plane, kind),
+            before=lambda inputs, kind=kind: _untouched(inputs.case, _plane_shape(kind, inputs.case)),
+            pieces=pieces_of(keys, values),
+            is_captured=False,
+        )
+        for kind in ("key", "value")
+    )
+
+
+def _plane_shape(kind: str, case: Case) -> tuple[int, int, int]:
+    heads, (blocks, _, items) = case.options.heads, page_shape(case)
+    units = heads.key_units if kind == "key" else heads.value_units
+    return blocks, case.batch.block_size * heads.num_heads * units, items
+
+
+def _plane(kind: str, answer: PageWrite, inputs: Inputs) -> list[Any]:
+    """Return the units of the pages that belong to keys, or to values."""
+    heads, case = inputs.case.options.heads, inputs.case
+    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
+    kinds = [unit[0] for unit in page_units(heads.page_order, case.batch.block_size, *sizes)]
+    every = zip(answer.pages, kinds * case.num_cache_blocks, strict=True)
+    return [unit for unit, its in every if its == kind]
 
 
 def pieces_of(keys: str, values: str) -> dict[str, Piece]:

@@ -126,6 +126,7 @@ AXES = {
     "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
     "cache_slot": Axis(placing=CACHE_SLOT),
     "page_unit": Axis(placing=PAGE_UNIT),
+    "page_plane_unit": Axis(),
     "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
     "window_key": Axis(_tokens, _window_columns, token_entry(_window_columns), items=_new),
     "expert": _EXPERT,

@@ -5,7 +5,7 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects.cumae import cache_before, held_latents
 from cumae.properties.dialects.dialect import Input
-from cumae.properties.dialects.heads import new_keys, new_values, pages_before, pieces_of
+from cumae.properties.dialects.heads import new_keys, new_values, pages_before, pieces_of, two_caches
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Ints, Rows, ints
 from cumae.properties.dialects.latents import as_cached
 from cumae.properties.dialects.output import Output, Piece
@@ -65,8 +65,8 @@ def _scale(name: str) -> Input:
 
 
 PAGE_WRITE_INPUTS = {
-    "key": Input(new_keys, (*_PAGED, "num_heads", "head_dim")),
-    "value": Input(new_values, (*_PAGED, "num_heads", "value_dim")),
+    "key": Input(new_keys, (*_PAGED, "num_heads", "head_dims")),
+    "value": Input(new_values, (*_PAGED, "num_heads", "head_dims")),
     "kv_cache_layout": Input(lambda inputs: inputs["page_order"], ("page_order",)),
     "k_scale": _scale("key_scale"),
     "v_scale": _scale("value_scale"),
@@ -80,6 +80,7 @@ CACHE_OUTPUTS = {
             before=pages_before,
             is_captured=False,
         ),
+        *two_caches("key", "value"),
     ),
     "cache_write": (
         Output(
