@@ -19,8 +19,8 @@ DEVICE = prepare("auto")
 TORCH = Domain(captured=False, strided=False, max_tokens=32, max_context_len=32, max_query_len=16)
 Tensor = torch.Tensor
 FINITE = np.array([bits for bits in range(65536) if bits & 0x7F80 != 0x7F80], np.uint16)
-# The largest number, two beside 127 and 448, a subnormal, and those whose scale is near 1e-6 and 1e-38.
-LARGEST = (0x7F7F, 0x42FE, 0x42FF, 0x43E0, 0x43E1, 0x3F82, 0x3F80, 0x0041, 0x3905, 0x3806, 0x3830, 0x0480)
+# The largest number, two beside 127 and 448, one beside 1, a subnormal, and one whose scale is near 1e-6.
+LARGEST = (0x7F7F, 0x42FF, 0x43E1, 0x3F82, 0x0041, 0x3905)
 
 
 class TestOrders:
@@ -220,7 +220,7 @@ def arguments() -> dict[str, Any]:
         ({"pages": torch.zeros(2, 200, dtype=torch.bfloat16)}, "pages.shape = (2, 200)"),
         ({"pages": torch.zeros(192, 2, dtype=torch.bfloat16).t()}, "pages.stride() = (1, 2)"),
         ({"pages": torch.zeros(192, dtype=torch.bfloat16).expand(2, 192)}, "pages.stride() = (0, 1)"),
-        ({"new_keys": torch.ones(2, 16, 1, dtype=torch.bfloat16).mT[:, :, ::2]}, "head"),
+        ({"new_keys": torch.ones(2, 1, 32, dtype=torch.bfloat16)[..., ::2]}, "new_keys.stride() = (32, "),
     ],
 )
 def test_the_launcher_refuses_bad_input_before_it_writes(fields: dict[str, Any], says: str) -> None:
@@ -240,9 +240,7 @@ def test_scales_must_lie_on_multiples_of_four_bytes() -> None:
     keys = torch.ones(2, 1, 8, dtype=torch.bfloat16, device=DEVICE)
     slots = torch.tensor([0, 1], device=DEVICE)
     pages = whole.as_strided((2, 24), (50, 1))
-    with pytest.raises(
-        ValueError, match=re.escape("pages.stride() = (50, 1), must keep scales on multiples")
-    ):
+    with pytest.raises(ValueError, match=re.escape("pages.stride() = (50, 1), must keep scales on")):
         write_pages(keys, keys, slots, pages, 1, "NHD", "fp8_own", 1.0, 1.0)
     with pytest.raises(ValueError, match=re.escape("head_dim = 6, must be a multiple of 4 for fp8_own")):
         write_pages(keys[:, :, :6], keys, slots, pages, 1, "NHD", "fp8_own", 1.0, 1.0)
