@@ -94,12 +94,16 @@ def two_caches(keys: str, values: str) -> tuple[Output, ...]:
             axis="page_plane_unit",
             shape=partial(_plane_shape, kind),
             expect=partial(_plane, kind),
-            before=lambda inputs, kind=kind: _untouched(inputs.case, _plane_shape(kind, inputs.case)),
+            before=partial(_plane_before, kind),
             pieces=pieces_of(keys, values),
             is_captured=False,
         )
         for kind in ("key", "value")
     )
+
+
+def _plane_before(kind: str, inputs: Inputs) -> Rows:
+    return _untouched(inputs.case, _plane_shape(kind, inputs.case))
 
 
 def _plane_shape(kind: str, case: Case) -> tuple[int, int, int]:

@@ -29,7 +29,7 @@ def reshape_and_cache_int8(function: Any) -> Callable[..., None]:
         count = min(len(slot_mapping), len(key))  # vLLM has as many rows as slots
         _, heads, dim = key.shape
         pages = kv_cache.view(-1, block_size, heads, dim + 4 + value.shape[2] + 4)
-        parts = pages.split((dim, 4, value.shape[2], 4), dim=3)
+        parts = torch.split(pages, [dim, 4, value.shape[2], 4], dim=3)
         keys, key_scales, values, value_scales = parts
         caches = keys.view(torch.int8), values.view(torch.int8)
         scales = (one.view(torch.float32).squeeze(3) for one in (key_scales, value_scales))
