@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
-from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
+from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, PAGE_UNIT, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -154,6 +154,8 @@ AXES = {
         counts="keys of the step, of all requests",
     ),
     "cache_slot": Axis(placing=CACHE_SLOT, counts="slots of the cache"),
+    "page_unit": Axis(placing=PAGE_UNIT, counts="bytes or elements of the pages"),
+    "page_plane_unit": Axis(counts="bytes or elements of one plane of the pages"),
     "selected_key": Axis(
         _tokens, _selected, selected_key(_selected), items=_new, counts="selected keys of each token"
     ),

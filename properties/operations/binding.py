@@ -168,6 +168,7 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
         reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),
         rowless_requests=domain.rowless_requests and dialect.rowless_requests,
         latent_dims=domain.latent_dims if "row_format" in features else None,
+        head_dims=domain.head_dims if "head_dims" in features else None,
         values=values,
     )
 

@@ -1,7 +1,7 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import ANY, INPUTS, UNTOUCHED, Inputs
-from cumae.properties.dialects import Floats, Held, Ints, Output, Rows
+from cumae.oracle import ANY, INPUTS, UNTOUCHED, Case, Inputs
+from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
@@ -103,12 +103,31 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
         assert isinstance(rows, Rows)
         place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
         wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        if not wanted:
+            continue
+        if piece.in_units:
+            words[wanted] = _units([values[j][1:] for j in wanted], place, piece, rows, case, row_bytes)
+            continue
         content = rows.content[[place[values[j][1:]] for j in wanted]]
         if piece.encode is not None:
             content = piece.encode(case, content)
         first = piece.start(case) * ITEM_BYTES[rows.dtype]
         words[wanted] = content[:, first : first + row_bytes]
     return Expected(words, state)
+
+
+def _units(
+    sources: list[tuple[int, ...]],
+    place: Mapping[tuple[int, ...], int],
+    piece: Piece,
+    rows: Rows,
+    case: Case,
+    unit_bytes: int,
+) -> npt.NDArray[np.uint8]:
+    """Return the bytes of units, each one of several in the row of an input."""
+    content = rows.content if piece.encode is None else piece.encode(case, rows.content)
+    units = content.reshape(len(content), -1, unit_bytes)
+    return np.asarray(units[[place[source[:-1]] for source in sources], [source[-1] for source in sources]])
 
 
 def _numbers(values: list[Any], dtype: str) -> Expected:
