@@ -36,6 +36,7 @@ OperationName = Literal[
     "causal_windows",
     "prefix_interleave",
     "cache_write",
+    "page_write",
     "sparse_schedule",
     "any_schedule",
     "metadata_cache",
