@@ -11,7 +11,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.drawn import seeded
 from cumae.properties.results.answer import answer_lines
 from cumae.properties.results.case_text import is_text, name_of, read_source
-from cumae.properties.results.details import details
+from cumae.properties.results.details import details, is_about_windows
 from cumae.properties.results.drawing import draw as drawing
 from cumae.properties.results.explain import held_lines, told
 from cumae.properties.results.failure_file import load_failure
@@ -49,11 +49,19 @@ def draw(
         click.echo(f"written: {svg_file}")
     if html_file is not None:
         with writing("--html", html_file):
-            report = "\n".join([*lines, *details(case, finding), *held, *expected]).strip("\n")
+            report = "\n".join([*_words(case, finding), *held, *expected]).strip("\n")
             picture = _picture(tried, finding, words=False)
             html_file.write_text(page(title, report, picture), encoding="utf-8")
         click.echo(f"written: {html_file}")
     return 0
+
+
+def _words(case: Case, finding: Finding | None) -> list[str]:
+    """Return what a page tells of a finding beside its picture, which shows windows, but no slots."""
+    if finding is None:
+        return []
+    shown = [] if is_about_windows(finding) else details(case, finding)
+    return [*told(case, finding, values=not shown), *shown, ""]
 
 
 def _picture(tried: Case | Trace, finding: Finding | None, *, words: bool = True) -> str:

@@ -79,10 +79,13 @@ def printed_lines(verdict: Verdict) -> str:
     return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
 
 
-def told(case: Case, finding: Finding) -> list[str]:
-    """Return the lines of a finding: difference, place, rule and likely cause."""
+def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
+    """Return the lines of a finding: difference, place, rule and likely cause.
+
+    ``values``: also the expected and the actual value.
+    """
     lines = [f"  {finding.message}"]
-    if finding.expected:
+    if finding.expected and values:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
     place = place_text(case, finding)
     if place:
