@@ -17,15 +17,21 @@ COLUMNS = {
 def tables(results: Json) -> str:
     """Return all figures; ``results``: the content of each file, by its name without the suffix."""
     parts = (
+        ["## Cases and disagreements"],
         runs_lines(results["gpu-fuzz"], results["gpu-steps"]),
         [tests_line(results["gpu-tests"])],
+        ["## Bugs, false positives, engines"],
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [engines_line([results[name] for name in sorted(results) if "engines" in name])],
         [repeated_line(results["cpu-repeated"])],
+        ["## Attention"],
         [attention_line(results["gpu-attention"])],
+        ["## Injected faults"],
         mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
+        ["## What bf16 changes in a router"],
         router_lines(results["cpu-router-bf16"]),
+        ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
@@ -173,7 +179,7 @@ def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
         for mutant in run["survivors"]
     }
     captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
-    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors stand in "
+    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
     return [
         "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",

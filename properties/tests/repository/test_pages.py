@@ -14,12 +14,13 @@ import pytest
 
 import cumae
 from cumae.gpu_impl import write_slot_mapping
-from cumae.oracle import OPERATIONS, Batch, Case, Request
+from cumae.oracle import OPERATIONS, Batch, Case, Inputs, Request
 from cumae.oracle.position_ids import position_ids
+from cumae.oracle.slot_mapping import slot_mapping
 from cumae.properties.checks import CHECKS
 from cumae.properties.commands.main import COMMANDS
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.glossary import pictures
+from cumae.properties.selfcheck.glossary import STEP, pictures
 
 DEVICE = prepare("auto")
 ROOT = Path(__file__).resolve().parents[3]
@@ -129,3 +130,11 @@ def test_the_pictures_of_the_glossary_are_those_of_the_oracles() -> None:
     assert set(re.findall(r"\(pictures/([\w-]+)\.svg\)", page)) == set(drawn)
     for name, picture in drawn.items():
         assert text_of(f"properties/pages/pictures/{name}.svg") == picture, "run ci/pictures.py"
+
+
+def test_the_step_of_the_glossary_is_the_one_that_its_words_describe() -> None:
+    inputs = Inputs(STEP)
+    assert inputs.call(slot_mapping).slot_mapping == [9, 10, 11, 38, 20, 21]
+    assert inputs.call(position_ids).position_ids == [5, 6, 7, 6, 0, 1]
+    page = text_of("properties/pages/glossary.md")
+    assert "Token 0 has position 5, which is column 1 and offset 1 of request 0: block 2, slot 9." in page

@@ -55,7 +55,7 @@ def test_the_wrong_kernel_has_one_fault(tmp_path: Path) -> None:
     example = example_of(README)
     assert example.count(WRONG) == 1
     right = example.replace(WRONG, RIGHT).replace("(starts,", "(starts, context_lens,")
-    right = right.replace("        query_start_loc,", "        query_start_loc, num_computed_tokens,")
+    right = right.replace("[grid](query_start_loc,", "[grid](query_start_loc, num_computed_tokens,")
     right = right.replace("test_slots(query_start_loc,", "test_slots(query_start_loc, num_computed_tokens,")
     done = fuzz(right, tmp_path, "--cases", "20")
     assert done.returncode == 0, done.stdout
@@ -101,7 +101,7 @@ class TestPublished:
         text = published()
         assert not re.search(r"\]\((?!https?://)", text)
         assert "github.com/vllm-project/vllm/issues/42982" in text
-        assert "Reading a failure" in text
+        assert "reading a failure line by line" in text
 
 
 def test_a_page_without_the_block_is_refused() -> None:
