@@ -34,7 +34,7 @@ from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, Garbag
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
-from cumae.oracle.operations import OPERATIONS, outputs_of
+from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
 from cumae.oracle.page_table import PageTable, page_table
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
@@ -95,6 +95,7 @@ __all__ = [
     "Margins",
     "Mark",
     "MetadataCache",
+    "OperationName",
     "Options",
     "PageTable",
     "PersistentBuffers",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from cumae.oracle import Case, Layout, Options, Phase
-from cumae.oracle.model.rules import INT32_MAX, require, require_int
+from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_int
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import PROMISES, Padding
@@ -80,8 +80,10 @@ class Domain:
             PROMISES[one.name].check(one.name, value)
             object.__setattr__(self, one.name, value)
         for name, value in promises.items():
-            known = ", ".join((*PROMISES, *PROMISED))
-            require(name in PROMISED, name, value, f"be a promise: {known}")
+            known = (*PROMISES, *PROMISED)
+            if name not in PROMISED:
+                hint = did_you_mean(name, known)
+                require(False, name, value, f"be a promise: {', '.join(known)}", hint=hint)
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
         self._check_sizes()

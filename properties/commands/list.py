@@ -13,8 +13,6 @@ from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
 
 
-@click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 def list_operations(as_json: bool) -> None:
     """List the operations, with rules, inputs, outputs and kernels."""
     listed = _listed()

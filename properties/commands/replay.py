@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
+from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.dialects.dump import case_of, is_dump, read_dump
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
@@ -16,17 +16,9 @@ from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
+from cumae.properties.search.printed import keeping_prints
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target", help="module:function or file.py:function to run instead of the one in the file.")
-@options.operation(options.OF_A_CASE)
-@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
-@options.device
-@options.isolate("Run in an isolated process; the default with --target.")
-@options.limit()
-@options.verbose("Print whole tracebacks too.")
 def replay(
     files: tuple[Path, ...],
     target: str | None,
@@ -37,12 +29,7 @@ def replay(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Run saved cases again: FIXED if they agree now, FAILED if not.
-
-    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt). Its outputs
-    are judged, AGREES or FAILED; with --target a function runs on its inputs instead.
-    A file that cannot be run is an ERROR; the other files still run.
-    """
+    """Run saved cases again: FIXED if they agree now, FAILED if not."""
     chosen = prepare(device)
     status = 0
     for file in files:
@@ -65,6 +52,10 @@ def replay(
             click.echo(f"ERROR  {error}", err=True)
             status = 2
             continue
+        except KeyboardInterrupt:
+            done = f"{files.index(file)} of {counted(len(files), 'file')} replayed"
+            click.echo(f"interrupted in {file}: {done}")
+            return INTERRUPTED
         if verdict.failure is None:
             click.echo(f"FIXED  {file}: {verdict.operation}, {counted(verdict.comparisons, 'comparison')}")
         else:
@@ -111,7 +102,11 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
         schedule=saved.finding.schedule,
     )
     if isolated:
-        return search_isolated(job)
+        with telling(f"replaying on {saved.target}") as tell:
+            return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
     from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
-    return search_directly(job)
+    with keeping_prints() as printed:
+        verdict = search_directly(job)
+        verdict.printed = printed.lines()
+    return verdict

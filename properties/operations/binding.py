@@ -3,17 +3,17 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 from cumae.oracle import ROW_FORMATS, Case, Inputs
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.guesses import guess
 from cumae.properties.operations.outputs import outputs_of
 
 
@@ -67,11 +67,6 @@ class Binding:
         return self.domain.why_not(case)
 
 
-def _nearest(name: str, dialect: Dialect) -> str:
-    near = get_close_matches(name, dialect.inputs, cutoff=0.5)
-    return f" (like {', '.join(near)})" if near else ""
-
-
 def bind(
     function: Callable[..., Any], operation: Operation, dialect: Dialect, domain: Domain | None = None
 ) -> Binding:
@@ -90,13 +85,15 @@ def bind(
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
+    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
+
+    def refuse(name: str, rule: str) -> NoReturn:
+        hint = guess(name, [*made_with, *called_with], operation, dialect)
+        raise ValueError(f"parameter = {name!r}{hint}, must be {rule}: `cumae list` names them")
+
     for name in made_with:
         if name != "device" and name not in dialect.inputs:
-            raise ValueError(
-                f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
-                f"{dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
-            )
-    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
+            refuse(name, f"device or an input of dialect {dialect.name}, to make {function.__name__}")
     inputs: list[str] = []
     outputs: list[str] = []
     for name in called_with:
@@ -105,10 +102,8 @@ def bind(
         elif name in dialect.inputs:
             inputs.append(name)
         else:
-            raise ValueError(
-                f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
-                f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
-            )
+            rule = f"an output of {operation.name} ({', '.join(known)}) or an input of dialect {dialect.name}"
+            refuse(name, rule)
     for name in domain.strided_vectors if domain else ():
         require(name in called_with, "strided_vectors", name, f"be an argument: {', '.join(called_with)}")
     features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
@@ -192,11 +187,9 @@ def binding_of(
             raise ValueError(f"target = {made.name!r}, must be run by pytest, which fills {', '.join(given)}")
         return made
     if isinstance(operation, str):
-        if operation not in OPERATIONS:
-            raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+        require_choice("operation", operation, tuple(OPERATIONS))
         operation = OPERATIONS[operation]
     if isinstance(dialect, str):
-        if dialect not in DIALECTS:
-            raise ValueError(f"dialect = {dialect!r}, must be one of {', '.join(DIALECTS)}")
+        require_choice("dialect", dialect, tuple(DIALECTS))
         dialect = DIALECTS[dialect]
     return bind(function, operation, dialect, domain)

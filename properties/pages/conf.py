@@ -3,7 +3,7 @@
 import inspect
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import cumae
 
@@ -61,10 +61,11 @@ def _public_names() -> str:
         value = getattr(cumae, name)
         if inspect.isclass(value):
             parts.append(f".. autoclass:: cumae.{name}\n   :members:\n")
-        elif callable(value):
+        elif inspect.isroutine(value):
             parts.append(f".. autofunction:: cumae.{name}\n")
         else:
-            said = f"Names: {', '.join(value)}." if isinstance(value, dict) else f"``{value!r}``"
+            names = get_args(value) or (value if isinstance(value, dict) else ())
+            said = f"One of {', '.join(f'``{one}``' for one in names)}." if names else f"``{value!r}``"
             parts.append(f".. py:data:: cumae.{name}\n\n   {said}\n")
     return "\n```{eval-rst}\n" + "\n".join(parts) + "```\n"
 

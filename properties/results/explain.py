@@ -32,6 +32,8 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
+    if verdict.printed:
+        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
     if failure.file is not None:
         # Another process can find a function only by its name.
         again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
@@ -43,6 +45,11 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     if verdict.unsaved:
         lines += ["", f"  not saved: {verdict.unsaved}"]
     return "\n".join(lines)
+
+
+def printed_lines(verdict: Verdict) -> str:
+    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
+    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
 
 
 def told(case: Case, finding: Finding) -> list[str]:

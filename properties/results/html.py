@@ -1,4 +1,4 @@
-"""A report and its picture as one self-contained HTML page."""
+"""A finding in words and its picture as one self-contained HTML page."""
 
 from html import escape
 
@@ -10,7 +10,7 @@ _STYLE = (
 
 
 def page(title: str, report: str, picture: str) -> str:
-    """Return the page: title, report as text, and the SVG below.
+    """Return the page: title, report as text, and the SVG below; the SVG repeats nothing of the report.
 
     >>> "a &lt; b" in page("a < b", "report", "<svg/>")
     True

@@ -17,6 +17,7 @@ from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
 from cumae.properties.search.process import Answer, Call, State
 from cumae.properties.search.processes import Plan, Processes
 
+Best = tuple[Finding, Case | Trace]
 MOST_TRIES = 30
 MOST_SKIPPED = 6
 
@@ -42,7 +43,7 @@ def search_isolated(job: Job, progress: Callable[[Verdict], None] | None = None)
 
 
 def reduce_isolated(
-    job: Job, finding: Finding, tried: Case | Trace, progress: Callable[[int], None] | None = None
+    job: Job, finding: Finding, tried: Case | Trace, progress: Callable[[int, Best], None] | None = None
 ) -> Smallest:
     """Return the smallest case or trace that still fails; see ``reducing``."""
     with searchers(job.device, sanitizer=job.sanitizer) as processes:
@@ -73,6 +74,7 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
         _save(job, verdict)
     else:
         _take(verdict, answer.result, answer.result.failure)
+    verdict.printed = answer.printed
     if answer.is_lost and job.reduce and verdict.failure is not None:
         yield from _made_smaller(job, verdict, verdict.failure)
     if answer.fault and verdict.failure is not None:
@@ -90,10 +92,12 @@ def reducing(
     finding: Finding,
     tried: Case | Trace,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, Best], None] | None = None,
     seconds: float = inf,
 ) -> Plan[Smallest]:
     """Plan the reduction of a failing case or trace.
+
+    ``progress`` gets the number of cases tried and the smallest failing one so far, with its finding.
 
     If the case ends its process, a smaller one must too, in at most 30 processes; otherwise a candidate
     that ends its process is skipped, at most 6 times. After ``seconds`` no further case is tried.
@@ -105,7 +109,7 @@ def reducing(
 
     def seen(told: State) -> None:
         if progress is not None:
-            progress(steps + int(told.get("steps", 0)))
+            progress(steps + int(told.get("steps", 0)), told.get("best") or (finding, tried))
 
     for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
         left = max(0.0, late_at - time.monotonic())
