@@ -17,6 +17,7 @@ from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
 from cumae.oracle.page_table import page_table
+from cumae.oracle.page_write import page_write
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
@@ -35,6 +36,7 @@ OperationName = Literal[
     "causal_windows",
     "prefix_interleave",
     "cache_write",
+    "page_write",
     "sparse_schedule",
     "any_schedule",
     "metadata_cache",
@@ -65,6 +67,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         causal_windows,
         prefix_interleave,
         cache_write,
+        page_write,
         sparse_schedule,
         any_schedule,
         metadata_cache,

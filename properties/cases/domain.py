@@ -38,7 +38,8 @@ class Domain:
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
     keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
-    qk_rope_head_dim, None for any; fp8 rows ignore them. ``router_shapes``: experts, groups, groups kept and
+    qk_rope_head_dim, None for any; fp8 rows ignore them. ``head_dims``: pairs of head_dim and value_dim, None
+    for any. ``router_shapes``: experts, groups, groups kept and
     experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
 
     Other options are promised by name with a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
@@ -68,6 +69,7 @@ class Domain:
     verify_steps: bool = False
     reserved_blocks: int = 0
     latent_dims: tuple[tuple[int, int], ...] | None = None
+    head_dims: tuple[tuple[int, int], ...] | None = None
     captured: bool = True
     router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
     all_but: tuple[str, ...] = ()

@@ -16,12 +16,14 @@ from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.engines.versions import binding_at
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
+from cumae.properties.results.case_text import MOST_CHARACTERS
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain
+from cumae.properties.results.explain import explain, text_of
 from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
-from cumae.properties.running.device import Device, prepare
+from cumae.properties.running.device import Device, current, prepare
+from cumae.properties.running.machine import device_name, versions
 from cumae.properties.search.printed import keeping_prints
 from cumae.properties.taking.version import version
 
@@ -156,13 +158,16 @@ def _print_difference(
     names = pair.candidate, pair.old.operation.name, pair.old.dialect.name
     verdict = Verdict(*names, (CHECK,), found_after, found_after)
     verdict.failure, verdict.printed = failure, printed
-    click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
-    click.echo(explain(verdict))
+    verdict.versions = versions(device_name(current()))
     with writing("--failures", failures, "folder"):
         saved = save_failure(failures, verdict, failure, pair.base)
-    again = ["cumae", "compare", *pair.again, "--case", str(saved)]
-    again += ["--device", device] if device != "auto" else []
-    click.echo(f"\n  reproduce: {shlex.join(again)}")
+    command = ["cumae", "compare", *pair.again, *(["--device", device] if device != "auto" else []), "--case"]
+    again = [f"reproduce: {shlex.join([*command, str(saved)])}"]
+    text = text_of(verdict, failure, pair.base)
+    if len(text) <= MOST_CHARACTERS:
+        again.append(f"without a file: {shlex.join([*command, text])}")
+    click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
+    click.echo(explain(verdict, again=again))
 
 
 def _print_speed(ratio: Ratio, device: Device) -> None:

@@ -6,11 +6,14 @@ from pathlib import Path
 import click
 
 from cumae.oracle import Case, Trace
+from cumae.oracle.model.rules import require
 from cumae.properties.commands import options
 from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.sources import load_source
+from cumae.properties.results.case_text import is_text, name_of, shortened
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
-from cumae.properties.results.failure_file import load_case, steps_of, write_failure
+from cumae.properties.results.failure_file import steps_of, write_failure
 from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import prepare
@@ -29,12 +32,14 @@ def reduce(
     out: Path | None,
 ) -> int:
     """Write the smallest case that fails the same check as FILE."""
-    place = out or file.with_name(f"{file.stem}.reduced.json")
+    place = out or (Path("reduced.json") if is_text(file) else file.with_name(f"{file.stem}.reduced.json"))
     require_file("--out", place)
     chosen = prepare(device)
-    saved = load_case(file, target, operation, dialect)
+    saved = load_source(file, target, operation, dialect)
+    rule = f"be given: {shortened(file)} has the tensors of an engine and names no function"
+    require(target is not None or not saved.answer, "target", target, rule)
     check = saved.finding.check
-    options.check_checks((check,) if check else (), f"{file.name}.finding.check")
+    options.check_checks((check,) if check else (), f"{name_of(file)}.finding.check")
     started = time.monotonic()
     job = Job(
         target=saved.target,
@@ -52,7 +57,7 @@ def reduce(
     verdict = search_isolated(job)
     if verdict.failure is None:
         comparisons = counted(verdict.comparisons, "comparison")
-        click.echo(f"FIXED  {file}: {verdict.operation}, {comparisons}; nothing to reduce")
+        click.echo(f"FIXED  {shortened(file)}: {verdict.operation}, {comparisons}; nothing to reduce")
         return 0
     finding, stopped = verdict.failure.finding, False
     smallest = Smallest(finding, saved.tried, 0)

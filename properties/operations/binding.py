@@ -5,14 +5,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from cumae.oracle import ROW_FORMATS, Case, Inputs
-from cumae.oracle.model.rules import require, require_choice
+from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs
+from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.expected import names_of_the_dialect
 from cumae.properties.operations.guesses import guess
 from cumae.properties.operations.outputs import outputs_of
 
@@ -83,6 +84,7 @@ def bind(
         those = ", ".join(sorted(dialect.outputs))
         rule = f"be an operation of dialect {dialect.name}, or your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
+    _require_inputs(operation, dialect)
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
     called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
@@ -124,6 +126,15 @@ def bind(
     )
 
 
+def _require_inputs(operation: Operation, dialect: Dialect) -> None:
+    """Raise ``ValueError`` for a parameter of an oracle that is neither cumae's input nor the dialect's."""
+    for name in names_of_the_dialect(operation.oracle):
+        if name not in dialect.inputs:
+            hint = did_you_mean(name, (*INPUTS, *dialect.inputs))
+            rule = f"be an input of cumae or of dialect {dialect.name}: `cumae list --axes` names them"
+            raise ValueError(f"parameter = {name!r} of the oracle of {operation.name}{hint}, must {rule}")
+
+
 def promises_of(binding: Binding) -> str:
     """Return the promises in which a function's domain differs from its default domain, as text."""
     unasked = bind(binding.function, binding.operation, binding.dialect).domain
@@ -157,6 +168,7 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
         reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),
         rowless_requests=domain.rowless_requests and dialect.rowless_requests,
         latent_dims=domain.latent_dims if "row_format" in features else None,
+        head_dims=domain.head_dims if "head_dims" in features else None,
         values=values,
     )
 

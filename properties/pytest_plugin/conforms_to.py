@@ -163,12 +163,11 @@ def _run_item(
         request.node.user_properties.append(("cumae coverage", kernels))
     if verdict.ok:
         return
-    again = ""
+    again = None
     if by_pytest and verdict.failure is not None:
-        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: {_again(request, device)}"
-        verdict.failure = replace(verdict.failure, file=None)
+        again = [f"saved: {verdict.failure.file}", f"reproduce: {_again(request, device)}"]
     verbose = request.config.option.tbstyle == "long"
-    pytest.fail(explain(verdict, verbose=verbose) + again, pytrace=False)
+    pytest.fail(explain(verdict, verbose=verbose, again=again), pytrace=False)
 
 
 def _searched_isolated(

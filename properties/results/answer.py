@@ -34,7 +34,9 @@ def _lines(output: Output, case: Case, values: list[Any]) -> list[str]:
     if not values:
         return ["no elements"]
     placing = axis_named(output.axis).placing
-    runs = groupby(enumerate(values), key=lambda one: _owner(placing.place(case, one[0], Seen())))
+    runs = groupby(
+        enumerate(values), key=lambda one: _owner(placing.place(case, one[0] // output.per_item, Seen()))
+    )
     lines = [f"{owner:<12}{_told([value for _, value in run])}".rstrip() for owner, run in runs]
     left_out = len(lines) - MOST_LINES
     return lines if left_out <= 0 else [*lines[:MOST_LINES], f"… {left_out} more lines"]

@@ -92,7 +92,8 @@ class Verdict:
     many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
-    ``printed``: the last lines that it printed in an isolated process.
+    ``printed``: the last lines that it printed in an isolated process. ``versions``: of cumae and the
+    libraries, and the device, as text. ``answer``: of a dump, the values of the judged outputs by name.
     ``coverage``: of each kernel that was interpreted. ``notes``: what checks have seen that makes no
     difference to an output.
     """
@@ -124,6 +125,8 @@ class Verdict:
     pairs: tuple[int, int, int] = (0, 0, 0)
     coverage: tuple[KernelCoverage, ...] = ()
     notes: tuple[str, ...] = ()
+    versions: str = ""
+    answer: dict[str, list[int]] = field(default_factory=dict)
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

@@ -11,6 +11,7 @@ from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.results.failure_file import kept
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
+from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
@@ -58,6 +59,8 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
     Raises ``ValueError`` if the target cannot be tried at all.
     """
     verdict = Verdict(job.target, job.operation, job.dialect, job.checks or ())
+    # Only the process may ask a GPU for its name.
+    verdict.versions = versions(device_name("cpu") if job.device == "cpu" else "a GPU")
     if progress is not None:
         progress(verdict)
 

@@ -23,6 +23,7 @@ from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.launches import noting_launches
+from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.running.volume import measuring_volume
@@ -81,6 +82,7 @@ def search(
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
+    verdict.versions = versions(device_name(device))
     verdict.shows = shown_by(binding.features, required(binding.operation.oracle), binding.domain)
     pace = Pace(verdict, budget)
     examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins, schedule)

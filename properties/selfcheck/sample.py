@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cumae.oracle import Case
+from cumae.properties.results.case_text import PREFIX
 from cumae.properties.results.explain import explain
 from cumae.properties.results.svg import svg
 from cumae.properties.running.device import prepare
@@ -30,6 +31,15 @@ def example_of(page: str) -> str:
     return str(example)
 
 
+def shortened(report: str) -> str:
+    """Return a report with only the beginning of the text that holds its case.
+
+    >>> shortened("cumae replay 'cumae1:abcdefghijklmnop'")
+    "cumae replay 'cumae1:abcdefgh…'"
+    """
+    return re.sub(rf"({PREFIX}\w{{8}})[^'\s]+", r"\1…", report)
+
+
 def failing(example: str, folder: Path) -> Sample:
     """Return what the command prints for the example, run from an empty folder."""
     device = prepare("cpu")
@@ -50,5 +60,5 @@ def failing(example: str, folder: Path) -> Sample:
         os.chdir(before)
     if verdict.failure is None or not isinstance((case := verdict.failure.case), Case):
         raise ValueError(f"example = {verdict.status}, must fail on a single case")
-    console = f"```console\n$ {COMMAND}\n…\n{explain(verdict)}\n```"
+    console = f"```console\n$ {COMMAND}\n…\n{shortened(explain(verdict))}\n```"
     return Sample(console, svg(case, verdict.failure.finding))

@@ -25,7 +25,10 @@ from cumae.properties.commands import options
 @options.dialect("How both functions name their arguments.")
 @options.cases("Cases beyond the fixtures and chosen sizes.", default=200)
 @click.option(
-    "--case", "file", type=click.Path(path_type=Path), help="Compare only on the case in this file."
+    "--case",
+    "file",
+    type=click.Path(path_type=Path),
+    help="Compare only on the case in this file, or in the text cumae1:… of a report.",
 )
 @options.seed
 @options.device

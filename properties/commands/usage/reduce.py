@@ -21,8 +21,9 @@ from cumae.properties.commands import options
 def reduce(**given: Any) -> int:
     """Write the smallest case that fails the same check as FILE.
 
-    It runs on TARGET, or on the function that FILE names. Kernels run in isolated processes. If
-    the case agrees now, nothing is written and the exit status is 0.
+    It runs on TARGET, or on the function that FILE names. FILE may also be the text cumae1:… of a report, or
+    with --op and --dialect a dump of an engine's tensors, whose inputs TARGET gets. Kernels run in isolated
+    processes. If the case agrees now, nothing is written and the exit status is 0.
     """
     from cumae.properties.commands.reduce import reduce as run
 

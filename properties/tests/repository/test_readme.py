@@ -25,6 +25,11 @@ def published(repository: str = "") -> str:
     return str(module.published(README, repository))
 
 
+def without_run(line: str) -> str:
+    """Return a line of a report without the text of the case and the versions of the machine."""
+    return re.sub(r"(cumae1:|versions: ).*", r"\1…", line)
+
+
 def fuzz(example: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the README's command on an example, in an empty folder."""
     (folder / "slots.py").write_text(example, encoding="utf-8")
@@ -46,9 +51,9 @@ def test_the_wrong_kernel_fails_as_the_page_shows(tmp_path: Path) -> None:
     block = README.split("<!-- failure: ")[1].split("```console\n")[1].split("```")[0]
     command, *shown = block.splitlines()
     assert command == f"$ {COMMAND}"
-    printed = {line.rstrip() for line in done.stdout.splitlines()}
+    printed = {without_run(line.rstrip()) for line in done.stdout.splitlines()}
     for line in shown[1:]:
-        assert line in printed, f"{line!r} is not printed: run ci/pictures.py"
+        assert without_run(line) in printed, f"{line!r} is not printed: run ci/pictures.py"
 
 
 def test_the_wrong_kernel_has_one_fault(tmp_path: Path) -> None:
