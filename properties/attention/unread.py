@@ -71,15 +71,15 @@ def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool
 
 
 def same_rows(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Return whether each token keeps its row of its request, and no row is beyond the padding."""
+    """Return whether each token keeps its row of its request, and no row that is computed is beyond the padding."""
     return _owners(inputs, right) == _owners(inputs, wrong) is not None
 
 
 def _owners(inputs: Inputs, lists: Lists) -> list[tuple[int, int]] | None:
-    starts, padded = lists["cu_seqlens_q"], inputs["num_tokens_padded"]
+    starts, padded, longest = lists["cu_seqlens_q"], inputs["num_tokens_padded"], lists["max_seqlen_q"][0]
     owners = [(-1, -1)] * padded
     for b, (first, stop) in enumerate(pairwise(starts)):
-        if first < stop and not 0 <= first <= stop <= padded:
+        if first < stop and not 0 <= first <= min(stop, first + longest) <= padded:
             return None
         owners[first:stop] = [(b, stop - row) for row in range(first, stop)]
     return owners[: inputs["num_tokens"]]

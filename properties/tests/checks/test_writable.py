@@ -105,7 +105,8 @@ def test_check_refuses_its_folder_and_keeps_a_verdict_it_cannot_save(
     verdict = cumae.check(wrong.one_too_far, "position_ids", save_to=tmp_path / "new")
     assert verdict.failure is not None and verdict.failure.file is None
     assert "not saved: failures = " in explain(verdict)
-    assert "cumae replay" not in explain(verdict)
+    assert "reproduce: cumae replay" not in explain(verdict)
+    assert "without a file: cumae replay 'cumae1:" in explain(verdict)
 
 
 def test_pytest_refuses_a_folder_that_is_asked_for_and_tells_a_verdict_otherwise(tmp_path: Path) -> None:

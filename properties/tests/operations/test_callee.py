@@ -84,7 +84,7 @@ def test_a_failure_of_what_no_module_names_says_what_to_add(target: Any, name: s
     assert verdict.target == f"{HOME}:{name}"
     assert verdict.failure is not None and verdict.failure.file is not None
     file = str(verdict.failure.file)
-    assert explain(verdict).endswith(f"cumae replay {file} --target MODULE:NAME")
+    assert f"cumae replay {file} --target MODULE:NAME\n" in explain(verdict)
     refused = cumae("replay", file, cwd=tmp_path)
     assert refused.returncode == 2
     assert "must be named in its module and given as --target" in refused.stderr

@@ -105,7 +105,8 @@ def test_a_wrong_name_is_an_error_at_collection(tmp_path: Path) -> None:
     write_test(tmp_path, FILL + body)
     done = run_pytest(tmp_path, "--cumae-device", "cpu")
     assert done.returncode == 2
-    assert "parameter = 'workspace', must be an output of position_ids (position_ids) or an" in done.stdout
+    assert "parameter = 'workspace' (did you mean 'workspace" in done.stdout
+    assert "must be an output of position_ids (position_ids) or an input of" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_wrong_name_is_an_error_at_collection(tmp_path: Path) -> None:
     [
         ({"fixtures": ("workspace",)}, r"fixtures = 'workspace', must be a parameter of one_too_far"),
         ({"device": "cpu"}, r"device = 'cpu', must be one of 'any', 'cuda'"),
-        ({"checks": ("agree",)}, r"checks = 'agree', must be one of agrees, "),
+        ({"checks": ("agree",)}, r"checks = 'agree' \(did you mean 'agrees'\?\), must be one of 'agrees', "),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict[str, Any], rule: str) -> None:
