@@ -1,5 +1,6 @@
 """``cumae fuzz``: compare kernels with oracles until the time is up."""
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from cumae.oracle.model.rules import require
 from cumae.properties.commands import options
+from cumae.properties.commands.annotations import of_verdicts
 from cumae.properties.commands.json_file import json_file
 from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
@@ -23,6 +25,7 @@ from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import address_of, shared_at
 from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
 
@@ -66,6 +69,8 @@ def parse_shard(text: str) -> tuple[int, int]:
 @json_file("the figures, and the finding, place and case of each failure,")
 @options.coverage
 @options.failures
+@options.database
+@options.output_format
 @options.isolate("Run in isolated processes; the default for a TARGET.")
 @click.option(
     "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
@@ -86,6 +91,8 @@ def fuzz(
     file: Path | None,
     coverage: Path | None,
     failures: Path,
+    database: str,
+    output_format: str,
     isolate: bool | None,
     sanitize: str | None,
     limit: float,
@@ -103,6 +110,7 @@ def fuzz(
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
+    database = address_of("--database", database, os.environ)
     if coverage is not None:
         require(chosen == "cpu", "--coverage", str(coverage), "be left out on a GPU, which hides what runs")
         require_coverage("--coverage", coverage)
@@ -126,6 +134,8 @@ def fuzz(
             failures=failures,
             checks=checks or None,
             sanitizer=sanitize or "",
+            part=f"{index}of{count}" if count > 1 else "",
+            database=database,
         )
         for kernel, name in targets
     ]
@@ -145,6 +155,10 @@ def fuzz(
         console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
         return 130
     print_verdicts(verdicts, console, verbose=verbose)
+    if (shared := shared_at(database)) is not None and shared.trouble:
+        click.echo(f"cumae: {shared.trouble}", err=True)
+    for line in of_verdicts(verdicts) if output_format == "github" else ():
+        click.echo(line)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
     if coverage is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from cumae.oracle import ROW_FORMATS, Case, Inputs
+from cumae.oracle import ROW_FORMATS, Case, Inputs, Trace
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
@@ -23,7 +23,8 @@ class Binding:
 
     ``outputs``: those passed as arguments; ``returned``: those that it returns; ``forms``: by name the record
     of each output that the dialect has. A class is constructed once for each run of steps and called at each
-    step; ``constructor`` names its constructor arguments: host numbers and ``device``.
+    step; ``constructor`` names its constructor arguments: host numbers and ``device``. ``pinned``: cases that
+    every search tries first.
     """
 
     function: Callable[..., Any]
@@ -36,6 +37,7 @@ class Binding:
     features: frozenset[str]
     forms: Mapping[str, Output]
     constructor: tuple[str, ...] = ()
+    pinned: tuple[Case | Trace, ...] = ()
 
     @property
     def keeps_state(self) -> bool:

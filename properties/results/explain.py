@@ -2,6 +2,7 @@
 
 import re
 from textwrap import indent
+from typing import Literal, NamedTuple
 
 from cumae.oracle import Case
 from cumae.properties.results.counting import counted
@@ -10,58 +11,105 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
+Style = Literal["", "title", "finding", "expected", "actual", "command"]
+
+
+class Line(NamedTuple):
+    """Lines of a report, and what they tell, so that a terminal can colour them."""
+
+    text: str
+    style: Style = ""
+
 
 def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     """Return the report of a verdict; one line if everything agreed.
 
     ``verbose``: with the whole traceback if the function raised.
     """
+    return "\n".join(line.text for line in report_lines(verdict, verbose=verbose))
+
+
+def report_lines(verdict: Verdict, *, verbose: bool = False) -> list[Line]:
+    """Return the lines of a report as ``explain`` joins them."""
     if verdict.failure is None:
-        return summary(verdict)
+        return [Line(summary(verdict))]
     failure, finding = verdict.failure, verdict.failure.finding
-    lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", ""]
-    lines += [*told(failure.case, finding), ""]
+    title = f"{verdict.target} disagrees with {verdict.operation}: {finding.check}"
+    return [
+        Line(title, "title"),
+        Line(""),
+        *_finding_lines(failure.case, finding),
+        Line(""),
+        *map(Line, _case_lines(failure, verbose=verbose)),
+        *_ending_lines(verdict, failure),
+    ]
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding in one line, with the values first, because a terminal cuts the end.
+
+    >>> finding_line(Finding("agrees", "`ke[3]` differs from the oracle", "", "ke", 3, "9", "8"))
+    'actual 8, expected 9: `ke[3]` differs from the oracle'
+    """
+    values = f"actual {finding.actual}, expected {finding.expected}: " if finding.expected else ""
+    return values + finding.message.splitlines()[0]
+
+
+def _case_lines(failure: Failure, *, verbose: bool) -> list[str]:
+    """Return the drawn case, what the function was called with, and the traceback if ``verbose``."""
+    finding = failure.finding
     heading = "smallest case found" if failure.found_after else "the case"
     if failure.trace is not None:
         heading = heading.replace("case", "trace")
         drawing = draw_steps(failure.trace, finding)
     else:
         drawing = draw(failure.case, finding)
-    lines += [f"  {heading} ({_count(failure)}):", drawing]
+    lines = [f"  {heading} ({_count(failure)}):", drawing]
     held = held_lines(failure.case, finding)
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
+    return lines
+
+
+def _ending_lines(verdict: Verdict, failure: Failure) -> list[Line]:
+    """Return the commands that reproduce a failure, and what else is to say about the search."""
+    lines: list[Line] = []
     if failure.file is not None:
         # Another process can find a function only by its name.
         again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
-        lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
+        lines += [Line(""), Line(f"  reproduce: cumae replay {failure.file}{again}", "command")]
         if failure.stopped:
-            lines += [f"  reduce further: cumae reduce {failure.file}"]
+            lines += [Line(f"  reduce further: cumae reduce {failure.file}", "command")]
     if told_slow := slow_line(verdict):
-        lines += ["", f"  {told_slow}"]
+        lines += [Line(""), Line(f"  {told_slow}")]
     if verdict.unsaved:
-        lines += ["", f"  not saved: {verdict.unsaved}"]
-    return "\n".join(lines)
+        lines += [Line(""), Line(f"  not saved: {verdict.unsaved}")]
+    return lines
 
 
 def told(case: Case, finding: Finding) -> list[str]:
     """Return the lines of a finding: difference, place, rule and likely cause."""
-    lines = [f"  {finding.message}"]
+    return [line.text for line in _finding_lines(case, finding)]
+
+
+def _finding_lines(case: Case, finding: Finding) -> list[Line]:
+    lines = [Line(f"  {finding.message}", "finding")]
     if finding.expected:
-        lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
+        lines += [Line(f"    expected {finding.expected}", "expected")]
+        lines += [Line(f"    actual   {finding.actual}", "actual")]
     place = place_text(case, finding)
     if place:
-        lines.append(f"    at {place}")
+        lines.append(Line(f"    at {place}"))
     if finding.total:
         marked = len(finding.wrong)
         rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
         ending = "s" if finding.count == 1 else ""
-        lines.append(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}")
+        lines.append(Line(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}"))
     if finding.rule:
-        lines.append(f"  rule: {finding.rule}")
+        lines.append(Line(f"  rule: {finding.rule}"))
     if finding.cause:
-        lines.append(f"  likely: {finding.cause}")
+        lines.append(Line(f"  likely: {finding.cause}"))
     return lines
 
 
