@@ -43,11 +43,11 @@ def parse_time(text: str) -> float:
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
-def parse_shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str, field: str = "--shard") -> tuple[int, int]:
     """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"--shard = {text!r}, must be i/n with 1 <= i <= n")
+        raise ValueError(f"{field} = {text!r}, must be i/n with 1 <= i <= n")
     return int(match[1]), int(match[2])
 
 

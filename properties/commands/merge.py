@@ -62,7 +62,7 @@ def _run(file: Path) -> Record:
         raise ValueError(f"{file}: file, must hold what `cumae fuzz --json` writes")
     require(type(run.get("seed")) is int, f"{file}: seed", run.get("seed"), "be an integer")
     require(isinstance(run.get("shard"), str), f"{file}: shard", run.get("shard"), "be i/n")
-    parse_shard(run["shard"])
+    parse_shard(run["shard"], f"{file}: shard")
     for i, verdict in enumerate(run["verdicts"]):
         where = f"{file}: verdicts[{i}]"
         require(isinstance(verdict, dict), where, verdict, "be an object")
