@@ -1,9 +1,11 @@
 """The reports of failed items: coloured, the finding in pytest's summary, one report for one reason."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from _pytest._code.code import ExceptionChainRepr, ReprEntryNative, ReprFileLocation, ReprTraceback
+from _pytest._io import TerminalWriter
 
 REPORT = pytest.StashKey[dict[str, Any]]()
 """What a failed item tells, as data that an xdist worker can send."""
@@ -17,31 +19,22 @@ COLOURS: Mapping[str, Mapping[str, bool]] = {
 }
 
 
-class Place(NamedTuple):
-    """The place of a failure as pytest knows it: its message stands in the summary."""
+class Coloured(ExceptionChainRepr):
+    """A report that pytest prints: lines with their styles, which become colours.
 
-    path: str
-    lineno: int
-    message: str
+    To plugins it is the report of an exception with a traceback in one piece.
+    """
 
-    def __str__(self) -> str:
-        return f"{self.path}:{self.lineno}: {self.message}"
-
-
-class Coloured:
-    """A report that pytest prints: lines with their styles, which become colours."""
-
-    def __init__(self, lines: Sequence[tuple[str, str]], reprcrash: Place) -> None:
+    def __init__(self, lines: Sequence[tuple[str, str]], file: str, line: int, message: str) -> None:
+        entry = ReprEntryNative([f"{text}\n" for text, _ in lines])
+        traceback = ReprTraceback([entry], None, style="native")
+        super().__init__([(traceback, ReprFileLocation(file, line, message), None)])
         self._lines = lines
-        self.reprcrash = reprcrash
 
-    def toterminal(self, terminal: Any) -> None:
+    def toterminal(self, tw: TerminalWriter) -> None:
         """Print the lines; the terminal leaves colours out where it has none."""
         for text, style in self._lines:
-            terminal.line(text, **COLOURS.get(style, {}))
-
-    def __str__(self) -> str:
-        return "\n".join(text for text, _ in self._lines)
+            tw.line(text, **COLOURS.get(style, {}))
 
 
 class Reporter:
@@ -63,6 +56,5 @@ class Reporter:
                 (f"the same finding as {first} (-vv shows it whole)", "finding"),
                 *((text, style) for text, style in lines if style == "command"),
             ]
-        path, line = told["where"]
-        place = Place(path, line, told["line"])
-        report.longrepr = Coloured(lines, place)  # type: ignore[assignment]
+        file, line = told["where"]
+        report.longrepr = Coloured(lines, file, line, told["line"])

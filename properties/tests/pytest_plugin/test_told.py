@@ -118,6 +118,16 @@ def test_a_report_has_colours_where_the_terminal_has_them() -> None:
     assert str(report.longrepr.reprcrash) == "test_it.py:3: `ke[3]` differs from the oracle"
 
 
+def test_plugins_find_the_report_of_an_exception() -> None:
+    report = reported("a", WRONG)
+    printed([report])
+    place = {"nodeid": "a", "location": ("test_it.py", 2, "a"), "keywords": {}, "outcome": "failed"}
+    made = pytest.TestReport(**place, longrepr=report.longrepr, when="call")  # type: ignore[arg-type]
+    again = pytest.TestReport._from_json(made._to_json())
+    assert str(again.longrepr) == explain(VERDICT)
+    assert again.longreprtext == explain(VERDICT)
+
+
 class Config:
     """The options and ini values of a pytest run."""
 
