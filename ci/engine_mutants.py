@@ -68,7 +68,9 @@ def mutants_of(engine: str, root: Path, given: argparse.Namespace) -> list[tuple
     """Return the mutants of an engine's kernels, each with the adapters that run its line."""
     adapters, budget = engine_of(engine).adapters, Budget(examples=given.cases)
     ran: dict[tuple[str, str], dict[str, frozenset[int]]] = defaultdict(dict)
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["torch"])
+    with ProcessPoolExecutor(given.jobs, context, max_tasks_per_child=1) as pool:
         names = given.only or adapters
         seen = {name: pool.submit(lines_run, engine, name, root, budget) for name in names}
         for name, future in seen.items():

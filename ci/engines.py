@@ -26,12 +26,12 @@ if __name__ == "__main__":  # spawned processes import this file
     todo = [(engine, name, roots[engine]) for engine in roots for name in engine_of(engine).adapters]
     todo = [one for one in todo if one[1] in (given.only or [one[1]])]
     budget = Budget(examples=given.cases, seconds=None if given.cases else given.seconds)
+    releases = {engine: Path(root).name for engine, root in roots.items()}
+    command = " ".join(word.partition("=")[0] for word in sys.argv if word != str(given.out))
     for one in all_tried(todo, given.jobs, budget, device):
         found.append(one)
         print(*(one[n] for n in ("status", "engine", "function", "cases", "report")), flush=True)
-    releases = {engine: Path(root).name for engine, root in roots.items()}
-    command = " ".join(word.partition("=")[0] for word in sys.argv if word != str(given.out))
-    functions = sorted(found, key=lambda one: (one["engine"], one["function"]))
-    record = {**machine(), "command": command, "releases": releases, "functions": functions}
-    given.out.write_text(json.dumps(record, indent=1) + "\n")
+        functions = sorted(found, key=lambda one: (one["engine"], one["function"]))
+        record = {**machine(), "command": command, "releases": releases, "functions": functions}
+        given.out.write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes long
     sys.exit(any(one["status"] not in ("agrees", "known") for one in found))
