@@ -91,9 +91,36 @@ def test_the_same_cases_do_not_count_twice(tmp_path: Path) -> None:
     assert twice.returncode == 2 and "FILE = '0.json', must be given once" in twice.stderr
 
 
+FILLS = """
+import torch
+def fill(token_to_request, cu_seqlens_q, context_lens, position_ids):
+    with open("seen", "a") as seen:
+        print(context_lens.tolist(), cu_seqlens_q.tolist(), file=seen)
+    position_ids.zero_()
+    for row, request in enumerate(token_to_request.tolist()):
+        if request >= 0:
+            position_ids[row] = context_lens[request] + row - cu_seqlens_q[request]
+"""
+
+
 def test_shards_of_fuzz_draw_different_cases_and_merge(tmp_path: Path) -> None:
+    (tmp_path / "fills.py").write_text(FILLS)
+    seen = []
     for index in (1, 2):
-        given = ("--op", "position_ids", "--cases", "5", "--check", "agrees", "--shard", f"{index}/2")
-        assert cumae("fuzz", *given, "--json", f"{index}.json", cwd=tmp_path).returncode == 0
+        given = (
+            "fills.py:fill",
+            "--op",
+            "position_ids",
+            "--check",
+            "agrees",
+            "--cases",
+            "12",
+            "--no-isolate",
+        )
+        run = cumae("fuzz", *given, "--shard", f"{index}/2", "--json", f"{index}.json", cwd=tmp_path)
+        assert run.returncode == 0, run.stdout
+        seen.append(set((tmp_path / "seen").read_text().splitlines()))
+        (tmp_path / "seen").unlink()
+    assert len(seen[0] - seen[1]) > 4 and len(seen[1] - seen[0]) > 4
     done = cumae("merge", "1.json", "2.json", cwd=tmp_path)
     assert done.returncode == 0 and "in 2 runs" in done.stdout, done.stderr
