@@ -11,9 +11,8 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.commands import options
 from cumae.properties.commands.annotations import in_repository, of_flaws, sarif
-from cumae.properties.commands.json_file import STDOUT, alone, json_file, write_json
+from cumae.properties.commands.json_file import STDOUT, alone, write_json
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -27,30 +26,10 @@ if TYPE_CHECKING:
 CASES = 40
 
 
-@click.command()
-@options.target
-@options.operation()
-@options.dialect()
-@click.option(
-    "--output-format",
-    type=click.Choice(("text", "github", "sarif")),
-    default="text",
-    show_default=True,
-    help="github also prints annotations; sarif is for code scanning, and alone on standard output.",
-)
-@json_file("the findings")
 def lint(
     target: str | None, operation: str | None, dialect: str, output_format: str, file: Path | None
 ) -> int:
-    """Compile and analyse the kernels that TARGET launches.
-
-    TARGET is module:function or file.py:function. Without it, every shipped kernel is analysed.
-
-    Four rules: a kernel compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
-    masked load without `other` reaches a sum or an address; the number of compiles does not grow with the
-    step. Kernels are compiled from recorded launches and never run. A TARGET under `conforms_to` brings its
-    operation, dialect and Domain.
-    """
+    """Compile and analyse the kernels that TARGET launches."""
     if output_format == "sarif":
         require(file != STDOUT, "--output-format", output_format, "be left out with --json -")
         with alone():

@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from cumae.oracle.model.case_json import read_file
 from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands.fuzz import parse_shard
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Status
 
@@ -21,17 +21,8 @@ Runs = Mapping[Path, Record]
 _STATUSES = get_args(Status)
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@json_file("the merged verdicts")
 def merge(files: tuple[Path, ...], file: Path | None) -> int:
-    """Merge what runs of `cumae fuzz --json FILE` with different shards or seeds found into one verdict.
-
-    A function agrees if a run has compared something and no run disagrees. A run that is given twice is an
-    error, as is a shard without a file: the runs together are then not what was asked for.
-
-    Example: cumae merge runs/*.json
-    """
+    """Merge the records of runs into one verdict."""
     for one in files:
         require(files.count(one) == 1, "FILE", str(one), "be given once")
     runs = {one: _run(one) for one in files}
@@ -50,7 +41,7 @@ def merge(files: tuple[Path, ...], file: Path | None) -> int:
         told = {"runs": [str(one) for one in runs], "missing": missing, "verdicts": merged}
         write_json(file, told)
     if missing:
-        told_missing = f"shards = {', '.join(missing)}, must have a file each: this is a part of the run"
+        told_missing = f"shards = {', '.join(missing)}, must have a whole run each: this is a part of the run"
         click.echo(f"cumae: {told_missing}", err=True)
     return 1 if wrong or not merged else 2 if missing else 0
 
@@ -95,11 +86,11 @@ def _require_different(runs: Runs) -> None:
 
 
 def _missing(runs: Runs) -> list[str]:
-    """Return the shards without a file, for each seed and number of shards that a run has."""
+    """Return the shards without a whole run, for each seed and number of shards that a run has."""
     given: dict[tuple[int, int], set[int]] = defaultdict(set)
     for run in runs.values():
         index, count = parse_shard(run["shard"])
-        given[run["seed"], count].add(index)
+        given[run["seed"], count].update([] if run.get("interrupted") else [index])
     return [
         f"{index}/{count} of seed {seed}"
         for (seed, count), there in given.items()

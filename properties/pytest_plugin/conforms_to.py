@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import pytest
 
-from cumae.oracle import Case, Trace
+from cumae.oracle import Case, OperationName, Trace
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
-from cumae.properties.checks import CHECKS, checks_for
-from cumae.properties.dialects import Dialect
+from cumae.properties.checks import CHECKS, CheckName, checks_for
+from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.operations import Operation
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.callee import by_name
@@ -27,13 +28,13 @@ Function = Callable[..., Any]
 
 
 def conforms_to(
-    operation: str | Operation,
+    operation: OperationName | Operation,
     *,
-    dialect: str | Dialect = "cumae",
+    dialect: DialectName | Dialect = "cumae",
     domain: Domain | None = None,
     fixtures: Sequence[str] = (),
     device: Literal["any", "cuda"] = "any",
-    checks: Sequence[str] | None = None,
+    checks: Sequence[CheckName] | None = None,
     examples: int = EXAMPLES["quick"],
     cases: Sequence[Case | Trace | str | Path] = (),
 ) -> Callable[[Function], Function]:
@@ -45,12 +46,10 @@ def conforms_to(
     either or of saved failures, relative to the test's file. Raises ``ValueError`` at collection for a
     parameter that is neither an input nor an output, and for a pinned case outside the function's promises.
     """
-    if device not in ("any", "cuda"):
-        raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    require_choice("device", device, ("any", "cuda"))
     require_examples(examples)
     for name in checks or ():
-        if name not in CHECKS:
-            raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
+        require_choice("checks", name, tuple(CHECKS))
 
     def decorate(function: Function) -> Function:
         function = by_name(function)

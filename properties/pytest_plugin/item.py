@@ -4,7 +4,6 @@ import json
 import shlex
 import sys
 import zlib
-from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.pytest_plugin.reports import REPORT
 from cumae.properties.pytest_plugin.settings import HELP, Settings, settings_of
 from cumae.properties.results.coverage import coverage_data
-from cumae.properties.results.explain import Line, finding_line, report_lines
+from cumae.properties.results.explain import finding_line, report_lines
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search.budget import Budget
@@ -77,13 +76,11 @@ def run_item(
         request.node.user_properties.append(("cumae coverage", kernels))
     if verdict.ok:
         return
-    again: list[Line] = []
+    again = None
     if by_pytest and verdict.failure is not None:
-        saved = Line(f"\n  saved: {verdict.failure.file}")
-        again = [saved, Line(f"  reproduce: {_again(request, device)}", "command")]
-        verdict.failure = replace(verdict.failure, file=None)
+        again = [f"saved: {verdict.failure.file}", f"reproduce: {_again(request, device)}"]
     verbose = request.config.option.tbstyle == "long"
-    lines = [*report_lines(verdict, verbose=verbose), *again]
+    lines = report_lines(verdict, verbose=verbose, again=again)
     if verdict.failure is not None:
         file, line, _ = request.node.location
         request.node.stash[REPORT] = {

@@ -1,12 +1,15 @@
 """A verdict as text: the difference, its place, the rule, a drawing, and a command that reproduces it."""
 
 import re
+from collections.abc import Sequence
 from textwrap import indent
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case
+from cumae.properties.results.case_text import MOST_CHARACTERS, to_text
 from cumae.properties.results.counting import counted
 from cumae.properties.results.drawing import draw
+from cumae.properties.results.failure_file import content_of
 from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
@@ -21,16 +24,19 @@ class Line(NamedTuple):
     style: Style = ""
 
 
-def explain(verdict: Verdict, *, verbose: bool = False) -> str:
+def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None) -> str:
     """Return the report of a verdict; one line if everything agreed.
 
-    ``verbose``: with the whole traceback if the function raised.
+    ``verbose``: with the whole traceback if the function raised. ``again``: the lines that say how to run it
+    again, by default with ``cumae replay``.
     """
-    return "\n".join(line.text for line in report_lines(verdict, verbose=verbose))
+    return "\n".join(line.text for line in report_lines(verdict, verbose=verbose, again=again))
 
 
-def report_lines(verdict: Verdict, *, verbose: bool = False) -> list[Line]:
-    """Return the lines of a report as ``explain`` joins them."""
+def report_lines(
+    verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None
+) -> list[Line]:
+    """Return the lines of a report as ``explain`` joins them; the arguments are the same."""
     if verdict.failure is None:
         return [Line(summary(verdict))]
     failure, finding = verdict.failure, verdict.failure.finding
@@ -40,8 +46,8 @@ def report_lines(verdict: Verdict, *, verbose: bool = False) -> list[Line]:
         Line(""),
         *_finding_lines(failure.case, finding),
         Line(""),
-        *map(Line, _case_lines(failure, verbose=verbose)),
-        *_ending_lines(verdict, failure),
+        *map(Line, _case_lines(verdict, failure, verbose=verbose)),
+        *_ending_lines(verdict, failure, again),
     ]
 
 
@@ -55,8 +61,8 @@ def finding_line(finding: Finding) -> str:
     return values + finding.message.splitlines()[0]
 
 
-def _case_lines(failure: Failure, *, verbose: bool) -> list[str]:
-    """Return the drawn case, what the function was called with, and the traceback if ``verbose``."""
+def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[str]:
+    """Return the drawn case, what the function was called with, what it printed, and the traceback."""
     finding = failure.finding
     heading = "smallest case found" if failure.found_after else "the case"
     if failure.trace is not None:
@@ -69,33 +75,64 @@ def _case_lines(failure: Failure, *, verbose: bool) -> list[str]:
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
+    if verdict.printed:
+        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
+    if told_slow := slow_line(verdict):
+        lines += ["", f"  {told_slow}"]
+    if verdict.unsaved:
+        lines += ["", f"  not saved: {verdict.unsaved}"]
     return lines
 
 
-def _ending_lines(verdict: Verdict, failure: Failure) -> list[Line]:
-    """Return the commands that reproduce a failure, and what else is to say about the search."""
+def _ending_lines(verdict: Verdict, failure: Failure, again: Sequence[str] | None) -> list[Line]:
+    """Return the commands that show a failure again, and the versions."""
+    commands = _again(verdict, failure) if again is None else [Line(f"  {line}", "command") for line in again]
+    versions = [Line(f"  versions: {verdict.versions}")] if verdict.versions else []
+    return [Line(""), *commands, *versions]
+
+
+def _again(verdict: Verdict, failure: Failure) -> list[Line]:
+    """Return the commands that show a failure again: from its file, and from this report alone."""
+    # Another process can find a function only by its name.
+    can_be_found = verdict.answer or re.fullmatch(r".+:[\w.]+", verdict.target)
+    target = "" if can_be_found else " --target MODULE:NAME"
     lines: list[Line] = []
     if failure.file is not None:
-        # Another process can find a function only by its name.
-        again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
-        lines += [Line(""), Line(f"  reproduce: cumae replay {failure.file}{again}", "command")]
+        lines.append(Line(f"  reproduce: cumae replay {failure.file}{target}", "command"))
         if failure.stopped:
-            lines += [Line(f"  reduce further: cumae reduce {failure.file}", "command")]
-    if told_slow := slow_line(verdict):
-        lines += [Line(""), Line(f"  {told_slow}")]
-    if verdict.unsaved:
-        lines += [Line(""), Line(f"  not saved: {verdict.unsaved}")]
-    return lines
+            lines.append(Line(f"  reduce further: cumae reduce {failure.file}", "command"))
+    text = text_of(verdict, failure)
+    if len(text) <= MOST_CHARACTERS:
+        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}")]
+    too_long = f"the case is too long for a line ({len(text):,} characters, at most {MOST_CHARACTERS:,})"
+    kept = "keep the file" if failure.file is not None else "save it to a file"
+    return [*lines, Line(f"  without a file: {too_long}: {kept}")]
 
 
-def told(case: Case, finding: Finding) -> list[str]:
-    """Return the lines of a finding: difference, place, rule and likely cause."""
-    return [line.text for line in _finding_lines(case, finding)]
+def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
+    """Return a failure as text that commands take in place of a file; without traceback."""
+    content = content_of(verdict, failure, base)
+    content.pop("named", None)
+    content["finding"].pop("traceback", None)
+    return to_text(content)
 
 
-def _finding_lines(case: Case, finding: Finding) -> list[Line]:
+def printed_lines(verdict: Verdict) -> str:
+    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
+    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
+
+
+def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
+    """Return the lines of a finding: difference, place, rule and likely cause.
+
+    ``values``: also the expected and the actual value.
+    """
+    return [line.text for line in _finding_lines(case, finding, values=values)]
+
+
+def _finding_lines(case: Case, finding: Finding, *, values: bool = True) -> list[Line]:
     lines = [Line(f"  {finding.message}", "finding")]
-    if finding.expected:
+    if finding.expected and values:
         lines += [Line(f"    expected {finding.expected}", "expected")]
         lines += [Line(f"    actual   {finding.actual}", "actual")]
     place = place_text(case, finding)

@@ -3,16 +3,17 @@
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from cumae.oracle import Case, Trace, from_json, to_json, trace_from_json, trace_to_json
-from cumae.oracle.model.case_json import closed, read_file
+from cumae.oracle.model.case_json import closed
 from cumae.oracle.model.rules import require
+from cumae.properties.results.case_text import name_of, read_source
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.results.writable import cannot
 
@@ -20,7 +21,8 @@ VERSION = 1
 LONGEST_PART = 60
 """Letters of the name of a file for the part of a search; longer names are hashed."""
 UNKNOWN = Finding("", "", "")
-_OPTIONAL = ("base", "case", "domain", "named", "trace")
+_OPTIONAL = ("answer", "base", "case", "domain", "named", "trace")
+_ALWAYS = ("check", "message", "rule")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
     **dict.fromkeys(("wrong", "rows"), list),
@@ -34,7 +36,8 @@ class Saved:
 
     ``trace``: the steps that lead to the failure, of which ``case`` is the last; None for a single case.
     ``base``: the function that the target was compared with, "" for the oracle. ``domain``: the target's
-    promises that differ from the defaults, as text.
+    promises that differ from the defaults, as text. ``answer``: of a dump, the values of the engine's outputs
+    by name.
     """
 
     case: Case
@@ -45,6 +48,7 @@ class Saved:
     trace: Trace | None = None
     base: str = ""
     domain: str = ""
+    answer: Mapping[str, list[int]] = field(default_factory=dict)
 
     @property
     def tried(self) -> Case | Trace:
@@ -109,8 +113,8 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
 
 
 def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, Any]:
-    """Return what a failure file holds, as plain data that JSON can write."""
-    content: dict[str, Any] = {
+    """Return the contents of a failure file as plain JSON values."""
+    return {
         "version": VERSION,
         "operation": verdict.operation,
         "dialect": verdict.dialect,
@@ -121,14 +125,11 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
         "finding": {
             name: value
             for name, value in asdict(failure.finding).items()
-            if value not in ("", ()) and value is not False
+            if name in _ALWAYS or (value not in ("", ()) and value is not False)
         },
+        **({"answer": dict(verdict.answer)} if verdict.answer else {}),
+        **({"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}),
     }
-    if failure.trace is None:
-        content["case"] = to_json(failure.case)
-    else:
-        content["trace"] = trace_to_json(failure.trace)
-    return content
 
 
 def saved_failures(
@@ -148,14 +149,14 @@ def saved_failures(
     return found
 
 
-def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
+def load_case(source: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
     """Return a saved failure or a plain case; a given target, operation or dialect replaces the saved one.
 
-    Raises ``ValueError`` for a file that is neither, and for a plain case without target or operation.
+    Raises ``ValueError`` for a source that is neither, and for a plain case without target or operation.
     """
-    content = read_file(file)
+    content = read_source(source)
     if not (isinstance(content, dict) and "batch" in content):
-        saved = load_failure(file)
+        saved = load_failure(source)
         return replace(
             saved,
             target=target or saved.target,
@@ -164,13 +165,13 @@ def load_case(file: Path, target: str | None, operation: str | None, dialect: st
         )
     if target is None or operation is None:
         missing = "target" if target is None else "operation"
-        raise ValueError(f"{file.name}.{missing} = None, must be given: the file is a case without one")
-    return Saved(from_json(content, file.name), operation, dialect or "cumae", target, UNKNOWN)
+        raise ValueError(f"{name_of(source)}.{missing} = None, must be given: the file is a case without one")
+    return Saved(from_json(content, name_of(source)), operation, dialect or "cumae", target, UNKNOWN)
 
 
-def load_failure(file: Path) -> Saved:
-    """Return the contents of a failure file. Raises ``ValueError`` naming field, value and rule."""
-    return saved_from(read_file(file), file.name)
+def load_failure(source: Path) -> Saved:
+    """Return a failure from its file or text. Raises ``ValueError`` naming field, value and rule."""
+    return saved_from(read_source(source), name_of(source))
 
 
 def saved_from(content: object, path: str) -> Saved:
@@ -184,16 +185,29 @@ def saved_from(content: object, path: str) -> Saved:
         texts[name] = items.get(name, "")
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
-    named = items.get("named", [])
-    require(isinstance(named, list), f"{path}.named", named, "be a list of integers")
-    for i, size in enumerate(named):
-        require(type(size) is int, f"{path}.named[{i}]", size, "be an integer")
+    _integers(items.get("named", []), f"{path}.named")
     if "trace" in items:
         require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")
         return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
+    answer = _answer(items.get("answer", {}), f"{path}.answer")
     require("case" in items, f"{path}.case", None, "be present: the field is required")
-    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
+    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding, answer=answer)
+
+
+def _answer(value: object, path: str) -> dict[str, list[int]]:
+    """Return the outputs of a dump by name."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} = {value!r}, must be an object")
+    return {name: _integers(given, f"{path}.{name}") for name, given in value.items()}
+
+
+def _integers(value: object, path: str) -> list[int]:
+    if not isinstance(value, list):
+        raise ValueError(f"{path} = {value!r}, must be a list of integers")
+    for i, number in enumerate(value):
+        require(type(number) is int, f"{path}[{i}]", number, "be an integer")
+    return value
 
 
 def _finding(value: object, path: str) -> Finding:
@@ -203,9 +217,10 @@ def _finding(value: object, path: str) -> Finding:
     for name, given in items.items():
         kind = _KINDS.get(name, str)
         require(type(given) is kind, f"{path}.{name}", given, f"be of type {kind.__name__}")
-    lists = {name: items.get(name, []) for name, kind in _KINDS.items() if kind is list}
-    for name, numbers in lists.items():
-        for i, number in enumerate(numbers):
-            require(type(number) is int, f"{path}.{name}[{i}]", number, "be an integer")
+    lists = {
+        name: _integers(items.get(name, []), f"{path}.{name}")
+        for name, kind in _KINDS.items()
+        if kind is list
+    }
     plain: dict[str, Any] = {**items, **{name: tuple(numbers) for name, numbers in lists.items()}}
     return Finding(**plain)

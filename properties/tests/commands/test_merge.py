@@ -59,7 +59,10 @@ def test_domains_of_one_function_are_told_apart(tmp_path: Path) -> None:
 def test_a_missing_shard_is_no_verdict_unless_one_disagrees(tmp_path: Path) -> None:
     part = merged(tmp_path, ("1/3", [RIGHT]), ("3/3", [RIGHT]))
     assert part.returncode == 2 and "no verdict: 20 cases" in part.stdout and "all agree" not in part.stdout
-    assert part.stderr == "cumae: shards = 2/3 of seed 0, must have a file each: this is a part of the run\n"
+    assert (
+        part.stderr
+        == "cumae: shards = 2/3 of seed 0, must have a whole run each: this is a part of the run\n"
+    )
     wrong = merged(tmp_path, ("1/3", [RIGHT]), ("3/3", [WRONG]))
     assert wrong.returncode == 1 and "2/3 of seed 0" in wrong.stderr
 
@@ -82,6 +85,13 @@ def test_a_file_of_another_kind_is_refused(content: object, rule: str, tmp_path:
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"cumae: {rule}")
     assert refused.stderr.count("\n") == 1
+
+
+def test_an_interrupted_run_is_no_whole_one(tmp_path: Path) -> None:
+    content = {"seed": 0, "shard": "1/1", "verdicts": [RIGHT], "interrupted": True}
+    (tmp_path / "cut.json").write_text(json.dumps(content))
+    done = cumae("merge", "cut.json", cwd=tmp_path)
+    assert done.returncode == 2 and "shards = 1/1 of seed 0" in done.stderr
 
 
 def test_the_same_cases_do_not_count_twice(tmp_path: Path) -> None:
