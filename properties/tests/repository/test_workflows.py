@@ -138,10 +138,7 @@ def test_the_page_names_files_and_options_that_exist() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for name in re.findall(r"\]\(([^)#]+)\)", text):
         assert (PAGE.parent / name).exists(), name
-    commands = ROOT / "properties/commands"
-    known = "".join(
-        (commands / f"{name}.py").read_text() for name in ("fuzz", "lint", "merge", "options", "json_file")
-    )
+    known = "".join(file.read_text() for file in (ROOT / "properties/commands").rglob("*.py"))
     plugin = (PAGE.parent / "settings.py").read_text()
     for option in re.findall(r"--[a-z][a-z-]+", text):
         own = option.removeprefix("--cumae-")
