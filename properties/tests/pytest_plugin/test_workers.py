@@ -37,6 +37,12 @@ WRONG = WRONG.replace("examples=5", "examples=5, checks=('agrees',)")
 XDIST = ("-p", "xdist")
 
 
+@pytest.fixture(autouse=True)
+def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs of pytest inside a test be no workers of the run around them."""
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+
+
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "gpus_here", lambda: Gpus(4, 0))
