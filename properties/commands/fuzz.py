@@ -1,15 +1,18 @@
 """``cumae fuzz``: compare kernels with oracles until the time is up."""
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require
+from cumae.properties.commands.annotations import of_verdicts
 from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
@@ -21,6 +24,7 @@ from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import address_of, shared_at
 from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
 
@@ -38,11 +42,11 @@ def parse_time(text: str) -> float:
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 
-def parse_shard(text: str) -> tuple[int, int]:
+def parse_shard(text: str, field: str = "--shard") -> tuple[int, int]:
     """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"--shard = {text!r}, must be i/n with 1 <= i <= n")
+        raise ValueError(f"{field} = {text!r}, must be i/n with 1 <= i <= n")
     return int(match[1]), int(match[2])
 
 
@@ -60,6 +64,8 @@ def fuzz(
     file: Path | None,
     coverage: Path | None,
     failures: Path,
+    database: str,
+    output_format: str,
     isolate: bool | None,
     sanitize: str | None,
     limit: float,
@@ -73,6 +79,7 @@ def fuzz(
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
+    database = address_of("--database", database, os.environ)
     if coverage is not None:
         require(chosen == "cpu", "--coverage", str(coverage), "be left out on a GPU, which hides what runs")
         require_coverage("--coverage", coverage)
@@ -96,6 +103,8 @@ def fuzz(
             failures=failures,
             checks=checks or None,
             sanitizer=sanitize or "",
+            part=f"{index}of{count}" if count > 1 else "",
+            database=database,
         )
         for kernel, name in targets
     ]
@@ -112,6 +121,10 @@ def fuzz(
             write_figures(verdicts, file, seed=seed, shard=shard, interrupted=True)
         return INTERRUPTED
     print_verdicts(verdicts, console, verbose=verbose)
+    if (shared := shared_at(database)) is not None and shared.trouble:
+        click.echo(f"cumae: {shared.trouble}", err=True)
+    for line in of_verdicts(verdicts) if output_format == "github" else ():
+        click.echo(line)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
     if coverage is not None:

@@ -35,7 +35,7 @@ def json_file(text: str) -> Callable[[Command], Command]:
         @wraps(command)
         def run(*, file: Path | None, **given: Any) -> int:
             if file == STDOUT:
-                with _alone():
+                with alone():
                     return command(file=file, **given)
             if file is not None:
                 require_file("--json", file)
@@ -47,7 +47,7 @@ def json_file(text: str) -> Callable[[Command], Command]:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def alone() -> Iterator[None]:
     """Redirect the standard output of this process and its children to standard error."""
     sys.stdout.flush()
     aside = os.dup(1)

@@ -3,6 +3,7 @@
 import os
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -10,7 +11,8 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.annotations import in_repository, of_flaws, sarif
+from cumae.properties.commands.json_file import STDOUT, alone, write_json
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -18,11 +20,37 @@ from cumae.properties.results.counting import counted
 from cumae.properties.running.device import current, imported_as
 from cumae.properties.search.first_cases import fixture_cases
 
+if TYPE_CHECKING:
+    from cumae.properties.lint.flaw import Flaw
+
 CASES = 40
 
 
-def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
+def lint(
+    target: str | None, operation: str | None, dialect: str, output_format: str, file: Path | None
+) -> int:
     """Compile and analyse the kernels that TARGET launches."""
+    if output_format == "sarif":
+        require(file != STDOUT, "--output-format", output_format, "be left out with --json -")
+        with alone():
+            flaws = _findings(target, operation, dialect, file)
+            write_json(STDOUT, sarif(flaws, _rules()))
+    else:
+        flaws = _findings(target, operation, dialect, file)
+    for line in of_flaws(flaws) if output_format == "github" else ():
+        click.echo(line)
+    return 1 if flaws else 0
+
+
+def _rules() -> dict[str, str]:
+    """Return the rules in words by name. Imports torch."""
+    from cumae.properties.lint.flaw import RULES
+
+    return RULES
+
+
+def _findings(target: str | None, operation: str | None, dialect: str, file: Path | None) -> list["Flaw"]:
+    """Compile and analyse, print and write what was found, and return it."""
     interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
     # A test file may set or default this variable when it is imported; neither affects Triton now.
@@ -67,9 +95,8 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
             )
     flaws = sorted(found.flaws)
     for flaw in flaws:
-        click.echo(
-            f"{_shown(flaw.file)}:{flaw.line}: {flaw.rule}: {flaw.text} (in {flaw.kernel})\n    {flaw.source}"
-        )
+        where = f"{in_repository(flaw.file)}:{flaw.line}"
+        click.echo(f"{where}: {flaw.rule}: {flaw.text} (in {flaw.kernel})\n    {flaw.source}")
     for rule in sorted({flaw.rule for flaw in flaws}):
         click.echo(f"{rule}: {RULES[rule]}")
     findings = counted(len(flaws), "finding")
@@ -89,9 +116,4 @@ def lint(target: str | None, operation: str | None, dialect: str, file: Path | N
         fields = ("file", "line", "rule", "kernel", "text", "source")
         broken = [{name: getattr(flaw, name) for name in fields} for flaw in flaws]
         write_json(file, {"kernels": kernels, "findings": broken})
-    return 1 if flaws else 0
-
-
-def _shown(file: str) -> str:
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+    return flaws

@@ -17,6 +17,7 @@ COMMANDS = {
     "fuzz": "fuzz",
     "lint": "lint",
     "list": "list_operations",
+    "merge": "merge",
     "mutate": "mutate",
     "reduce": "reduce",
     "replay": "replay",

@@ -126,6 +126,18 @@ failures = click.option(
     show_default=True,
     help="Folder for saved failures.",
 )
+database = click.option(
+    "--database",
+    default="",
+    help="Failures that machines share, such as redis://host:6379/0; by default CUMAE_DATABASE or none.",
+)
+output_format = click.option(
+    "--output-format",
+    type=click.Choice(("text", "github")),
+    default="text",
+    show_default=True,
+    help="github also prints annotations, which a pull request shows.",
+)
 checks = click.option(
     "--check", "checks", multiple=True, callback=_known_checks, help="Run only this check; may be repeated."
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs
+from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs, Trace
 from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
@@ -24,7 +24,8 @@ class Binding:
 
     ``outputs``: those passed as arguments; ``returned``: those that it returns; ``forms``: by name the record
     of each output that the dialect has. A class is constructed once for each run of steps and called at each
-    step; ``constructor`` names its constructor arguments: host numbers and ``device``.
+    step; ``constructor`` names its constructor arguments: host numbers and ``device``. ``pinned``: cases that
+    every search tries first.
     """
 
     function: Callable[..., Any]
@@ -37,6 +38,7 @@ class Binding:
     features: frozenset[str]
     forms: Mapping[str, Output]
     constructor: tuple[str, ...] = ()
+    pinned: tuple[Case | Trace, ...] = ()
 
     @property
     def keeps_state(self) -> bool:

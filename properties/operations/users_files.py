@@ -15,6 +15,25 @@ _SITES = ("site-packages", "dist-packages")
 
 def files_of(function: object) -> set[str]:
     """Return the file that defines a function, a class or an instance, inside any wrappers."""
+    try:
+        return {inspect.getfile(_defined(function))}
+    except (OSError, TypeError):
+        return set()
+
+
+def source_of(function: object) -> tuple[str, int] | None:
+    """Return the file and the first line of what defines a function, or None if there is no file."""
+    defined = _defined(function)
+    try:
+        file = inspect.getfile(defined)
+        line = defined.__code__.co_firstlineno if isinstance(defined, FunctionType) else 0
+        return file, line or inspect.getsourcelines(defined)[1]
+    except (OSError, TypeError):
+        return None
+
+
+def _defined(function: object) -> FunctionType | type:
+    """Return the function or class inside wrappers, partials and methods, or the class of an instance."""
     while True:
         if isinstance(function, partial):
             function = function.func
@@ -24,13 +43,7 @@ def files_of(function: object) -> set[str]:
             function = function.__wrapped__
         else:
             break
-    if not isinstance(function, (FunctionType, type)):
-        function = type(function)
-    try:
-        file = inspect.getfile(function)
-    except (OSError, TypeError):
-        return set()
-    return {file}
+    return function if isinstance(function, (FunctionType, type)) else type(function)
 
 
 def is_users(file: str, own: Iterable[str]) -> bool:

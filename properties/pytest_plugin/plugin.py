@@ -1,11 +1,13 @@
 """The pytest plugin: sets the device before triton is imported, and counts the cases of cumae's items."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from cumae.properties.pytest_plugin.settings import HELP, settings_of
+from cumae.properties.pytest_plugin.reports import ATTRIBUTE, REPORT, Reporter
+from cumae.properties.pytest_plugin.settings import HELP, header_lines, settings_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import KernelCoverage, coverage_lines, coverage_of_data, merged
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
@@ -24,13 +26,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Set the device if the option or the ini value names one; otherwise change nothing."""
     wanted = early_config.known_args_namespace.cumae_device or early_config.getini("cumae_device")
-    if wanted:
-        from cumae.properties.running.device import prepare
+    if not wanted:
+        return
+    from cumae.properties.pytest_plugin.workers import take_gpu
+    from cumae.properties.running.device import prepare
 
-        try:
-            prepare(wanted)
-        except ValueError as error:
-            raise pytest.UsageError(str(error)) from error
+    try:
+        device = prepare(wanted)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
+    if device == "cuda":
+        take_gpu(os.environ)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Iterator[None]:
+    """Limit the workers of pytest-xdist on GPUs before it starts them."""
+    if _on_gpus(config) and getattr(config.option, "numprocesses", None):
+        from cumae.properties.pytest_plugin.workers import limit_workers
+
+        limit_workers(config.option, os.environ)
+    yield
+
+
+def _on_gpus(config: pytest.Config) -> bool:
+    """Return whether a device is chosen, and it is a GPU."""
+    wanted = config.getoption("cumae_device") or config.getini("cumae_device")
+    if wanted not in ("auto", "cuda"):
+        return False
+    from cumae.properties.running.device import has_gpu
+
+    return has_gpu()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Return at most four lines: device, profile and seed, where failures are kept, the GPUs of workers."""
+    lines = header_lines(config)
+    if lines and _on_gpus(config):
+        from cumae.properties.pytest_plugin.workers import mapping
+
+        lines += [f"cumae: {told}" for told in [mapping(config.option, os.environ)] if told]
+    return lines
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,6 +80,17 @@ def pytest_configure(config: pytest.Config) -> None:
             require_folder("--cumae-failures", folder)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Reporter(whole=config.option.verbose > 1), "cumae-reports")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Attach what a failed item tells to its report, which an xdist worker sends."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.when == "call" and REPORT in item.stash:
+        setattr(report, ATTRIBUTE, item.stash[REPORT])
 
 
 @pytest.fixture
@@ -98,6 +145,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.option.verbose > 0:
         for told in coverage_lines(kernels):
             terminalreporter.write_line(f"cumae: {told}")
+    for trouble in [*_told(config, "cumae trouble")][:1]:
+        terminalreporter.write_line(f"cumae: {trouble}", yellow=True)
     if (file := settings_of(config).coverage) is not None:
         terminalreporter.write_line(f"cumae: coverage of {counted(len(kernels), 'kernel')}: {file}")
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from textwrap import indent
+from typing import Literal, NamedTuple
 
 from cumae.oracle import Case
 from cumae.properties.results.case_text import MOST_CHARACTERS, to_text
@@ -13,6 +14,15 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
+Style = Literal["", "title", "finding", "expected", "actual", "command"]
+
+
+class Line(NamedTuple):
+    """Lines of a report, and what they tell, so that a terminal can colour them."""
+
+    text: str
+    style: Style = ""
+
 
 def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None) -> str:
     """Return the report of a verdict; one line if everything agreed.
@@ -20,18 +30,47 @@ def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | N
     ``verbose``: with the whole traceback if the function raised. ``again``: the lines that say how to run it
     again, by default with ``cumae replay``.
     """
+    return "\n".join(line.text for line in report_lines(verdict, verbose=verbose, again=again))
+
+
+def report_lines(
+    verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None
+) -> list[Line]:
+    """Return the lines of a report as ``explain`` joins them; the arguments are the same."""
     if verdict.failure is None:
-        return summary(verdict)
+        return [Line(summary(verdict))]
     failure, finding = verdict.failure, verdict.failure.finding
-    lines = [f"{verdict.target} disagrees with {verdict.operation}: {finding.check}", ""]
-    lines += [*told(failure.case, finding), ""]
+    title = f"{verdict.target} disagrees with {verdict.operation}: {finding.check}"
+    return [
+        Line(title, "title"),
+        Line(""),
+        *_finding_lines(failure.case, finding),
+        Line(""),
+        *map(Line, _case_lines(verdict, failure, verbose=verbose)),
+        *_ending_lines(verdict, failure, again),
+    ]
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding in one line, with the values first, because a terminal cuts the end.
+
+    >>> finding_line(Finding("agrees", "`ke[3]` differs from the oracle", "", "ke", 3, "9", "8"))
+    'actual 8, expected 9: `ke[3]` differs from the oracle'
+    """
+    values = f"actual {finding.actual}, expected {finding.expected}: " if finding.expected else ""
+    return values + finding.message.splitlines()[0]
+
+
+def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[str]:
+    """Return the drawn case, what the function was called with, what it printed, and the traceback."""
+    finding = failure.finding
     heading = "smallest case found" if failure.found_after else "the case"
     if failure.trace is not None:
         heading = heading.replace("case", "trace")
         drawing = draw_steps(failure.trace, finding)
     else:
         drawing = draw(failure.case, finding)
-    lines += [f"  {heading} ({_count(failure)}):", drawing]
+    lines = [f"  {heading} ({_count(failure)}):", drawing]
     held = held_lines(failure.case, finding)
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
@@ -42,28 +81,32 @@ def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | N
         lines += ["", f"  {told_slow}"]
     if verdict.unsaved:
         lines += ["", f"  not saved: {verdict.unsaved}"]
-    lines += ["", *(f"  {line}" for line in (_again(verdict, failure) if again is None else again))]
-    if verdict.versions:
-        lines += [f"  versions: {verdict.versions}"]
-    return "\n".join(lines)
+    return lines
 
 
-def _again(verdict: Verdict, failure: Failure) -> list[str]:
+def _ending_lines(verdict: Verdict, failure: Failure, again: Sequence[str] | None) -> list[Line]:
+    """Return the commands that show a failure again, and the versions."""
+    commands = _again(verdict, failure) if again is None else [Line(f"  {line}", "command") for line in again]
+    versions = [Line(f"  versions: {verdict.versions}")] if verdict.versions else []
+    return [Line(""), *commands, *versions]
+
+
+def _again(verdict: Verdict, failure: Failure) -> list[Line]:
     """Return the commands that show a failure again: from its file, and from this report alone."""
     # Another process can find a function only by its name.
     can_be_found = verdict.answer or re.fullmatch(r".+:[\w.]+", verdict.target)
     target = "" if can_be_found else " --target MODULE:NAME"
-    lines = []
+    lines: list[Line] = []
     if failure.file is not None:
-        lines.append(f"reproduce: cumae replay {failure.file}{target}")
+        lines.append(Line(f"  reproduce: cumae replay {failure.file}{target}", "command"))
         if failure.stopped:
-            lines.append(f"reduce further: cumae reduce {failure.file}")
+            lines.append(Line(f"  reduce further: cumae reduce {failure.file}", "command"))
     text = text_of(verdict, failure)
     if len(text) <= MOST_CHARACTERS:
-        return [*lines, f"without a file: cumae replay '{text}'{target}"]
+        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}")]
     too_long = f"the case is too long for a line ({len(text):,} characters, at most {MOST_CHARACTERS:,})"
     kept = "keep the file" if failure.file is not None else "save it to a file"
-    return [*lines, f"without a file: {too_long}: {kept}"]
+    return [*lines, Line(f"  without a file: {too_long}: {kept}")]
 
 
 def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
@@ -84,21 +127,26 @@ def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
 
     ``values``: also the expected and the actual value.
     """
-    lines = [f"  {finding.message}"]
+    return [line.text for line in _finding_lines(case, finding, values=values)]
+
+
+def _finding_lines(case: Case, finding: Finding, *, values: bool = True) -> list[Line]:
+    lines = [Line(f"  {finding.message}", "finding")]
     if finding.expected and values:
-        lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
+        lines += [Line(f"    expected {finding.expected}", "expected")]
+        lines += [Line(f"    actual   {finding.actual}", "actual")]
     place = place_text(case, finding)
     if place:
-        lines.append(f"    at {place}")
+        lines.append(Line(f"    at {place}"))
     if finding.total:
         marked = len(finding.wrong)
         rest = f", the first {marked} are marked" if finding.count > marked > 0 else ""
         ending = "s" if finding.count == 1 else ""
-        lines.append(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}")
+        lines.append(Line(f"    {finding.count} of {counted(finding.total, 'element')} differ{ending}{rest}"))
     if finding.rule:
-        lines.append(f"  rule: {finding.rule}")
+        lines.append(Line(f"  rule: {finding.rule}"))
     if finding.cause:
-        lines.append(f"  likely: {finding.cause}")
+        lines.append(Line(f"  likely: {finding.cause}"))
     return lines
 
 

@@ -18,6 +18,8 @@ from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.results.writable import cannot
 
 VERSION = 1
+LONGEST_PART = 60
+"""Letters of the name of a file for the part of a search; longer names are hashed."""
 UNKNOWN = Finding("", "", "")
 _OPTIONAL = ("answer", "base", "case", "domain", "named", "trace")
 _ALWAYS = ("check", "message", "rule")
@@ -60,10 +62,18 @@ def steps_of(tried: Case | Trace) -> tuple[Case, ...]:
 
 
 def failure_file(folder: Path, verdict: Verdict, check: str) -> Path:
-    """Return the file of a failure; each operation, dialect, target, domain and check has its own."""
+    """Return the file of a failure; each operation, dialect, target, check, domain and part has its own."""
+    return folder / f"{failure_key(verdict, check)}.json"
+
+
+def failure_key(verdict: Verdict, check: str) -> str:
+    """Return the name of a failure, which is that of its file without the ending."""
     stem = _stem(verdict.operation, verdict.dialect, verdict.target, check)
     domain = f"-{crc32(verdict.domain.encode()):08x}" if verdict.domain else ""
-    return folder / f"{stem}{domain}.json"
+    part = f"-{_stem(verdict.part)}" if verdict.part else ""
+    if len(part) > LONGEST_PART:
+        part = f"-{crc32(verdict.part.encode()):08x}"
+    return f"{stem}{domain}{part}"
 
 
 def _stem(*parts: str) -> str:
@@ -125,14 +135,14 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
 def saved_failures(
     folder: Path, operation: str, dialect: str, target: str, checks: Iterable[str]
 ) -> list[Saved]:
-    """Return the saved failures of a target for these checks, in this dialect and under any domain.
+    """Return the saved failures of a target for these checks, in this dialect, of any domain and part.
 
     Raises ``ValueError`` for a file that is not a failure file.
     """
     found = []
     for check in checks:
         stem = _stem(operation, dialect, target, check)
-        files = [file for ending in ("", "-????????") for file in folder.glob(f"{stem}{ending}.json")]
+        files = [*folder.glob(f"{stem}.json"), *folder.glob(f"{stem}-*.json")]
         saved = [load_failure(file) for file in sorted(files)]
         wanted = (operation, dialect, target, check)
         found += [s for s in saved if (s.operation, s.dialect, s.target, s.finding.check) == wanted]
@@ -161,9 +171,13 @@ def load_case(source: Path, target: str | None, operation: str | None, dialect: 
 
 def load_failure(source: Path) -> Saved:
     """Return a failure from its file or text. Raises ``ValueError`` naming field, value and rule."""
-    path = name_of(source)
+    return saved_from(read_source(source), name_of(source))
+
+
+def saved_from(content: object, path: str) -> Saved:
+    """Return the saved failure that a JSON value describes. ``path`` begins the names in its errors."""
     required = ("version", "operation", "dialect", "target", "finding")
-    items = closed(read_source(source), path, required=required, optional=_OPTIONAL)
+    items = closed(content, path, required=required, optional=_OPTIONAL)
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}

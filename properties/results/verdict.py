@@ -90,7 +90,9 @@ class Verdict:
     each size among the cases that the first check compared. ``named``: the sizes that the function shows,
     which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
     many, and how many were asked for and cannot be combined.
-    ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
+    ``domain``: the fields of the function's domain that differ from the defaults, as text. ``part``: which
+    part of a divided search this is, such as ``2of4``, "" for the whole; each part has its own files.
+    ``source``: the file and line of the function's ``def``, None if unknown. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
     ``printed``: the last lines that it printed in an isolated process. ``versions``: of cumae and the
     libraries, and the device, as text. ``answer``: of a dump, the values of the judged outputs by name.
@@ -116,6 +118,8 @@ class Verdict:
     left_out: int = 0
     not_tried: int = 0
     domain: str = ""
+    part: str = ""
+    source: tuple[str, int] | None = None
     unsaved: str = ""
     shows: frozenset[str] = frozenset()
     printed: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import Shared, shared_at
 from cumae.properties.search.first_cases import first_cases
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
@@ -73,12 +74,13 @@ def search_directly(
     """Return the verdict of a job, run in this process; the other arguments are those of ``search``."""
     tampering()  # records the suite before the function's module is imported
     binding = job.bound()
+    shared = shared_at(job.database)
     return search(
         binding,
         job.device,
         job.budget,
         checks=job.checks,
-        first=_first(job, binding),
+        first=_first(job, binding, shared),
         save_to=job.failures,
         progress=progress,
         before=before,
@@ -86,12 +88,17 @@ def search_directly(
         reduce=job.reduce,
         target=job.target,
         schedule=job.schedule,
+        part=job.part,
+        shared=shared,
     )
 
 
-def _first(job: Job, binding: Binding) -> Sequence[Case | Trace]:
+def _first(job: Job, binding: Binding, shared: Shared | None) -> Sequence[Case | Trace]:
     if job.large:
         return [large_case(0, binding.domain, binding.features)]
     if job.cases is not None:
         return job.cases
-    return first_cases(binding, job.target, job.failures, job.checks or CHECKS)
+    found = (
+        job.shared if shared is None else shared.fetched(job.operation, job.dialect, job.target, job.checks)
+    )
+    return first_cases(binding, job.target, job.failures, job.checks or CHECKS, found)

@@ -21,6 +21,7 @@ from cumae.properties.running.launches import Launches, TooMuchWork
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import Shared
 from cumae.properties.search.due import due, most_accesses
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
 from cumae.properties.search.pace import Pace
@@ -58,6 +59,7 @@ class Examiner:
     pace: Pace
     begins: Begins | None = None
     schedule: str = ""
+    shared: Shared | None = None
     began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     pairs: Pairs = field(init=False)
@@ -192,6 +194,8 @@ class Examiner:
             else:
                 failure = kept(self.save_to, self.verdict, failure)
         self.verdict.failure = failure
+        if self.shared is not None:
+            self.shared.keep(self.verdict, failure)
         if device_lost(self.device):
             raise Stop
 

@@ -1,6 +1,6 @@
-"""The first cases of a search, tried before any is drawn: saved failures, then fixtures."""
+"""The first cases of a search, tried before any is drawn: pinned ones, saved failures, then fixtures."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cumae.oracle import Case, Trace
@@ -22,17 +22,22 @@ def fixture_cases(binding: Binding) -> list[Case]:
 
 
 def first_cases(
-    binding: Binding, target: str, failures: Path | None, checks: Iterable[str] = CHECKS
+    binding: Binding,
+    target: str,
+    failures: Path | None,
+    checks: Iterable[str] = CHECKS,
+    shared: Sequence[Case | Trace] = (),
 ) -> list[Case | Trace]:
-    """Return the target's saved failures, then fixtures.
+    """Return the function's pinned cases, the target's saved failures, then fixtures.
 
     Failures count if they were saved in this dialect, under any domain, and lie within the function's
-    domain; among them traces come last.
+    domain; among them traces come last. ``shared``: failures that other machines found.
     """
-    first: list[Case | Trace] = []
+    tried: list[Case | Trace] = []
     if failures is not None:
         names = (binding.operation.name, binding.dialect.name, target)
         tried = [saved.tried for saved in saved_failures(failures, *names, checks)]
-        first = [one for one in tried if all(binding.why_not(case) is None for case in steps_of(one))]
-        first.sort(key=lambda one: isinstance(one, Trace))
-    return [*first, *fixture_cases(binding)]
+    known = dict.fromkeys((*tried, *shared))
+    first = [one for one in known if all(binding.why_not(case) is None for case in steps_of(one))]
+    first.sort(key=lambda one: isinstance(one, Trace))
+    return [*dict.fromkeys((*binding.pinned, *first)), *fixture_cases(binding)]

@@ -14,6 +14,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import Shared, shared_at
 from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
 from cumae.properties.search.process import Answer, Call, State
 from cumae.properties.search.processes import Plan, Processes
@@ -58,14 +59,20 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
     then reduced in at most 30 further processes. ``progress`` gets the verdict at once and as it grows.
     Raises ``ValueError`` if the target cannot be tried at all.
     """
-    verdict = Verdict(job.target, job.operation, job.dialect, job.checks or ())
+    verdict = Verdict(job.target, job.operation, job.dialect, job.checks or (), part=job.part)
+    shared = shared_at(job.database)
+    # The function under test cannot break a connection that its process does not have.
+    job = replace(job, database="", shared=_fetched(job, shared))
     # Only the process may ask a GPU for its name.
     verdict.versions = versions(device_name("cpu") if job.device == "cpu" else "a GPU")
     if progress is not None:
         progress(verdict)
 
     def seen(told: State) -> None:
+        known = verdict.failure
         _take(verdict, told.get("verdict", verdict), told.get("failure", verdict.failure))
+        if shared is not None and verdict.failure is not None and verdict.failure is not known:
+            shared.keep(verdict, verdict.failure)
         if progress is not None:
             progress(verdict)
 
@@ -85,6 +92,8 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
         told = replace(finding, message=f"{finding.message}; {answer.fault}")
         verdict.failure = replace(verdict.failure, finding=told)
         _save(job, verdict)
+    if shared is not None and verdict.failure is not None:
+        shared.keep(verdict, verdict.failure)
     if progress is not None:
         progress(verdict)
     return verdict
@@ -149,6 +158,13 @@ def _made_smaller(job: Job, verdict: Verdict, known: Failure) -> Plan[None]:
     verdict.spent["reducing"] = verdict.spent.get("reducing", 0.0) + took
     verdict.seconds += took
     _save(job, verdict)
+
+
+def _fetched(job: Job, shared: Shared | None) -> tuple[Case | Trace, ...]:
+    """Return the failures of a job's target that other machines found."""
+    if shared is None or job.large or job.cases is not None:
+        return job.shared
+    return tuple(shared.fetched(job.operation, job.dialect, job.target, job.checks))
 
 
 def _death(answer: Answer) -> Finding:

@@ -28,7 +28,8 @@ class Job:
     seconds that a case may take in an isolated process. ``cases``: the first cases, None for saved
     failures and fixtures; ``large``: one large case instead. ``sanitizer``: that of an isolated process,
     "" for none. ``schedule``: the turns of a saved failure, "" for none. ``path``: folders that are searched
-    for modules first.
+    for modules first. ``part``: which part of a divided search it is, "" for the whole. ``database``: the
+    address of the failures that machines share, "" for none; ``shared``: those already fetched.
     """
 
     target: str
@@ -46,6 +47,9 @@ class Job:
     sanitizer: str = ""
     schedule: str = ""
     path: tuple[str, ...] = ()
+    part: str = ""
+    database: str = ""
+    shared: tuple[Case | Trace, ...] = ()
 
     def bound(self) -> Binding:
         """Return the binding, made in this process.

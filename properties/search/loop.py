@@ -18,6 +18,7 @@ from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.operations.callee import required
+from cumae.properties.operations.users_files import source_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.frames import with_room
@@ -28,6 +29,7 @@ from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.running.volume import measuring_volume
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.database import Shared
 from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
 from cumae.properties.search.named import NamedSizes
@@ -59,6 +61,8 @@ def search(
     reduce: bool = True,
     target: str | None = None,
     schedule: str = "",
+    part: str = "",
+    shared: Shared | None = None,
 ) -> Verdict:
     """Return the verdict on a bound function.
 
@@ -69,7 +73,8 @@ def search(
     it stays unreduced. ``progress`` gets the growing verdict at once and after each case; ``before`` gets
     each check and its case, or its trace so far, before they run; ``begins`` gets, before each call, the
     other case that the function is called on, or None, and why in words. ``target``: the name of the
-    function, by default module and name. ``schedule``: the turns of a saved failure, tried first. Raises
+    function, by default module and name. ``schedule``: the turns of a saved failure, tried first. ``part``:
+    which part of a divided search this is; ``shared``: where failures are kept for other machines too. Raises
     ``ValueError`` for an unknown check, for one that needs a GPU on the CPU, and if neither budget is given.
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
@@ -81,11 +86,14 @@ def search(
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
-    verdict.domain = promises_of(binding)
+    verdict.domain, verdict.part = promises_of(binding), part
+    verdict.source = source_of(binding.function)
     verdict.versions = versions(device_name(device))
     verdict.shows = shown_by(binding.features, required(binding.operation.oracle), binding.domain)
     pace = Pace(verdict, budget)
-    examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins, schedule)
+    examiner = Examiner(
+        binding, device, names, save_to, progress, before, verdict, pace, begins, schedule, shared
+    )
     if progress is not None:
         progress(verdict)
     try:

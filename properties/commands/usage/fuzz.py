@@ -27,6 +27,8 @@ from cumae.properties.running.sanitizer import SANITIZERS
 @json_file("the figures, and the finding, place and case of each failure,")
 @options.coverage
 @options.failures
+@options.database
+@options.output_format
 @options.isolate("Run in isolated processes; the default for a TARGET.")
 @click.option(
     "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."

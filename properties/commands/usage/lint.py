@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import click
+
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
 
@@ -10,6 +12,13 @@ from cumae.properties.commands.json_file import json_file
 @options.target
 @options.operation()
 @options.dialect()
+@click.option(
+    "--output-format",
+    type=click.Choice(("text", "github", "sarif")),
+    default="text",
+    show_default=True,
+    help="github also prints annotations; sarif is for code scanning, and alone on standard output.",
+)
 @json_file("the findings")
 def lint(**given: Any) -> int:
     """Compile and analyse the kernels that TARGET launches.

@@ -130,7 +130,7 @@ def test_a_run_that_compared_nothing_fails(tmp_path: Path) -> None:
         tmp_path, KERNEL_TEST.replace("@conforms_to", "@__import__('pytest').mark.xfail\n@conforms_to")
     )
     (tmp_path / "conftest.py").write_text(
-        "from cumae.properties.pytest_plugin import conforms_to as conformance\n"
+        "from cumae.properties.pytest_plugin import item as conformance\n"
         "from cumae.properties.results.verdict import Verdict\n"
         "conformance.search = lambda *given, **more: Verdict('f', 'position_ids', 'cumae', ('agrees',))\n"
     )
