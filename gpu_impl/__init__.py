@@ -14,6 +14,7 @@ from cumae.gpu_impl.latent_layout import latent_layout
 from cumae.gpu_impl.local_lens import write_local_lens
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
 from cumae.gpu_impl.page_table import write_page_table
+from cumae.gpu_impl.page_write import write_pages
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
 from cumae.gpu_impl.position_ids import write_position_ids
 from cumae.gpu_impl.prefix_interleave import write_prefix_interleave
@@ -44,6 +45,7 @@ __all__ = [
     "write_local_lens",
     "write_packed_causal_windows",
     "write_page_table",
+    "write_pages",
     "write_position_ids",
     "write_prefix_interleave",
     "write_ring_slots",

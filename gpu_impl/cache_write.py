@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_tensor
+from cumae.gpu_impl.e4m3 import e4m3_bytes
 
 PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
@@ -20,12 +21,7 @@ NUM_TILES = tl.constexpr(4)
 FP8_ROW_BYTES = 656
 
 FP8_MAX = tl.constexpr(448.0)
-FP8_MAX_BITS = tl.constexpr(0x43E00000)  # of 448.0
-FP8_MIN_NORMAL_BITS = tl.constexpr(0x3C800000)  # of 2^-6
 LEAST_SCALE_BITS = tl.constexpr(0x00800000)  # of 2^-126
-# From 2^14 up, fp32 numbers are 2^-9 apart, which is the step of fp8 below 2^-6.
-STEP_2_9 = tl.constexpr(16384.0)
-STEP_2_9_BITS = tl.constexpr(0x46800000)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_slots"])
@@ -96,12 +92,8 @@ def _quantise_rows(
     # Subnormal x matter: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and IEEE
     # denormals for AMD; a flushed quotient below 2^-126 is far below the 2^-10 that fp8 rounds to 0.
     quotient = tl.div_rn(x_bits.to(tl.float32, bitcast=True), tl.broadcast_to(scale, x_bits.shape))
-    magnitude = tl.minimum(quotient.to(tl.int32, bitcast=True) & 0x7FFFFFFF, FP8_MAX_BITS)
-    # From 2^-6 on: drop 20 bits, to nearest even, and move the exponent's bias from 127 to 7.
-    normal = ((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) >> 20) - 960
-    steps = (magnitude.to(tl.float32, bitcast=True) + STEP_2_9).to(tl.int32, bitcast=True) - STEP_2_9_BITS
-    byte = tl.where(magnitude >= FP8_MIN_NORMAL_BITS, normal, steps) | ((x_bits >> 24) & 0x80)
-    tl.store(target[:, None] + o_column, byte.to(tl.uint8), mask=m_column)
+    byte = e4m3_bytes(quotient.to(tl.int32, bitcast=True))
+    tl.store(target[:, None] + o_column, byte, mask=m_column)
 
     scales = (target + LATENT_WIDTH).to(tl.pointer_type(tl.int32), bitcast=True)
     tl.store(scales + i_tile, scale_bits, mask=m_item)

@@ -29,19 +29,22 @@ from cumae.oracle.model.case_json import (
     tried_to_json,
 )
 from cumae.oracle.model.fault import Fault
+from cumae.oracle.model.heads import HEAD_FORMATS, PAGE_ORDERS, HeadFormat, PageOrder
 from cumae.oracle.model.inputs import INPUTS, Inputs
 from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
-from cumae.oracle.operations import OPERATIONS, outputs_of
+from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
 from cumae.oracle.page_table import PageTable, page_table
+from cumae.oracle.page_write import PageWrite, page_units, page_write
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.ring_slots import RingSlots, ring_slots
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
+from cumae.oracle.scaled_head import scaled_head
 from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
@@ -62,10 +65,12 @@ __all__ = [
     "FLOAT_DTYPES",
     "GARBAGE",
     "GARBAGE_KINDS",
+    "HEAD_FORMATS",
     "INDEX_DTYPES",
     "INPUTS",
     "LOGITS_KINDS",
     "OPERATIONS",
+    "PAGE_ORDERS",
     "ROW_FORMATS",
     "UNTOUCHED",
     "AllocateSlots",
@@ -84,6 +89,7 @@ __all__ = [
     "FloatDtype",
     "GarbageKind",
     "GroupedTopk",
+    "HeadFormat",
     "IndexDtype",
     "Inputs",
     "KeyScope",
@@ -95,8 +101,11 @@ __all__ = [
     "Margins",
     "Mark",
     "MetadataCache",
+    "OperationName",
     "Options",
+    "PageOrder",
     "PageTable",
+    "PageWrite",
     "PersistentBuffers",
     "Phase",
     "PositionIds",
@@ -144,11 +153,14 @@ __all__ = [
     "outputs_of",
     "owns",
     "page_table",
+    "page_units",
+    "page_write",
     "persistent_buffers",
     "position_ids",
     "prefix_interleave",
     "rights_of_rows",
     "ring_slots",
+    "scaled_head",
     "schedule_faults",
     "schedule_key",
     "sequence_chunks",

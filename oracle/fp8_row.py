@@ -22,7 +22,7 @@ def _e4m3(code: int) -> float:
 _MAGNITUDES = [_e4m3(code) for code in range(127)]  # 127 is NaN
 
 
-def _fp32(value: float) -> float:
+def nearest_fp32(value: float) -> float:
     """Return the nearest fp32 number; ties go to the even mantissa."""
     rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return rounded
@@ -64,7 +64,7 @@ def scale_of(tile: Sequence[float], *, power_of_two: bool) -> float:
     (2.0, 4.0)
     """
     amax = max(abs(value) for value in tile)
-    quotient = _fp32(amax / LARGEST)
+    quotient = nearest_fp32(amax / LARGEST)
     if not power_of_two:
         return max(quotient, 2.0**-126)
     scale = 2.0**-126
@@ -87,7 +87,7 @@ def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
 
     >>> one = 0x3F80
     >>> row = fp8_row((one,) * 576)
-    >>> row[0], struct.unpack("<f", row[512:516])[0] == _fp32(1 / 448), row[528:530].hex()
+    >>> row[0], struct.unpack("<f", row[512:516])[0] == nearest_fp32(1 / 448), row[528:530].hex()
     (126, True, '803f')
     """
     count = NUM_QUANTISED + NUM_KEPT
@@ -100,6 +100,6 @@ def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
     for first in range(0, NUM_QUANTISED, TILE):
         tile = values[first : first + TILE]
         scales.append(scale_of(tile, power_of_two=power_of_two))
-        codes += [e4m3_code(_fp32(value / scales[-1])) for value in tile]
+        codes += [e4m3_code(nearest_fp32(value / scales[-1])) for value in tile]
     kept = struct.pack(f"<{NUM_KEPT}H", *latents[NUM_QUANTISED:])
     return bytes(codes) + struct.pack("<4f", *scales) + kept

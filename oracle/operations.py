@@ -1,7 +1,7 @@
 """The operations, each by the name of its oracle, in the order in which everybody tells them."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from cumae.oracle.allocate_slots import allocate_slots
 from cumae.oracle.any_chunks import any_chunks
@@ -17,6 +17,7 @@ from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
 from cumae.oracle.page_table import page_table
+from cumae.oracle.page_write import page_write
 from cumae.oracle.persistent_buffers import persistent_buffers
 from cumae.oracle.position_ids import position_ids
 from cumae.oracle.prefix_interleave import prefix_interleave
@@ -28,6 +29,35 @@ from cumae.oracle.sparse_schedule import any_schedule, sparse_schedule
 from cumae.oracle.topk_to_slots import topk_to_slots
 from cumae.oracle.window_slots import window_slots
 
+OperationName = Literal[
+    "sequence_layout",
+    "position_ids",
+    "slot_mapping",
+    "causal_windows",
+    "prefix_interleave",
+    "cache_write",
+    "page_write",
+    "sparse_schedule",
+    "any_schedule",
+    "metadata_cache",
+    "persistent_buffers",
+    "topk_to_slots",
+    "compact_topk_slots",
+    "chunked_context",
+    "any_chunks",
+    "grouped_topk",
+    "local_lens",
+    "page_table",
+    "kv_indices",
+    "draft_steps",
+    "allocate_slots",
+    "sequence_chunks",
+    "flat_decodes",
+    "window_slots",
+    "compressed_slots",
+    "ring_slots",
+]
+"""The names of the operations below, for type checkers."""
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     oracle.__name__: oracle
     for oracle in (
@@ -37,6 +67,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         causal_windows,
         prefix_interleave,
         cache_write,
+        page_write,
         sparse_schedule,
         any_schedule,
         metadata_cache,

@@ -27,6 +27,9 @@ class Case:
         require(padded <= INT32_MAX, "num_tokens_padded", padded, f"be <= {INT32_MAX}: token maps are int32")
         self._check_rows()
         self._check_parallel()
+        heads, size = self.options.heads, self.batch.block_size
+        fits = heads.page_order != "shuffled" or size % heads.group_items == 0
+        require(fits, "block_size", size, f"be a multiple of {heads.group_items} for shuffled pages")
         layout, options = self.layout, self.options
         if options.padding.dummy_request and layout.num_padding_tokens:
             padded = layout.num_padding_requests

@@ -211,7 +211,7 @@ def _option(name: str) -> Callable[[Inputs], Any]:
 _OPTIONS = (
     "rank interleave compress_ratio window key_scope token_padding dummy_request topk split_size num_workers "
     "num_experts num_groups topk_group top_k renormalize power_of_two_scales max_drafts chunk_size "
-    "ring_capacity"
+    "ring_capacity num_heads page_order head_format"
 ).split()
 INPUTS: dict[str, Callable[[Inputs], Any]] = {
     **{name: _option(name) for name in _OPTIONS},
@@ -237,6 +237,12 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "slot_mapping": lambda inputs: inputs.call(slot_mapping).slot_mapping,
     "num_new_rows": lambda inputs: inputs.case.max_num_tokens,
     "num_cache_slots": lambda inputs: inputs.case.num_cache_blocks * inputs.case.batch.block_size,
+    "num_cache_blocks": lambda inputs: inputs.case.num_cache_blocks,
+    "key_units": lambda inputs: inputs.case.options.heads.key_units,
+    "value_units": lambda inputs: inputs.case.options.heads.value_units,
+    "units_per_group": lambda inputs: inputs.case.options.heads.group_items,
+    "key_scale": lambda inputs: inputs.case.options.heads.key_scale,
+    "value_scale": lambda inputs: inputs.case.options.heads.value_scale,
     "num_keys": lambda inputs: inputs.case.num_keys,
     "capacity": lambda inputs: inputs.case.capacity,
     "max_context_len": lambda inputs: inputs.case.max_context_len,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from cumae.oracle.grouped_topk import check_router_shape
+from cumae.oracle.model.heads import NEUTRAL_HEADS, Heads
 from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 
@@ -242,6 +243,7 @@ class Options:
     drafts: Drafts = Drafts()
     window_rows: WindowRows = WindowRows()
     ring: Ring = Ring()
+    heads: Heads = NEUTRAL_HEADS
 
     def __post_init__(self) -> None:
         for name, kind in GROUPS.items():

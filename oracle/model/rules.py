@@ -1,20 +1,24 @@
 """One form for every error: name, value, rule."""
 
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 INT32_MAX = 2**31 - 1
 Allowed = range | tuple[object, ...]
 
 
-def require(holds: bool, name: str, value: object, rule: str, allowed: Allowed | None = None) -> None:
+def require(
+    holds: bool, name: str, value: object, rule: str, allowed: Allowed | None = None, hint: str = ""
+) -> None:
     """Raise ``ValueError("name = value, must rule")`` unless ``holds``.
 
-    ``allowed``: the rule as data, for ``allowed_by``.
+    ``allowed``: the rule as data, for ``allowed_by``. ``hint``: what the value may be meant to be; it follows
+    the value, because the rule may be long.
     """
     if not holds:
-        error = ValueError(f"{name} = {reprlib.repr(value)}, must {rule}")
+        error = ValueError(f"{name} = {reprlib.repr(value)}{hint}, must {rule}")
         vars(error)["allowed"] = allowed
         raise error
 
@@ -45,7 +49,21 @@ def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return
-    require(False, name, value, "be one of " + ", ".join(map(repr, choices)), tuple(choices))
+    rule = "be one of " + ", ".join(map(repr, choices))
+    hint = did_you_mean(value, choices) if len(choices) > 4 else ""  # of a few, all are in sight
+    require(False, name, value, rule, tuple(choices), hint)
+
+
+def did_you_mean(value: object, choices: Iterable[object]) -> str:
+    """Return a hint at the name that an unknown name resembles most, "" if it resembles none.
+
+    >>> did_you_mean("slot_maping", ("position_ids", "slot_mapping"))
+    " (did you mean 'slot_mapping'?)"
+    """
+    if not isinstance(value, str):
+        return ""
+    near = get_close_matches(value.lower(), [name for name in choices if isinstance(name, str)], n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,11 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.seeded import large_case
+from cumae.properties.comparing.compare import looked_up_rows
+from cumae.properties.comparing.difference import MOST_MARKED
+from cumae.properties.dialects import Output
 from cumae.properties.operations.binding import Binding
+from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
@@ -63,9 +67,9 @@ def difference_between(base: Binding, candidate: Binding, case: Case, device: De
         if was is not None and has is not None and was != has:
             return Finding(CHECK, f"`{name}` has dtype {has}, had {was}", RULE, output=name)
         dtype = torch_dtype(base.forms[name].dtype_for(case))
-        found = _first_difference(name, before.outputs[name], after.outputs[name], dtype)
+        found = _first_difference(name, before.outputs[name], after.outputs[name], dtype, base.forms[name])
         if found is not None:
-            return found
+            return replace(found, rows=looked_up_rows(base, case))
     if after.damage and not before.damage:
         return Finding(CHECK, f"{after.damage[0]}, by the candidate only", RULE)
     return None
@@ -96,9 +100,19 @@ class Compared:
     difference: tuple[Finding, Case] | None = None
 
 
-def first_difference(base: Binding, candidate: Binding, cases: Iterable[Case], device: Device) -> Compared:
-    """Return the first difference on cases that both functions promise."""
-    done = Compared()
+def first_difference(
+    base: Binding,
+    candidate: Binding,
+    cases: Iterable[Case],
+    device: Device,
+    progress: Callable[[str], None] = lambda state: None,
+    done: Compared | None = None,
+) -> Compared:
+    """Return the first difference on cases that both functions promise.
+
+    ``progress`` gets in words how far it is; ``done`` is filled as it goes on, for who interrupts it.
+    """
+    done = Compared() if done is None else done
     for case in cases:
         if base.why_not(case) is not None or candidate.why_not(case) is not None:
             continue
@@ -112,32 +126,38 @@ def first_difference(base: Binding, candidate: Binding, cases: Iterable[Case], d
             done.because = str(error)
             continue
         done.cases += 1
+        progress(f"{counted(done.cases, 'case')}, equal so far")
         if found is not None:
-            done.difference = _reduced(base, candidate, case, found, device)
+            done.difference = found, case
+            _reduce(base, candidate, done, device, progress)
             break
     return done
 
 
-def _reduced(
-    base: Binding, candidate: Binding, case: Case, found: Finding, device: Device
-) -> tuple[Finding, Case]:
-    """Return the difference on the smallest case that shows one; a lost CUDA context ends the reduction."""
+def _reduce(
+    base: Binding, candidate: Binding, done: Compared, device: Device, progress: Callable[[str], None]
+) -> None:
+    """Replace the difference by those on ever smaller cases; a lost CUDA context ends the reduction."""
+    assert done.difference is not None
+    tried = 0
 
     def still_differs(smaller: Case) -> bool:
-        nonlocal found
+        nonlocal tried
         if base.why_not(smaller) is not None or candidate.why_not(smaller) is not None:
             return False
         if device_lost(device):
             return False
+        tried += 1
+        progress(f"they differ; {counted(tried, 'smaller case')} tried")
         try:
             differs = difference_between(base, candidate, smaller, device)
         except (TooMuchWork, BothRaised):
             return False
-        found = differs or found
+        if differs is not None:
+            done.difference = differs, smaller
         return differs is not None
 
-    case = reduce_case(case, still_differs)
-    return found, case
+    reduce_case(done.difference[1], still_differs)
 
 
 def speed_ratio(base: Binding, candidate: Binding, device: Device) -> Ratio:
@@ -176,7 +196,9 @@ def _call(binding: Binding, case: Case, device: Device) -> Callable[[], None]:
     return call
 
 
-def _first_difference(name: str, before: Words, after: Words, dtype: torch.dtype) -> Finding | None:
+def _first_difference(
+    name: str, before: Words, after: Words, dtype: torch.dtype, output: Output
+) -> Finding | None:
     if before.shape != after.shape or before.dtype != after.dtype:
         message = f"`{name}` is {after.dtype} {list(after.shape)}, was {before.dtype} {list(before.shape)}"
         return Finding(CHECK, message, RULE, output=name)
@@ -184,17 +206,20 @@ def _first_difference(name: str, before: Words, after: Words, dtype: torch.dtype
     differs = unequal.any(axis=tuple(range(1, unequal.ndim)))
     if not differs.any():
         return None
-    index = int(np.flatnonzero(differs)[0])
+    wrong = np.flatnonzero(differs)
+    index = int(wrong[0])
     return Finding(
         CHECK,
         f"`{name}[{index}]` differs between the two",
         RULE,
         output=name,
-        index=index,
+        index=index // output.per_item,
         expected=_text(before[index], dtype),
         actual=_text(after[index], dtype),
-        count=int(differs.sum()),
+        count=len(wrong),
         total=len(differs),
+        axis=output.axis,
+        wrong=tuple(int(i) // output.per_item for i in wrong[:MOST_MARKED]),
     )
 
 

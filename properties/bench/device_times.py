@@ -42,7 +42,7 @@ class Timing:
     gigabytes_per_second: float | None = None
 
 
-def timings(device: Device) -> list[Timing]:
+def timings(device: Device, progress: Callable[[str], None] = lambda state: None) -> list[Timing]:
     """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
     require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
     found = []
@@ -50,7 +50,9 @@ def timings(device: Device) -> list[Timing]:
         for operation in OPERATIONS.values():
             if operation.name not in ("prefix_interleave", "cache_write", "grouped_topk"):
                 for kernel in operation.kernels:
+                    progress(f"{kernel.rpartition(':')[2]}, {size}")
                     found.append(_step_timing(kernel, operation.name, case, size))
+    progress("caches, routers and rows")
     return [*found, *_cache_timings(), *_router_timings(), *_write_timings(), *_interleave_timings()]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from cumae.oracle import Case, Layout, Options, Phase
-from cumae.oracle.model.rules import INT32_MAX, require, require_int
+from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_int
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import PROMISES, Padding
@@ -39,7 +39,8 @@ class Domain:
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
     keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
-    qk_rope_head_dim, None for any; fp8 rows ignore them. ``router_shapes``: experts, groups, groups kept and
+    qk_rope_head_dim, None for any; fp8 rows ignore them. ``head_dims``: pairs of head_dim and value_dim, None
+    for any. ``router_shapes``: experts, groups, groups kept and
     experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
 
     Other options are promised by name with a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
@@ -69,6 +70,7 @@ class Domain:
     verify_steps: bool = False
     reserved_blocks: int = 0
     latent_dims: tuple[tuple[int, int], ...] | None = None
+    head_dims: tuple[tuple[int, int], ...] | None = None
     captured: bool = True
     router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
     all_but: tuple[str, ...] = ()
@@ -81,8 +83,10 @@ class Domain:
             PROMISES[one.name].check(one.name, value)
             object.__setattr__(self, one.name, value)
         for name, value in promises.items():
-            known = ", ".join((*PROMISES, *PROMISED))
-            require(name in PROMISED, name, value, f"be a promise: {known}")
+            known = (*PROMISES, *PROMISED)
+            if name not in PROMISED:
+                hint = did_you_mean(name, known)
+                require(False, name, value, f"be a promise: {', '.join(known)}", hint=hint)
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
         self._check_sizes()

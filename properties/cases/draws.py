@@ -8,6 +8,7 @@ from cumae.properties.cases.choices import Choices, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
+from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
 from cumae.properties.cases.values import DRAFTS, Draw
@@ -116,7 +117,7 @@ def draw_large_case(
 ) -> Case:
     """Return a case of exactly these requests and tokens: one long prefill, and 64 patterns, varied."""
     long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
-    most = MOST_SLOTS // num_requests if "row_format" in features else max(domain.sizes)
+    most = MOST_SLOTS // num_requests if {"row_format", "head_format"} & set(features) else max(domain.sizes)
     fit = [size for size in domain.sizes if size <= most and num_requests * (long // size) <= MOST_ENTRIES]
     block_size = choices.pick(fit or [max(domain.sizes)])
     world = domain.settled("world")
@@ -133,7 +134,7 @@ def draw_large_case(
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format"}
+    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format", *HEAD_FEATURES}
     return Case(batch, layout, draw_options(choices, domain, batch, layout, set(features) - neutral))
 
 

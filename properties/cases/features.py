@@ -4,8 +4,11 @@ Draws, ``Domain``, the small domain, hidden features and the reducer are derived
 value of a field is its default.
 """
 
-from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
+from functools import partial
+
+from cumae.oracle import FLOAT_DTYPES, HEAD_FORMATS, LOGITS_KINDS, PAGE_ORDERS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
+from cumae.properties.cases.head_values import head_dims, num_heads, page_order, scale
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     CHUNKS,
@@ -70,6 +73,41 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("cache", "new_latents", "new_rows"),
     ),
     row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
+    row(
+        "options",
+        "head_format",
+        lambda d: d.pick("head_format", HEAD_FORMATS),
+        engines=HEAD_FORMATS,
+        shown_by=("new_keys", "new_values"),
+        small=({"head_format": "fp8_own"}, {"head_format": "int8_own"}),
+    ),
+    row(
+        "options",
+        "page_order",
+        page_order,
+        engines=PAGE_ORDERS,
+        shown_by=("block_size",),
+        small=({"page_order": "HND", "num_heads": 2}, {"page_order": "packed"}),
+    ),
+    row(
+        "options",
+        "num_heads",
+        num_heads,
+        engines=(1, 2, 8),
+        shown_by=("new_keys",),
+        small=({"num_heads": 2},),
+    ),
+    row("options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values")),
+    *(
+        row(
+            "options",
+            f"{kind}_scale_thousandths",
+            partial(scale, name=f"{kind}_scale_thousandths"),
+            needs={"head_format": "fp8"},
+            shown_by=(f"{kind}_scale",),
+        )
+        for kind in ("key", "value")
+    ),
     row(
         "options",
         "rank",

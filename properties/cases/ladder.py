@@ -12,6 +12,7 @@ from cumae.oracle import Batch, Case, Layout, Phase
 from cumae.properties.cases.choices import Choices, SeededChoices, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_layout, draw_options, renamed
+from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import Work, give_blocks
 
@@ -139,9 +140,10 @@ class Ladder:
 
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
-        sizes = self._domain.sizes
-        block_size = min(sizes) if "row_format" in self._features else max(sizes, key=lambda s: (s <= 256, s))
-        case = self._case(list(_short(9)), seed=largest, block_size=block_size)
+        sizes, in_rows = self._domain.sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
+        block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
+        narrow = Ladder(self._domain, self._named.difference(HEAD_FEATURES))
+        case = narrow._case(list(_short(9)), seed=largest, block_size=block_size)
         if case is None:
             return None
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)

@@ -66,7 +66,7 @@ LAYOUT: tuple[Feature, ...] = (
         "layout",
         "num_spare_tokens",
         lambda d: d.pick("num_spare_tokens", (0, 0, 1, 5, 40)),
-        shown_by=("max_num_tokens", "new_latents"),
+        shown_by=("max_num_tokens", "new_latents", "new_keys"),
         varies=_unseen,
     ),
     row(

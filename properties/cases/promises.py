@@ -64,6 +64,13 @@ def _dims(name: str, dims: Any) -> None:
     require_int(f"{name}: qk_rope_head_dim", dims[1], 0, 2**16)
 
 
+def _head_dims(name: str, dims: Any) -> None:
+    pair = isinstance(dims, tuple) and len(dims) == 2
+    require(pair, name, dims, "be a pair of head_dim and value_dim")
+    require_int(f"{name}: head_dim", dims[0], 1, 2**14)
+    require_int(f"{name}: value_dim", dims[1], 1, 2**14)
+
+
 def _router_shape(name: str, shape: Any) -> None:
     four = isinstance(shape, tuple) and len(shape) == 4
     require(four, name, shape, "be experts, groups, groups kept and experts selected")
@@ -110,6 +117,11 @@ def _latent_dims(promised: Any, case: Case) -> str | None:
     dims = (rows.kv_lora_rank, rows.qk_rope_head_dim)
     inside = promised is None or rows.row_format == "fp8" or dims in promised
     return None if inside else f"latent rows of {dims[0]} + {dims[1]}"
+
+
+def _of_heads(promised: Any, case: Case) -> str | None:
+    dims = (case.options.heads.head_dim, case.options.heads.value_dim)
+    return None if promised is None or dims in promised else f"keys of {dims[0]} and values of {dims[1]}"
 
 
 def _routed(promised: Any, case: Case) -> str | None:
@@ -164,6 +176,7 @@ PROMISES: Mapping[str, Promise] = {
         ),
     ),
     "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims),
+    "head_dims": Promise(_several(_head_dims, or_none=True), _of_heads),
     "router_shapes": Promise(_several(_router_shape, or_none=True), _routed),
     "missing_blocks": Promise(
         require_bool,

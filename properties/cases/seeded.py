@@ -37,7 +37,7 @@ def large_case(
     The default is 65,536 requests and a million tokens. It is a sixteenth for a router, whose rows are judged
     one by one, and for rows of a cache, which fill gigabytes.
     """
-    share = 1 if {"router", "row_format"}.isdisjoint(features) else 16
+    share = 1 if {"router", "row_format", "head_format"}.isdisjoint(features) else 16
     num_requests = 65_536 // share if num_requests is None else num_requests
     num_tokens = 1_000_000 // share if num_tokens is None else num_tokens
     return draw_large_case(SeededChoices(seed), domain or Domain(), features, num_requests, num_tokens)

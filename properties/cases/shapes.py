@@ -209,19 +209,31 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
 }
 
 
+SIZES = (
+    "tokens in a request",
+    "cached tokens in a request",
+    "tokens",
+    "requests",
+    "padded tokens",
+    "padded requests",
+)
+"""The sizes by which a search tells how far it went."""
+
+
 def shapes_of(case: Case) -> list[str]:
     """Return the names of the shapes that a case shows."""
     return [name for name, shows in SHAPES.items() if shows(case)]
 
 
 def largest_sizes(case: Case) -> dict[str, int]:
-    """Return the sizes of a case by which a search tells how far it went."""
+    """Return each of the ``SIZES`` of a case."""
     requests = _requests(case)
-    return {
-        "tokens in a request": max((r.query_len for r in requests), default=0),
-        "cached tokens in a request": max((r.context_len for r in requests), default=0),
-        "tokens": case.batch.num_tokens,
-        "requests": len(requests),
-        "padded tokens": case.layout.num_padding_tokens,
-        "padded requests": case.layout.num_padding_requests,
-    }
+    counts = (
+        max((r.query_len for r in requests), default=0),
+        max((r.context_len for r in requests), default=0),
+        case.batch.num_tokens,
+        len(requests),
+        case.layout.num_padding_tokens,
+        case.layout.num_padding_requests,
+    )
+    return dict(zip(SIZES, counts, strict=True))

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
@@ -26,6 +27,21 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Trial
 
+CheckName = Literal[
+    "agrees",
+    "writes_everything",
+    "stays_in_bounds",
+    "ignores_garbage",
+    "is_deterministic",
+    "holds_in_any_order",
+    "forgets_history",
+    "accepts_strides",
+    "accepts_index_types",
+    "keeps_facts",
+    "survives_large_ids",
+    "replays_in_graph",
+    "never_synchronises",
+]
 Check = Callable[[Trial], Finding | None]
 CHECKS: dict[str, Check] = {
     "agrees": agrees,
@@ -53,7 +69,7 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
     Raises ``ValueError`` if the domain leaves out a check that does not exist.
     """
     for name in binding.domain.all_but:
-        require(name in CHECKS, "all_but", name, f"be one of {', '.join(CHECKS)}")
+        require_choice("all_but", name, tuple(CHECKS))
     dropped = {*binding.domain.all_but}
     if device != "cuda" or not binding.domain.captured:
         dropped |= set(ON_GPU_ONLY)
@@ -93,4 +109,4 @@ def _held(binding: Binding, case: Case) -> list[Held]:
     return held + [form.before(inputs) for form in forms if form.before is not None]
 
 
-__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "Trial", "checks_for"]
+__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "CheckName", "Trial", "checks_for"]

@@ -6,16 +6,17 @@ from pathlib import Path
 import click
 
 from cumae.properties.bench.device_times import timings
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.progress import telling
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
-@click.command()
-@json_file("the figures")
 def bench(file: Path | None) -> int:
     """Time every shipped kernel in a CUDA graph. Needs a GPU."""
-    found = timings(prepare("cuda"))
+    device = prepare("cuda")
+    with telling("timing") as tell:
+        found = timings(device, tell)
     for timing in found:
         rate = f"  {timing.gigabytes_per_second:7.0f} GB/s" if timing.gigabytes_per_second else ""
         click.echo(

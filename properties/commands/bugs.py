@@ -4,15 +4,14 @@ import sys
 from pathlib import Path
 from statistics import median
 
-import click
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH, Bug
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
@@ -20,16 +19,12 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
-@click.command()
-@click.option("--report", help="Only the bugs of this report, such as vllm#36580.")
-@options.seed
-@options.device
-@json_file("the figures")
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     """Search for the known engine bugs and print what caught each. Each is a broken implementation."""
     found = chosen(report)
     where = prepare(device)
     became: dict[int, Hunt] = {}
+    stopped = False
     console = Console()
     if not console.is_terminal:
         console.width = 140
@@ -45,10 +40,15 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
         def show(bug: Bug, verdict: Verdict) -> None:
             progress.update(task, status=f"{bug.name}: {counted(verdict.cases, 'case')}")
 
-        for number, hunt in hunts(found, where, seed, show):
-            became[number] = hunt
-            progress.advance(task)
-    in_order = [became[number] for number in range(len(found))]
+        try:
+            for number, hunt in hunts(found, where, seed, show):
+                became[number] = hunt
+                progress.advance(task)
+        except KeyboardInterrupt:
+            stopped = True
+    in_order = [became[number] for number in sorted(became)]
+    if stopped:
+        console.print(f"interrupted: {len(became)} of {counted(len(found), 'bug')} tried")
     _print(in_order, console)
     if report is None:
         console.print("out of reach:")
@@ -56,7 +56,7 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
             console.print(f"  {reports}: {reason}", markup=False, highlight=False)
     if file is not None:
         _write(in_order, file)
-    return status_of(in_order)
+    return INTERRUPTED if stopped else status_of(in_order)
 
 
 def _print(hunts: list[Hunt], console: Console) -> None:

@@ -9,18 +9,22 @@ from pathlib import Path
 import click
 
 from cumae.oracle.model.rules import require
-from cumae.properties.bench.comparison import CHECK, first_difference, speed_ratio
+from cumae.properties.bench.comparison import CHECK, Compared, Ratio, first_difference, speed_ratio
 from cumae.properties.bench.generated import generated_cases
 from cumae.properties.commands import options
+from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.engines.versions import binding_at
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
+from cumae.properties.results.case_text import MOST_CHARACTERS
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain
+from cumae.properties.results.explain import explain, text_of
 from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
-from cumae.properties.running.device import Device, prepare
+from cumae.properties.running.device import Device, current, prepare
+from cumae.properties.running.machine import device_name, versions
+from cumae.properties.search.printed import keeping_prints
 from cumae.properties.taking.version import version
 
 WORKING_TREE = "the working tree"
@@ -37,28 +41,6 @@ class Pair:
     again: tuple[str, ...]
 
 
-@click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="BASE CANDIDATE | TARGET")
-@click.option("--base", help="The version of TARGET to compare with: a git revision, a folder or a wheel.")
-@click.option("--candidate", help="The version to compare, as --base; default is the working tree.")
-@click.option(
-    "--repo",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default=Path(),
-    help="The git repository of the revisions; default is that of the current folder.",
-)
-@options.operation("The operation that both compute; an adapter brings its own.")
-@options.dialect("How both functions name their arguments.")
-@options.cases("Cases beyond the fixtures and chosen sizes.", default=200)
-@click.option(
-    "--case", "file", type=click.Path(path_type=Path), help="Compare only on the case in this file."
-)
-@options.seed
-@options.device
-@options.failures
-@click.option(
-    "--speed/--no-speed", default=None, help="Time both if they agree; the default on a GPU and with --base."
-)
 def compare(
     targets: tuple[str, ...],
     base: str | None,
@@ -73,14 +55,7 @@ def compare(
     failures: Path,
     speed: bool | None,
 ) -> int:
-    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function or file.py:function.
-
-    With --base, compare two versions of TARGET, path/in/tree.py:function or vllm:NAME of an adapter. Both are
-    taken from their source trees, which need not be installed and are not changed.
-
-    Compares whole buffers. Prints the first difference and saves its case. If there is none, prints the
-    ratio of their times in alternating calls. On a CPU the interpreter says little about a GPU.
-    """
+    """Compare the outputs of CANDIDATE and BASE bit for bit. Each is module:function or file.py:function."""
     require_folder("--failures", failures)
     chosen = prepare(device)
     timed = chosen == "cuda" or base is not None if speed is None else speed
@@ -99,10 +74,24 @@ def compare(
         if file is not None:
             known = pair.old.operation.name, pair.old.dialect.name
             tried = iter([load_case(file, pair.candidate, *known).case])
-        done = first_difference(pair.old, pair.new, tried, chosen)
+        done, stopped = Compared(), False
+        with telling("comparing") as tell, keeping_prints() as printed:
+
+            def progress(state: str) -> None:
+                printed.trim()
+                tell(state)
+
+            try:
+                first_difference(pair.old, pair.new, tried, chosen, progress, done)
+            except KeyboardInterrupt:
+                stopped = True
+            said = printed.lines()
         if done.difference is not None:
-            _print_difference(pair, Failure(*done.difference, done.cases), failures, device)
-            return 1
+            _print_difference(pair, Failure(*done.difference, done.cases), failures, device, said)
+            return INTERRUPTED if stopped else 1
+        if stopped:
+            click.echo(f"interrupted: {counted(done.cases, 'case')} equal, every output bit for bit")
+            return INTERRUPTED
         why = f": on {counted(done.raised, 'case')} both raise; {done.because}" if done.raised else ""
         require(done.cases > 0, "cases", cases, f"include one that both functions promise{why}")
         too_large = f"; {counted(done.too_large, 'case')} too large for the interpreter"
@@ -110,7 +99,9 @@ def compare(
         left = (too_large if done.too_large else "") + (raised if done.raised else "")
         click.echo(f"equal: {counted(done.cases, 'case')}, every output bit for bit{left}")
         if timed:
-            _print_speed(pair, chosen)
+            with telling("timing both in alternating calls"):
+                ratio = speed_ratio(pair.old, pair.new, chosen)
+            _print_speed(ratio, chosen)
     return 0
 
 
@@ -159,23 +150,27 @@ def _require_alike(pair: Pair) -> Pair:
     return pair
 
 
-def _print_difference(pair: Pair, failure: Failure, failures: Path, device: str) -> None:
+def _print_difference(
+    pair: Pair, failure: Failure, failures: Path, device: str, printed: tuple[str, ...]
+) -> None:
     """Print and save a difference, with the command that shows it again."""
     found_after = failure.found_after
     names = pair.candidate, pair.old.operation.name, pair.old.dialect.name
     verdict = Verdict(*names, (CHECK,), found_after, found_after)
-    verdict.failure = failure
-    click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
-    click.echo(explain(verdict))
+    verdict.failure, verdict.printed = failure, printed
+    verdict.versions = versions(device_name(current()))
     with writing("--failures", failures, "folder"):
         saved = save_failure(failures, verdict, failure, pair.base)
-    again = ["cumae", "compare", *pair.again, "--case", str(saved)]
-    again += ["--device", device] if device != "auto" else []
-    click.echo(f"\n  reproduce: {shlex.join(again)}")
+    command = ["cumae", "compare", *pair.again, *(["--device", device] if device != "auto" else []), "--case"]
+    again = [f"reproduce: {shlex.join([*command, str(saved)])}"]
+    text = text_of(verdict, failure, pair.base)
+    if len(text) <= MOST_CHARACTERS:
+        again.append(f"without a file: {shlex.join([*command, text])}")
+    click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
+    click.echo(explain(verdict, again=again))
 
 
-def _print_speed(pair: Pair, device: Device) -> None:
-    ratio = speed_ratio(pair.old, pair.new, device)
+def _print_speed(ratio: Ratio, device: Device) -> None:
     where = f"{ratio.candidate:.1f} and {ratio.base:.1f} µs launched from Python"
     if device == "cpu":
         where = "on a CPU, no measure of a GPU"

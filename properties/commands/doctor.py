@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
+from cumae.properties.commands.progress import telling
 from cumae.properties.running.device import has_gpu
 from cumae.properties.running.run_probe import fault_of
 
@@ -20,7 +21,6 @@ INTERPRETER_CURE = "the interpreter needs Triton >= 3.7, or NumPy < 2.4 with Tri
 HOOKS_CURE = "use Triton 3.6 to 3.9"
 
 
-@click.command()
 def doctor() -> int:
     """Try tiny kernels and report what this machine can run. Exit status 2 if nothing can run."""
     _line("Python", platform.python_version(), sys.version_info < (3, 10) and "install Python >= 3.10")
@@ -30,16 +30,16 @@ def doctor() -> int:
     if missing:
         click.echo(f"nothing can run: {', '.join(missing)} missing")
         return 2
-    interpreter = fault_of("interpreter")
+    interpreter = _tried("interpreter")
     _line("interpreter", interpreter or "a tiny kernel ran on the CPU", interpreter and INTERPRETER_CURE)
-    hooks = fault_of("hooks") if not interpreter else "needs the interpreter"
+    hooks = _tried("hooks") if not interpreter else "needs the interpreter"
     _line("memory hooks", hooks or "injected faults are detected", hooks and HOOKS_CURE)
-    gpu = fault_of("gpu") if has_gpu() else "none is visible"
+    gpu = _tried("gpu") if has_gpu() else "none is visible"
     cure = "run on the CPU, or install a driver and a torch build for it"
     if _hidden():
         cure = f"{_hidden()} hides it"
     _line("GPU", gpu or _gpu_name(), gpu and cure)
-    compiles = fault_of("compiles")
+    compiles = _tried("compiles")
     _line("compiler", compiles or "compiles ahead of time for sm_90", compiles and "reinstall triton")
     able = [
         name
@@ -48,6 +48,12 @@ def doctor() -> int:
     ]
     click.echo(f"kernels run on {' and '.join(able)}" if able else "nothing can run: neither CPU nor GPU")
     return 0 if able else 2
+
+
+def _tried(probe: str) -> str:
+    """Return the fault of a probe, which takes seconds."""
+    with telling(f"trying: {probe}"):
+        return fault_of(probe)
 
 
 def _line(name: str, found: str, cure: str | bool) -> None:

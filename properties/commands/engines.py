@@ -1,20 +1,18 @@
 """``cumae engines``: the released functions of an engine against their oracles."""
 
-import os
 import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require, require_choice
-from cumae.properties.commands import options
 from cumae.properties.commands.fuzz import parse_time
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
@@ -24,25 +22,6 @@ _SIZES = ("tokens in a request", "requests")
 """The sizes that a line names."""
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option(
-    "--at",
-    type=click.Path(path_type=Path),
-    help="A wheel, a folder of packages or a checkout of NAME; default is what is installed.",
-)
-@click.option("--only", multiple=True, help="Run only this function; may be repeated.")
-@options.cases("Cases per function beyond the fixtures.", default=40)
-@click.option("--time", "time_text", help="Time for each function, such as 20s, instead of --cases.")
-@options.seed
-@options.device
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    default=os.cpu_count() or 1,
-    help="Processes at a time; default: all cores.",
-)
-@json_file("the result of each function")
 def engines(
     name: str | None,
     at: Path | None,
@@ -54,11 +33,7 @@ def engines(
     jobs: int,
     file: Path | None,
 ) -> int:
-    """Run the functions of the engine NAME, such as vllm, against their oracles.
-
-    Without NAME, run those of every engine that is installed. No engine is imported. A disagreement is known,
-    with a case that is run again, or NEW; the exit status is 1 unless each function agrees or is known.
-    """
+    """Run the functions of the engine NAME, such as vllm, against their oracles."""
     seconds = None if time_text is None else parse_time(time_text)
     where = prepare(device)
     roots = _roots(name, at)
@@ -69,6 +44,7 @@ def engines(
         require_choice("--only", function, [known for _, known in todo])
     todo = [(engine, function) for engine, function in todo if not only or function in only]
     found: list[dict[str, Any]] = []
+    stopped = False
     console = Console()
     columns = (
         TextColumn("{task.description}"),
@@ -80,16 +56,23 @@ def engines(
         task = progress.add_task("functions", total=len(todo), status="")
         budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
         placed = [(engine, function, str(roots[engine])) for engine, function in todo]
-        for one in all_tried(placed, jobs, budget, where):
-            found.append(one)
-            progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
-            progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
+        try:
+            for one in all_tried(placed, jobs, budget, where):
+                found.append(one)
+                progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
+                progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
+        except KeyboardInterrupt:
+            stopped = True
     found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
+    if stopped:
+        console.print(f"interrupted: {len(found)} of {counted(len(todo), 'function')} tried")
     _print(found, console)
     if file is not None:
         command = " ".join(["cumae", *sys.argv[1:]])
         releases = {engine: root.name for engine, root in roots.items()}
         write_json(file, {**machine(), "command": command, "releases": releases, "functions": found})
+    if stopped:
+        return INTERRUPTED
     return int(any(one["status"] not in ("agrees", "known") for one in found))
 
 

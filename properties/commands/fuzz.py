@@ -6,14 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import json_file
-from cumae.properties.commands.results import disagreeing, print_failures, print_verdicts, write_figures
+from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import merged
@@ -21,7 +19,7 @@ from cumae.properties.results.coverage_file import require_coverage, write_cover
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
-from cumae.properties.running.sanitizer import SANITIZERS, sanitizer_of
+from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
@@ -48,30 +46,6 @@ def parse_shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-@click.command()
-@options.target
-@options.operation()
-@options.dialect()
-@click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
-@options.cases("Cases per kernel beyond the fixtures, instead of --time.")
-@options.seed
-@click.option(
-    "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs, each with its own seed."
-)
-@options.device
-@options.checks
-@click.option(
-    "--large", is_flag=True, help="Start with one case of up to 65,536 requests and a million tokens."
-)
-@json_file("the figures, and the finding, place and case of each failure,")
-@options.coverage
-@options.failures
-@options.isolate("Run in isolated processes; the default for a TARGET.")
-@click.option(
-    "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
-)
-@options.limit("Seconds a case may take in an isolated process.")
-@options.verbose("Print where the time went, what kernels were not asked, and whole tracebacks.")
 def fuzz(
     target: str | None,
     operation: str | None,
@@ -91,11 +65,7 @@ def fuzz(
     limit: float,
     verbose: bool,
 ) -> int:
-    """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel.
-
-    TARGET is module:function or path/to/file.py:function. If a module that the file imports is not installed,
-    the function is taken from the file without importing it.
-    """
+    """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
     if target is not None and operation is None:
@@ -137,13 +107,10 @@ def fuzz(
                 _run_large(jobs, run, verdicts, console)
             _run(jobs, run, verdicts, console, isolated=isolated)
     except KeyboardInterrupt:
-        found = [verdict for verdict in verdicts if verdict.failure is not None]
-        print_failures(found, console, verbose=verbose)
-        for verdict in found:
-            if verdict.failure is not None and verdict.failure.file is not None:
-                console.print(f"saved: {verdict.failure.file}", markup=False, soft_wrap=True)
-        console.print(f"interrupted: {disagreeing(found, verdicts, ' tried')}")
-        return 130
+        print_interrupted(verdicts, console, verbose=verbose)
+        if file is not None:
+            write_figures(verdicts, file, seed=seed, shard=shard, interrupted=True)
+        return INTERRUPTED
     print_verdicts(verdicts, console, verbose=verbose)
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
@@ -185,7 +152,7 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
     console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=20 if console.width >= WIDE else 4),
         TextColumn("{task.fields[status]}"),
         TimeElapsedColumn(),
     )

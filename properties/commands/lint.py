@@ -10,8 +10,7 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import json_file, write_json
+from cumae.properties.commands.json_file import write_json
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -22,21 +21,8 @@ from cumae.properties.search.first_cases import fixture_cases
 CASES = 40
 
 
-@click.command()
-@options.target
-@options.operation()
-@options.dialect()
-@json_file("the findings")
 def lint(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
-    """Compile and analyse the kernels that TARGET launches.
-
-    TARGET is module:function or file.py:function. Without it, every shipped kernel is analysed.
-
-    Four rules: a kernel compiles for six targets; no 32-bit product that can pass 2^31 reaches an address; no
-    masked load without `other` reaches a sum or an address; the number of compiles does not grow with the
-    step. Kernels are compiled from recorded launches and never run. A TARGET under `conforms_to` brings its
-    operation, dialect and Domain.
-    """
+    """Compile and analyse the kernels that TARGET launches."""
     interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
     # A test file may set or default this variable when it is imported; neither affects Triton now.

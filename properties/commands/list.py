@@ -6,18 +6,22 @@ from typing import Any
 
 import click
 
+from cumae.oracle import INPUTS
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.promises import PROMISES
+from cumae.properties.commands.axes import print_axes
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.axes import AXES
 
 
-@click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-def list_operations(as_json: bool) -> None:
+def list_operations(as_json: bool, axes: bool) -> None:
     """List the operations, with rules, inputs, outputs and kernels."""
     listed = _listed()
+    if axes and not as_json:
+        print_axes()
+        return
     if as_json:
         click.echo(json.dumps(listed, indent=1, ensure_ascii=False))
         return
@@ -66,6 +70,8 @@ def _listed() -> dict[str, Any]:
             }
             for dialect in DIALECTS.values()
         ],
+        "axes": {name: axis.counts for name, axis in AXES.items()},
+        "oracle_inputs": sorted(INPUTS),
         "promises": {name: getattr(Domain(), name) for name in PROMISES},
         "options": sorted(PROMISED),
     }

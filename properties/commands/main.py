@@ -5,6 +5,8 @@ from importlib import import_module
 
 import click
 
+from cumae.oracle.model.rules import require_choice
+
 COMMANDS = {
     "bench": "bench",
     "bugs": "bugs",
@@ -23,7 +25,7 @@ COMMANDS = {
 
 
 class _Commands(click.Group):
-    """Commands imported on first use, so that ``cumae doctor`` runs without torch."""
+    """Commands imported on first use; ``usage`` alone serves ``--help``, what runs is imported later."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -31,12 +33,39 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"cumae.properties.commands.{cmd_name}")
+        module = import_module(f"cumae.properties.commands.usage.{cmd_name}")
         command: click.Command = getattr(module, COMMANDS[cmd_name])
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-"):
+            require_choice("COMMAND", args[0], tuple(COMMANDS))
+        return super().resolve_command(ctx, args)
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+
+def _print_version(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    if is_given:
+        from importlib.metadata import version
+
+        click.echo(f"cumae {version('cumae')}")
+        context.exit()
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nExample:\n  cumae fuzz --op slot_mapping --time 10s",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version and exit.",
+)
 def cli() -> None:
     """An oracle for the metadata that LLM serving engines hand to their attention kernels.
 

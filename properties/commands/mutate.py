@@ -7,14 +7,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
-from cumae.properties.commands.json_file import STDOUT, json_file, write_json
+from cumae.properties.commands.json_file import STDOUT, write_json
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
@@ -27,18 +26,6 @@ KEPT_EVERY = 50
 """Mutants judged between two writes of the JSON file."""
 
 
-@click.command()
-@options.target
-@options.operation("The operation that TARGET computes; not needed with an oracle.")
-@options.dialect()
-@click.option("--oracles", is_flag=True, help="Mutate this repository's oracles instead of its kernels.")
-@options.device
-@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
-@options.checks
-@options.cases("Cases of the final search.", default=25)
-@options.limit("Seconds after which a case counts as a hang.", default=5.0)
-@json_file("every mutant")
-@click.option("--resume", is_flag=True, help="Judge only the mutants that FILE lacks or lists as survivors.")
 def mutate(
     target: str | None,
     operation: str | None,
@@ -52,10 +39,7 @@ def mutate(
     file: Path | None,
     resume: bool,
 ) -> int:
-    """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
-
-    Exit status 1 if a mutant survives: nothing kills it, and it is not shown to be equivalent.
-    """
+    """Inject faults into TARGET, one at a time; without TARGET, into every shipped kernel."""
     is_kept = file not in (None, STDOUT)
     require(is_kept or not resume, "--resume", resume, "be left out without --json FILE")
     how = How(prepare(device), limit, cases, checks or None)
@@ -63,7 +47,7 @@ def mutate(
     tasks = tasks_of(targets)
     console = Console()
     outcomes, before = _known(tasks, file) if resume and file else ({}, 0.0)
-    left = [i for i in range(len(tasks)) if i not in outcomes]
+    left, stopped = [i for i in range(len(tasks)) if i not in outcomes], False
     known = f", {len(outcomes)} of them known" if resume else ""
     console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}{known}")
     columns = (
@@ -77,17 +61,24 @@ def mutate(
         def stage(name: str, size: int) -> None:
             progress.update(bar, description=name, total=size, completed=0)
 
-        for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
-            outcomes[left[number]] = outcome
-            progress.advance(bar)
-            if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
-                with suppress(ValueError):  # the last write reports the error
-                    _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+        try:
+            for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
+                outcomes[left[number]] = outcome
+                progress.advance(bar)
+                if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
+                    with suppress(ValueError):  # the last write reports the error
+                        _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
+        except KeyboardInterrupt:
+            stopped = True
         seconds = progress.tasks[0].elapsed or 0.0
+    if stopped:
+        console.print(f"interrupted: {len(outcomes)} of {counted(len(tasks), 'mutant')} judged")
     survivors = _print(tasks, outcomes, console)
     console.print(f"{seconds:.0f} s in {counted(jobs, 'job')}")
     if file is not None:
         _write(tasks, outcomes, before + seconds * jobs, file)
+    if stopped:
+        return INTERRUPTED
     return 1 if survivors else 0
 
 
@@ -112,7 +103,7 @@ def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) ->
     """Print a row for each target and each survivor; return the number of survivors."""
     table = Table(Column("target", no_wrap=True), "mutants", *STATUSES)
     for target in dict.fromkeys(task.targets[0] for task in tasks):  # shared: in the first only
-        statuses = Counter(outcomes[i].status for i, task in enumerate(tasks) if task.targets[0] == target)
+        statuses = Counter(one.status for i, one in outcomes.items() if tasks[i].targets[0] == target)
         cells = [str(statuses[status]) for status in STATUSES]
         table.add_row(target.name.rpartition(":")[2], str(sum(statuses.values())), *cells)
     totals = Counter(outcome.status for outcome in outcomes.values())

@@ -1,4 +1,7 @@
-"""Options and arguments that several commands share, with their validation."""
+"""Options and arguments that several commands share, with their validation.
+
+They are imported for every ``--help``: what a validation needs is imported when it validates.
+"""
 
 from collections.abc import Callable
 from math import inf
@@ -8,16 +11,19 @@ from typing import Any
 import click
 
 from cumae.oracle.model.rules import require_choice
-from cumae.properties.dialects import DIALECTS
-from cumae.properties.operations import OPERATIONS
-from cumae.properties.operations.targets import taken_because
 from cumae.properties.running.device import DEVICES
-from cumae.properties.search.process import LIMIT_SECONDS
-from cumae.properties.search.profiles import FAILURES
+from cumae.properties.search.profiles import FAILURES, LIMIT_SECONDS
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 Names = tuple[str, ...]
+
+
+def command(*examples: str, name: str | None = None) -> Callable[[Command], click.Command]:
+    """Return the decorator that makes a function a command, whose help ends with examples."""
+    heading = "Example:" if len(examples) == 1 else "Examples:"
+    epilog = "\n".join(["\b", heading, *(f"  {example}" for example in examples)])
+    return click.command(name, epilog=epilog)
 
 
 def check_checks(checks: Names, field: str = "--check") -> None:
@@ -31,12 +37,16 @@ def check_checks(checks: Names, field: str = "--check") -> None:
 
 def _known_operation(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
     if name is not None:
+        from cumae.properties.operations import OPERATIONS
+
         require_choice("--op", name, tuple(OPERATIONS))
     return name
 
 
 def _known_dialect(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
     if name is not None:
+        from cumae.properties.dialects import DIALECTS
+
         require_choice("--dialect", name, tuple(DIALECTS))
     return name
 
@@ -54,6 +64,8 @@ def _positive(context: click.Context, option: click.Parameter, seconds: float) -
 
 def say_if_taken(target: str) -> None:
     """Say so if the function of a target is taken from a file that is not imported."""
+    from cumae.properties.operations.targets import taken_because
+
     if because := taken_because(target):
         click.echo(f"cumae: {target} is taken from its file, which is not imported: {because}", err=True)
 

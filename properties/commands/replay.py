@@ -5,28 +5,27 @@ from pathlib import Path
 
 import click
 
-from cumae.oracle.model.rules import require
-from cumae.properties.commands import options
-from cumae.properties.dialects.dump import case_of, is_dump, read_dump
+from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.sources import dialect_of_dump, holds_tensors, load_source
+from cumae.properties.dialects.dump import Contradiction, foreign_names
+from cumae.properties.dialects.dump_file import read_dump
+from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
 from cumae.properties.results.explain import explain
-from cumae.properties.results.failure_file import UNKNOWN, Saved, load_case
+from cumae.properties.results.failure_file import Saved, kept
 from cumae.properties.results.verdict import Verdict
+from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
+from cumae.properties.search.printed import keeping_prints
+
+CONTRADICTION = """\
+    No step has these inputs. If they were captured at one moment, the engine gave them to its kernels, and
+    that is a bug. If they were captured at different moments, capture them together."""
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--target", help="module:function or file.py:function to run instead of the one in the file.")
-@options.operation(options.OF_A_CASE)
-@options.dialect(options.INSTEAD_OF_THE_FILES, default=None)
-@options.device
-@options.isolate("Run in an isolated process; the default with --target.")
-@options.limit()
-@options.verbose("Print whole tracebacks too.")
 def replay(
     files: tuple[Path, ...],
     target: str | None,
@@ -35,53 +34,57 @@ def replay(
     device: str,
     isolate: bool | None,
     limit: float,
+    failures: Path,
     verbose: bool,
 ) -> int:
-    """Run saved cases again: FIXED if they agree now, FAILED if not.
-
-    With --dialect a FILE may also be a dump of an engine's tensors by name (.json, .npz, .pt). Its outputs
-    are judged, AGREES or FAILED; with --target a function runs on its inputs instead.
-    A file that cannot be run is an ERROR; the other files still run.
-    """
+    """Run saved cases again: FIXED if they agree now, FAILED if not."""
     chosen = prepare(device)
     status = 0
     for file in files:
         try:
-            if is_dump(file):
-                require(dialect is not None, "--dialect", dialect, f"be given: {file} holds tensors by name")
-                assert dialect is not None
-                if target is None:
-                    status = max(status, _judge(file, dialect, operation))
-                    continue
-                require(operation is not None, "--op", operation, "be given: a dump names no operation")
-                saved = Saved(case_of(read_dump(file), dialect), str(operation), dialect, target, UNKNOWN)
+            if holds_tensors(file) and target is None:
+                status = max(status, _judge(file, dialect_of_dump(file, dialect), operation, failures))
+                continue
+            saved = load_source(file, target, operation, dialect)
+            if saved.answer and target is None:
+                verdict = _judged_again(saved)
             else:
-                saved = load_case(file, target, operation, dialect)
-            # Isolate cases that ended their process, and findings of a sanitizer.
-            isolated = target is not None or saved.finding.ended if isolate is None else isolate
-            isolated = isolated or bool(saved.finding.sanitizer)
-            verdict = _replayed(saved, chosen, limit, isolated=isolated)
+                # Isolate cases that ended their process, and findings of a sanitizer.
+                isolated = target is not None or saved.finding.ended if isolate is None else isolate
+                isolated = isolated or bool(saved.finding.sanitizer)
+                verdict = _replayed(saved, chosen, limit, isolated=isolated)
+        except Contradiction as error:
+            status = max(status, 1)
+            click.echo(f"FAILED {file}: the inputs contradict each other\n    {error}\n{CONTRADICTION}")
+            continue
         except ValueError as error:
             click.echo(f"ERROR  {error}", err=True)
             status = 2
             continue
+        except KeyboardInterrupt:
+            done = f"{files.index(file)} of {counted(len(files), 'file')} replayed"
+            click.echo(f"interrupted in {file}: {done}")
+            return INTERRUPTED
         if verdict.failure is None:
-            click.echo(f"FIXED  {file}: {verdict.operation}, {counted(verdict.comparisons, 'comparison')}")
+            compared = counted(verdict.comparisons, "comparison")
+            click.echo(f"FIXED  {shortened(file)}: {verdict.operation}, {compared}")
         else:
             status = max(status, 1)
             verdict.failure = replace(verdict.failure, found_after=0)
-            click.echo(f"FAILED {file}")
+            click.echo(f"FAILED {shortened(file)}")
             click.echo(explain(verdict, verbose=verbose))
     return status
 
 
-def _judge(file: Path, dialect: str, operation: str | None) -> int:
-    """Judge the outputs of each operation in a dump, print the verdicts and return the exit status."""
+def _judge(file: Path, dialect: str, operation: str | None, failures: Path) -> int:
+    """Judge the outputs of each operation in a dump, save what is wrong, and return the exit status."""
     from cumae.properties.comparing.judge_dump import (  # imports torch, which takes a second
         judge_dump,
         not_judged,
     )
 
+    if foreign := foreign_names(read_dump(file), dialect):
+        click.echo(f"ignored, not names of {dialect}: {', '.join(foreign)}")
     status = 0
     for verdict in judge_dump(file, dialect, operation):
         if verdict.failure is None:
@@ -89,11 +92,22 @@ def _judge(file: Path, dialect: str, operation: str | None) -> int:
             click.echo(f"AGREES {file}: {verdict.operation}, {elements} compared")
         else:
             status = 1
+            require_folder("--failures", failures)
+            verdict.failure = kept(failures, verdict, verdict.failure)
             click.echo(f"FAILED {file}")
             click.echo(explain(verdict))
+        for note in verdict.notes:
+            click.echo(f"    {note}")
     for name in not_judged(file, dialect):
         click.echo(f"not judged: {name}, because a dump does not determine it")
     return status
+
+
+def _judged_again(saved: Saved) -> Verdict:
+    """Return the verdict on the outputs of a dump that was saved."""
+    from cumae.properties.comparing.judge_dump import judge_saved  # imports torch, which takes a second
+
+    return judge_saved(saved)
 
 
 def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> Verdict:
@@ -111,7 +125,11 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
         schedule=saved.finding.schedule,
     )
     if isolated:
-        return search_isolated(job)
+        with telling(f"replaying on {saved.target}") as tell:
+            return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
     from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
 
-    return search_directly(job)
+    with keeping_prints() as printed:
+        verdict = search_directly(job)
+        verdict.printed = printed.lines()
+    return verdict

@@ -15,37 +15,29 @@ from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import coverage_data, coverage_lines
-from cumae.properties.results.explain import explain, slow_line, time_line, time_was_short
+from cumae.properties.results.explain import explain, printed_lines, slow_line, time_line, time_was_short
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.machine import machine
 
+WIDE = 80
+"""Columns of a terminal that has room for whole tables and bars."""
+
 
 def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
-    """Print the shapes of cases, a row for each verdict, each failure, and the result as one line.
+    """Print the result as one line, a row for each verdict, each failure, and how far the search went.
 
-    ``verbose``: also where the time of each went, what its kernels were not asked, and tracebacks.
+    ``verbose``: also the share of cases with each shape, where the time of each went, what its kernels were
+    not asked, and tracebacks.
     """
-    shown: Counter[str] = Counter()
-    for verdict in verdicts:
-        shown.update(verdict.shapes)
     cases = sum(verdict.cases for verdict in verdicts)
     wrong = [verdict for verdict in verdicts if not verdict.ok]
-    if not wrong:  # the shapes would bury the failures
-        _print_shapes(shown, cases, console)
-    table = Table(Column("kernel", no_wrap=True), "verdict", "cases", "comparisons", "seconds", "cases/s")
-    for verdict in verdicts:
-        rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-        table.add_row(
-            verdict.target.split(":")[-1],
-            verdict.status,
-            str(verdict.cases),
-            str(verdict.comparisons),
-            f"{verdict.seconds:.1f}",
-            f"{rate:.0f}",
-        )
-    console.print(table)
+    comparisons = sum(verdict.comparisons for verdict in verdicts)
+    result = disagreeing(wrong, verdicts) if wrong else "all agree"
+    counts = f"{counted(cases, 'case')}, {counted(comparisons, 'comparison')}"
+    console.print(f"{result}: {counts}", markup=False, highlight=False, soft_wrap=True)
+    console.print(_table(verdicts, console.width))
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
@@ -57,22 +49,62 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
             console.print(f"{name}: {pairs}", markup=False, highlight=False)
         if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
             console.print(f"{name}: {largest_line(verdict.largest)}", markup=False, highlight=False)
+        if verdict.ok and verdict.printed and (verbose or len(verdicts) == 1):
+            console.print(f"{name} {printed_lines(verdict)}", markup=False, highlight=False, soft_wrap=True)
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)
     if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
         console.print(f"{short} (-v says which)", markup=False, highlight=False, soft_wrap=True)
     print_failures(wrong, console, verbose=verbose)
-    if not wrong and (largest := largest_among(v.largest for v in verdicts)):
+    if wrong:  # how far the search went would bury the failures
+        return
+    if largest := largest_among(_shown_sizes(verdict, verbose=verbose) for verdict in verdicts):
         console.print(largest_line(largest), markup=False, highlight=False, soft_wrap=True)
-    if len(verdicts) == 1 and not wrong and (pairs := pairs_line(*verdicts[0].pairs)) and not verbose:
+    if len(verdicts) == 1 and (pairs := pairs_line(*verdicts[0].pairs)) and not verbose:
         console.print(pairs, markup=False, highlight=False)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:
         console.print(f"rows with several right answers, decided by rounding: {several}")
-    comparisons = sum(verdict.comparisons for verdict in verdicts)
-    result = disagreeing(wrong, verdicts) if wrong else "all agree"
-    console.print(f"{result}: {counted(cases, 'case')}, {counted(comparisons, 'comparison')}")
+    _print_shapes(verdicts, cases, console, verbose=verbose)
+
+
+def print_interrupted(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
+    """Print how many cases agreed before the interruption, and each failure with its file."""
+    found = [verdict for verdict in verdicts if verdict.failure is not None]
+    agreed = sum(verdict.cases - (verdict.failure is not None) for verdict in verdicts)
+    told = f"interrupted: {disagreeing(found, verdicts, ' tried')}; {counted(agreed, 'case')} agreed"
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
+    print_failures(found, console, verbose=verbose)
+    for verdict in found:
+        if verdict.failure is not None and verdict.failure.file is not None:
+            console.print(f"saved: {verdict.failure.file}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(verdicts: list[Verdict], width: int) -> Table:
+    """Return a row for each verdict; a narrow terminal gets the first columns, each whole."""
+    rows = [
+        (
+            verdict.target.split(":")[-1],
+            verdict.status,
+            str(verdict.cases),
+            f"{verdict.seconds:.1f}",
+            str(verdict.comparisons),
+            f"{verdict.cases / verdict.seconds if verdict.seconds else 0.0:.0f}",
+        )
+        for verdict in verdicts
+    ]
+    names = ("kernel", "verdict", "cases", "seconds", "comparisons", "cases/s")
+    shown = len(names) if width >= WIDE else 4
+    columns = [Column("kernel", overflow="fold"), *(Column(name, no_wrap=True) for name in names[1:shown])]
+    table = Table(*columns, box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for row in rows:
+        table.add_row(*row[:shown])
+    return table
+
+
+def _shown_sizes(verdict: Verdict, *, verbose: bool) -> dict[str, int]:
+    return {name: size for name, size in verdict.largest.items() if verbose or name in verdict.shows}
 
 
 def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") -> str:
@@ -133,17 +165,38 @@ def _record(failure: Failure) -> dict[str, Any]:
     }
 
 
-def _print_shapes(shown: Counter[str], cases: int, console: Console) -> None:
-    """Print the share of cases that show each shape, and name the shapes without a case."""
-    cells = [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]]
-    if cells:
-        console.print("share of cases with each shape:")
-        columns = max(1, console.width // (max(map(len, cells)) + 2))
-        grid = Table.grid(padding=(0, 2))
-        rows = -(-len(cells) // columns)
-        for i in range(rows):
-            grid.add_row(*(Text(cell, no_wrap=True) for cell in cells[i::rows]))
-        console.print(grid)
-    missing = [name for name in SHAPES if not shown[name]]
-    if missing:
-        console.print(f"shapes without a case: {'; '.join(missing)}", markup=False)
+def _print_shapes(verdicts: list[Verdict], cases: int, console: Console, *, verbose: bool) -> None:
+    """Print how many of the shapes that the functions can show were shown, and those without a case.
+
+    ``verbose``: also the share of cases with each shape, and the shapes that no function here can show.
+    """
+    shown: Counter[str] = Counter()
+    for verdict in verdicts:
+        shown.update(verdict.shapes)
+    able = frozenset[str]().union(*(verdict.shows for verdict in verdicts))
+    if verbose:
+        _print_shares(
+            [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]], console
+        )
+        others = "; ".join(name for name in SHAPES if name not in able)
+        console.print(
+            f"shapes that make no difference here: {others or 'none'}", markup=False, highlight=False
+        )
+    wanted = [name for name in SHAPES if name in able]
+    missing = [name for name in wanted if not shown[name]]
+    told = f"shapes: {len(wanted) - len(missing)} of {len(wanted)}"
+    told += f"; without a case: {'; '.join(missing)}" if missing else ""
+    console.print(told, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_shares(cells: list[str], console: Console) -> None:
+    """Print the share of cases that show each shape, in columns."""
+    if not cells:
+        return
+    console.print("share of cases with each shape:")
+    columns = max(1, console.width // (max(map(len, cells)) + 2))
+    grid = Table.grid(padding=(0, 2))
+    rows = -(-len(cells) // columns)
+    for i in range(rows):
+        grid.add_row(*(Text(cell, no_wrap=True) for cell in cells[i::rows]))
+    console.print(grid)

@@ -40,7 +40,7 @@ def wrong_values(
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             found = with_strays(found, seen)
-            return found if case is None else replace(found, rows=_rows(binding, case))
+            return found if case is None else replace(found, rows=looked_up_rows(binding, case))
     return None if case is None else wrong_answer(check, binding, seen, expected, case)
 
 
@@ -49,7 +49,7 @@ def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, wan
     return about_output(check, binding, name, f"has shape {list(seen.outputs[name].shape)}, must have {must}")
 
 
-def _rows(binding: Binding, case: Case) -> tuple[int, ...]:
+def looked_up_rows(binding: Binding, case: Case) -> tuple[int, ...]:
     """Return the table row of each request; empty if it is the index, or the operation reads no table."""
     rows = binding.dialect.table_rows(case)
     looked_up = "row_index" in binding.operation.features and rows != list(range(len(rows)))
@@ -82,7 +82,7 @@ def wrong_extent(
             what = "was never written"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             found = with_strays(found, first)
-            found = found if case is None else replace(found, rows=_rows(binding, case))
+            found = found if case is None else replace(found, rows=looked_up_rows(binding, case))
             return replace(found, actual="the value from before the call")
         excess = elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:

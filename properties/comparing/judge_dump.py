@@ -9,43 +9,74 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.comparing.compare import wrong_values
 from cumae.properties.dialects import DIALECTS, Dialect, Output
-from cumae.properties.dialects.dump import Dump, case_of, read_dump
+from cumae.properties.dialects.dump import case_of, names_read
+from cumae.properties.dialects.dump_file import Dump, read_dump
 from cumae.properties.dialects.tensor_values import read_ints
 from cumae.properties.operations import OPERATIONS, VALUE, Operation
 from cumae.properties.operations.binding import Binding, bind
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.outputs import outputs_of
+from cumae.properties.results.counting import counted
+from cumae.properties.results.failure_file import Saved
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.running.bench import POISON
+from cumae.properties.running.machine import versions
 from cumae.properties.running.observation import Observation
+
+NO_DEVICE = "tensors of a dump"
 
 
 def judge_dump(file: Path, dialect: str, operation: str | None = None) -> list[Verdict]:
     """Return a verdict on each operation with outputs in a dump, or on the named one.
 
-    Integers are compared exactly; elements without a specified value are skipped. Raises
-    ``ValueError`` if the tensors are no step, or none of them is an output.
+    Raises as ``judge_outputs`` does, and ``ValueError`` if none of the tensors is an output.
+    """
+    verdicts = judge_outputs(file, dialect, operation)[1]
+    if not verdicts:
+        judged = ", ".join(sorted(_judged_names(dialect)))
+        what = f"hold an output of {operation or 'an operation'} that a dump determines ({judged})"
+        raise ValueError(f"{file}: tensors = {', '.join(read_dump(file))}, must {what}; or give a target")
+    return verdicts
+
+
+def judge_outputs(file: Path, dialect: str, operation: str | None = None) -> tuple[Case, list[Verdict]]:
+    """Return the case of a dump, and a verdict on each operation with outputs in it, or on the named one.
+
+    Integers are compared exactly; elements without a specified value are skipped. If the dump does not say
+    how many padded tokens the step has, elements behind the live ones are not judged. Raises
+    ``Contradiction`` if the tensors contradict each other, and ``ValueError`` if they cannot be read.
     """
     dump = read_dump(file)
     case, known = case_of(dump, dialect), _outputs(dialect)
     case = _with_slots(case, dump, known)
-    verdicts = []
+    judged, verdicts = _judged_names(dialect), []
     for name, outputs in known.items():
-        given = {o.name: dump[o.name] for o in outputs if o.name in dump and o.is_captured}
+        held = [o.name for o in outputs if o.is_captured and o.name in judged & dump.keys()]
+        given = {output: read_ints(output, dump[output]) for output in held}
         if given and operation in (None, name):
-            verdicts.append(_judged(file, case, OPERATIONS[name], DIALECTS[dialect], given))
-    if not verdicts:
-        judged = ", ".join(sorted(_judged_names(dialect)))
-        what = f"hold an output of {operation or 'an operation'} that a dump determines ({judged})"
-        raise ValueError(f"{file}: tensors = {', '.join(dump)}, must {what}; otherwise give a target")
-    return verdicts
+            is_whole = not {"num_tokens_padded", "nnz"}.isdisjoint(dump)
+            verdicts.append(
+                _judged(str(file), case, OPERATIONS[name], DIALECTS[dialect], given, is_whole=is_whole)
+            )
+    return case, verdicts
+
+
+def judge_saved(saved: Saved) -> Verdict:
+    """Return the verdict on the outputs of a dump that was saved as a failure."""
+    operation, dialect = OPERATIONS[saved.operation], DIALECTS[saved.dialect]
+    known = outputs_of(operation, dialect)
+    for name in saved.answer:
+        if name not in known:
+            rule = f"be an output of {operation.name} in {dialect.name}: {', '.join(known)}"
+            raise ValueError(f"answer = {name!r}, must {rule}")
+    return _judged(saved.target, saved.case, operation, dialect, saved.answer, is_whole=True)
 
 
 def not_judged(file: Path, dialect: str) -> list[str]:
     """Return the outputs in a dump that its other tensors do not determine."""
     dump = read_dump(file)
     names = {output.name for outputs in _outputs(dialect).values() for output in outputs}
-    return sorted((names & dump.keys()) - _judged_names(dialect))
+    return sorted((names & dump.keys()) - _judged_names(dialect) - names_read(dialect))
 
 
 def _outputs(dialect: str) -> dict[str, list[Output]]:
@@ -59,8 +90,9 @@ def _outputs(dialect: str) -> dict[str, list[Output]]:
 
 
 def _judged_names(dialect: str) -> set[str]:
+    """Return the outputs that a case made of tensors determines, and that it is not made of."""
     outputs = (output for known in _outputs(dialect).values() for output in known)
-    return {output.name for output in outputs if output.is_captured}
+    return {output.name for output in outputs if output.is_captured} - names_read(dialect)
 
 
 def _with_slots(case: Case, dump: Dump, outputs: Mapping[str, Sequence[Output]]) -> Case:
@@ -71,14 +103,31 @@ def _with_slots(case: Case, dump: Dump, outputs: Mapping[str, Sequence[Output]])
     return replace(case, layout=replace(case.layout, num_padding_slots=max(extra, 0)))
 
 
-def _judged(file: Path, case: Case, operation: Operation, dialect: Dialect, dump: Dump) -> Verdict:
-    binding = _binding(operation, dialect, tuple(dump))
-    words = {name: np.array(read_ints(name, dump[name]), dtype=np.int64) for name in dump}
-    inputs, outputs = Inputs(case), [binding.forms[name] for name in dump]
+def _judged(
+    source: str,
+    case: Case,
+    operation: Operation,
+    dialect: Dialect,
+    answer: Mapping[str, list[int]],
+    *,
+    is_whole: bool,
+) -> Verdict:
+    """Return the verdict on outputs by name. ``is_whole``: no output may be longer than the case says."""
+    binding = _binding(operation, dialect, tuple(answer))
+    inputs, outputs = Inputs(case), [binding.forms[name] for name in answer]
     expected = expected_of(operation, outputs, inputs, lambda name: dialect.inputs[name].hold(inputs))
-    seen = Observation(words, {}, (), None, POISON, frozenset(dump))
-    verdict = Verdict(str(file), operation.name, dialect.name, ("agrees",), cases=1)
+    verdict = Verdict(source, operation.name, dialect.name, ("agrees",), cases=1)
+    for name, values in answer.items():
+        judged = len(expected[name].words)
+        if len(values) > judged and not is_whole:
+            rest = counted(len(values) - judged, "element")
+            verdict.notes += (f"{name}: {rest} at the end not judged; num_tokens_padded is missing",)
+            values = values[:judged]
+        verdict.answer[name] = values
+    words = {name: np.array(values, dtype=np.int64) for name, values in verdict.answer.items()}
+    seen = Observation(words, {}, (), None, POISON, frozenset(answer))
     verdict.comparisons = sum(int((e.state == VALUE).sum()) for e in expected.values())
+    verdict.versions = versions(NO_DEVICE)
     finding = wrong_values("agrees", binding, seen, expected, case)
     if finding is not None:
         verdict.failure = Failure(finding, case, found_after=0)

@@ -1,5 +1,7 @@
 """Dialects: the names and formats in which engines pass kernel arguments, one engine per file."""
 
+from typing import Literal
+
 from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.names import FASTDEPLOY
@@ -9,6 +11,7 @@ from cumae.properties.dialects.output import Output, Piece
 from cumae.properties.dialects.sglang.names import SGLANG
 from cumae.properties.dialects.vllm.names import VLLM
 
+DialectName = Literal["cumae", "fastdeploy", "flashinfer", "sglang", "vllm"]
 DIALECTS = {dialect.name: dialect for dialect in (CUMAE, FASTDEPLOY, FLASHINFER, SGLANG, VLLM)}
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "TENSORS",
     "VLLM",
     "Dialect",
+    "DialectName",
     "Floats",
     "Held",
     "Input",

@@ -9,6 +9,7 @@ import numpy as np
 from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.dialects.dialect import Dialect, Input
+from cumae.properties.dialects.heads import new_keys, new_values, two_caches
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
@@ -172,6 +173,8 @@ def _inputs() -> dict[str, Input]:
     named["bias"] = Input(held_bias, _carries("bias"))
     named["cache"] = Input(held_cache, _carries("cache"))
     named["new_latents"] = Input(held_latents, _carries("new_latents"))
+    named["new_keys"] = Input(new_keys, _carries("new_keys"))
+    named["new_values"] = Input(new_values, _carries("new_values"))
     named["slot_mapping"] = Input(held_slots, _carries("slot_mapping"))
     named["new_rows"] = Input(_new_rows, _carries("new_rows"))
     return named
@@ -190,7 +193,8 @@ CUMAE = Dialect(
                 expect=_pack_windows,
                 per_item=2,
             ),
-        )
+        ),
+        "page_write": two_caches("new_keys", "new_values"),
     },
     row_name="row_index",
 )

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import did_you_mean, require
 from cumae.properties.dialects.held import Held, Ints
 from cumae.properties.dialects.output import Output
 
@@ -72,9 +71,9 @@ class Dialect:
         for name, given in inputs.items():
             require(name not in self.inputs, "input", name, f"be new: dialect {self.name} has it")
             if isinstance(given, str):
-                near = get_close_matches(given, self.inputs, cutoff=0.5)
-                like = f" (like {', '.join(near)})" if near else ""
-                require(given in self.inputs, name, given, f"be an input of dialect {self.name}{like}")
+                hint = did_you_mean(given, self.inputs)
+                rule = f"be an input of dialect {self.name}"
+                require(given in self.inputs, name, given, rule, hint=hint)
                 known = self.inputs[given]
                 added[name] = replace(known, alias=known.alias or given)
             elif isinstance(given, Input):

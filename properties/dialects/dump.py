@@ -1,90 +1,83 @@
 """Read the tensors of an engine, dumped to a file or passed in, as a case."""
 
 import inspect
-import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from cumae.oracle import Case
-from cumae.oracle.model.case_json import parse
 from cumae.oracle.model.rules import require
 from cumae.properties.dialects import DIALECTS
-
-SUFFIXES = (".json", ".npz", ".pt")
-Dump = Mapping[str, Any]
-
-
-def read_dump(file: Path) -> Dump:
-    """Return the tensors and numbers of a file by name: JSON lists, NumPy's npz, or a file of torch.save.
-
-    Raises ``ValueError`` for another suffix, and for unreadable content.
-    """
-    require(file.suffix in SUFFIXES, f"{file}: suffix", file.suffix, f"be one of {', '.join(SUFFIXES)}")
-    try:
-        if file.suffix == ".json":
-            content: Any = parse(file.read_bytes(), str(file))
-        elif file.suffix == ".npz":
-            with np.load(file, allow_pickle=False) as arrays:
-                content = dict(arrays)
-        else:
-            import torch
-
-            content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ValueError(f"{file}: content, must be tensors by name: {why}") from error
-    require(isinstance(content, dict), f"{file}: content", type(content).__name__, "be tensors by name")
-    dump: Dump = content
-    return dump
+from cumae.properties.dialects.dump_file import Dump
+from cumae.properties.dialects.tensor_values import Unreadable
 
 
-def is_dump(file: Path) -> bool:
-    """Return whether a file is a dump, by its suffix or its keys, and no case or failure file of our own."""
-    if file.suffix in (".npz", ".pt"):
-        return True
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and not {"batch", "case", "trace"} & content.keys()
+class Contradiction(ValueError):
+    """Tensors that can be read, and that together are no step: a finding about the engine."""
 
 
 def case_of(dump: Dump, dialect: str) -> Case:
-    """Return the case that a dump describes.
+    """Return the case that a dump describes; names that the dialect does not have are ignored.
 
-    Raises ``ValueError`` if the tensors are not a step of that engine.
+    Raises ``Contradiction`` if the tensors contradict each other, and ``ValueError`` if they cannot be read
+    or some are missing.
     """
-    require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
-    capture = DIALECTS[dialect].capture
-    parameters = inspect.signature(capture).parameters if capture else {}
+    parameters, foreign = names_read(dialect), foreign_names(dump, dialect)
+    try:
+        return case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
+    except Unreadable as error:
+        if not foreign:
+            raise
+        raise Unreadable(f"{error}; not names of {dialect}: {', '.join(foreign)}") from error
+
+
+def foreign_names(dump: Dump, dialect: str) -> list[str]:
+    """Return the names of a dump that are neither inputs nor outputs of a dialect, in the dump's order."""
+    known = _names(dialect)
+    return [name for name in dump if name not in known]
+
+
+def likely_dialect(dump: Dump) -> str:
+    """Return the dialect that has the most names of a dump, "" if none reads any."""
+    counts = {name: len(_names(name) & dump.keys()) for name, known in DIALECTS.items() if known.capture}
+    best = max(counts, key=counts.__getitem__)
+    return best if counts[best] else ""
+
+
+def names_read(dialect: str) -> set[str]:
+    """Return the names that a dialect makes a case of."""
+    return set(inspect.signature(_capture(dialect)).parameters)
+
+
+def _names(dialect: str) -> set[str]:
     outputs = (output.name for known in DIALECTS[dialect].outputs.values() for output in known)
-    named = {*outputs, *DIALECTS[dialect].inputs}
-    for name in dump:
-        known = ", ".join(sorted({*parameters, *named}))
-        require(name in parameters or name in named, "tensor", name, f"be one that {dialect} has: {known}")
-    return case_from_tensors(dialect, **{name: dump[name] for name in dump if name in parameters})
+    return {*names_read(dialect), *outputs, *DIALECTS[dialect].inputs}
+
+
+def _capture(dialect: str) -> Callable[..., Case]:
+    """Return the function of a dialect that makes a case of tensors."""
+    captures = {name: known.capture for name, known in DIALECTS.items() if known.capture is not None}
+    capture = captures.get(dialect)
+    if capture is None:
+        raise ValueError(f"dialect = {dialect!r}, must be one that reads tensors: {', '.join(captures)}")
+    return capture
 
 
 def case_from_tensors(dialect: str, **tensors: Any) -> Case:
     """Return the case that the named tensors of an engine describe.
 
     Each tensor is a torch tensor, a NumPy array or a list; the dialect's page lists the names. A name that is
-    left out, or given as None, is unknown. Raises ``ValueError`` for a dialect that cannot read tensors back,
-    for an unknown or missing name, and if the values cannot be a step.
+    left out, or given as None, is unknown. Raises ``Contradiction``, a ``ValueError``, if the values cannot
+    be one step, and ``ValueError`` for a dialect that cannot read tensors back, for unknown or missing names,
+    and for values that cannot be read.
     """
-    captures = {name: known.capture for name, known in DIALECTS.items() if known.capture is not None}
-    capture = captures.get(dialect)
-    if capture is None:
-        raise ValueError(f"dialect = {dialect!r}, must be one that reads tensors: {', '.join(captures)}")
+    capture = _capture(dialect)
     parameters = inspect.signature(capture).parameters
     for name in tensors:
         known = f"be a tensor that {dialect} reads: {', '.join(parameters)}"
         require(name in parameters, "tensor", name, known)
-    given = {name: value for name, value in tensors.items() if value is not None}
-    for name, parameter in parameters.items():
-        needed = parameter.default is inspect.Parameter.empty
-        require(name in given or not needed, name, None, f"be given: every step of {dialect} needs it")
-    return capture(**given)
+    try:
+        return capture(**{name: value for name, value in tensors.items() if value is not None})
+    except Unreadable:
+        raise
+    except ValueError as error:
+        raise Contradiction(str(error)) from error

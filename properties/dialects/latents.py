@@ -24,7 +24,7 @@ def new_latents(inputs: Inputs) -> Rows:
     for row in range(len(live)):
         for tile in range(NUM_TILES):
             part = bits[row, tile * TILE : (tile + 1) * TILE]
-            part[:] = _KINDS[(row * 5 + tile * 2) % len(_KINDS)](part.astype(np.int64))
+            part[:] = hard_to_quantise(part, row * 5 + tile * 2)
     return held
 
 
@@ -71,6 +71,12 @@ def _beside_halfway(bits: np.ndarray) -> np.ndarray:
 
 
 _KINDS = (_of_one_size, _halfway, _of_all_sizes, _zeros, _subnormal, _largest, _beside_halfway)
+
+
+def hard_to_quantise(bits: np.ndarray, number: int) -> np.ndarray:
+    """Return finite bf16 numbers, as bits, that are made of random bits; ``number`` chooses their kind."""
+    made: np.ndarray = _KINDS[number % len(_KINDS)](bits.astype(np.int64))
+    return made
 
 
 def as_cached(case: Case, content: ByteArray) -> ByteArray:

@@ -14,12 +14,14 @@ Expect = Callable[[Any, Inputs], list[Any]]
 class Piece:
     """The source of bytes in an output's row: an input of rows, and a range of its columns.
 
-    ``encode`` returns the bytes for whole rows of the input, if they are not copied.
+    ``encode`` returns the bytes for whole rows of the input, if they are not copied. ``in_units``: whether
+    the last index of a source counts the output's rows within a row of the input.
     """
 
     name: str
     start: Callable[[Case], int] = lambda case: 0
     encode: Callable[[Case, ByteArray], ByteArray] | None = None
+    in_units: bool = False
 
 
 @dataclass(frozen=True, slots=True)

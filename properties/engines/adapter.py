@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cumae.oracle import OperationName
 from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
-from cumae.properties.dialects import Dialect
+from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.engines.known import Known
 from cumae.properties.operations import Operation
 from cumae.properties.taking.take import take
@@ -28,8 +29,8 @@ class Adapter:
     name: str
     file: str
     names: tuple[str, ...]
-    operation: str | Operation
-    dialect: str | Dialect
+    operation: OperationName | Operation
+    dialect: DialectName | Dialect
     domain: Domain
     versions: tuple[str, ...]
     adapt: Callable[..., Function]
@@ -63,7 +64,7 @@ class Engine:
     """
 
     name: str
-    dialect: str
+    dialect: DialectName
     versions: tuple[str, ...]
     distribution: str = ""
     adapters: dict[str, Adapter] = field(default_factory=dict)
@@ -72,9 +73,9 @@ class Engine:
         self,
         file: str,
         *names: str,
-        operation: str | Operation,
+        operation: OperationName | Operation,
         domain: Domain,
-        dialect: str | Dialect | None = None,
+        dialect: DialectName | Dialect | None = None,
         known: Known | None = None,
         **stubs: Any,
     ) -> Callable[[Callable[..., Function]], Callable[..., Function]]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal
 
 from cumae.fixtures.bugs import BUGS, Bug
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Failure, Verdict, failure_of
@@ -53,8 +54,7 @@ def chosen(report: str | None) -> list[Bug]:
     """Return the bugs of a report, or all. Raises ``ValueError`` for a report without a bug."""
     found = [bug for bug in BUGS if report is None or bug.report.startswith(report)]
     if not found:
-        known = ", ".join(dict.fromkeys(bug.report for bug in BUGS))
-        raise ValueError(f"--report = {report!r}, must be one of {known}")
+        require_choice("--report", report, tuple(dict.fromkeys(bug.report for bug in BUGS)))
     return found
 
 

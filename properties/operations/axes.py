@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
-from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, num_pages
+from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, PAGE_UNIT, num_pages
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -33,11 +33,11 @@ class Extent(NamedTuple):
 class Axis:
     """The items that an index counts: an output of the axis has one element, or several, for each.
 
-    ``extent``: items of a case, live and with padding, in each chunk if the axis is ``in_chunks``; None if
-    the case does not determine it. ``entries``: elements of each item. ``placing``: where an element belongs,
-    for reports. ``values``: the meaning of the elements, for reports that show more of a wrong one than its
-    number. ``is_of_tokens``: whether each element is the value of one token, so that an arithmetic fault at
-    one token can explain it.
+    ``counts``: the items in words. ``extent``: items of a case, live and with padding, in each chunk if the
+    axis is ``in_chunks``; None if the case does not determine it. ``entries``: elements of each item.
+    ``placing``: where an element belongs, for reports. ``values``: the meaning of the elements, for reports
+    that show more of a wrong one than its number. ``is_of_tokens``: whether each element is the value of one
+    token, so that an arithmetic fault at one token can explain it.
 
     The other fields say which metamorphic relations hold. ``items``: how many items each request has, in
     request order; None if no element belongs to one request. ``between``: the elements are boundaries between
@@ -58,6 +58,7 @@ class Axis:
     ends_on: str = ""
     is_sorted: bool = False
     is_related: bool = True
+    counts: str = ""
 
 
 def _tokens(case: Case) -> Extent:
@@ -109,43 +110,99 @@ def _experts(case: Case) -> int:
     return case.options.router.top_k
 
 
-_TOKEN = Axis(_tokens, placing=TOKEN, is_of_tokens=True, items=_new)
-_EXPERT = Axis(_tokens, _experts, token_entry(_experts), items=_new, is_sorted=True)
+_TOKEN = Axis(_tokens, placing=TOKEN, is_of_tokens=True, items=_new, counts="tokens of the step")
+_EXPERT = Axis(
+    _tokens, _experts, token_entry(_experts), items=_new, is_sorted=True, counts="experts of each token"
+)
 AXES = {
-    "step": Axis(lambda case: Extent(1, 1)),
-    "request": Axis(_requests, items=_one),
-    "request_start": Axis(_starts(_requests), placing=BOUNDARY, items=_one, between="requests"),
+    "step": Axis(lambda case: Extent(1, 1), counts="the step: one element"),
+    "request": Axis(_requests, items=_one, counts="requests"),
+    "request_start": Axis(
+        _starts(_requests),
+        placing=BOUNDARY,
+        items=_one,
+        between="requests",
+        counts="places between requests: a running sum with a leading 0",
+    ),
     "token": _TOKEN,
-    "token_start": Axis(_starts(_tokens), items=_new, between="items"),
-    "slot": replace(_TOKEN, values="slot"),
-    "window": replace(_TOKEN, values="window"),
-    "window_start": replace(_TOKEN, values="window_start", ends_on="window_stop"),
-    "window_stop": replace(_TOKEN, values="window_stop"),
-    "prefill_window_start": Axis(items=_new_of_prefill, ends_on="prefill_window_stop"),
-    "prefill_window_stop": Axis(items=_new_of_prefill),
-    "key_row": Axis(lambda case: Extent(case.num_keys, case.num_keys), placing=KEY_ROW, items=_keys),
-    "cache_slot": Axis(placing=CACHE_SLOT),
-    "selected_key": Axis(_tokens, _selected, selected_key(_selected), items=_new),
-    "window_key": Axis(_tokens, _window_columns, token_entry(_window_columns), items=_new),
+    "token_start": Axis(
+        _starts(_tokens),
+        items=_new,
+        between="items",
+        counts="places between tokens: a running sum with a leading 0",
+    ),
+    "slot": replace(_TOKEN, values="slot", counts="tokens of the step; the values are slots"),
+    "window": replace(_TOKEN, values="window", counts="tokens, with two bounds of a window each"),
+    "window_start": replace(
+        _TOKEN, values="window_start", ends_on="window_stop", counts="tokens; the values are first key rows"
+    ),
+    "window_stop": replace(
+        _TOKEN, values="window_stop", counts="tokens; the values are key rows one past the last"
+    ),
+    "prefill_window_start": Axis(
+        items=_new_of_prefill,
+        ends_on="prefill_window_stop",
+        counts="tokens of prefills; the values are first key rows",
+    ),
+    "prefill_window_stop": Axis(
+        items=_new_of_prefill, counts="tokens of prefills; the values are key rows one past the last"
+    ),
+    "key_row": Axis(
+        lambda case: Extent(case.num_keys, case.num_keys),
+        placing=KEY_ROW,
+        items=_keys,
+        counts="keys of the step, of all requests",
+    ),
+    "cache_slot": Axis(placing=CACHE_SLOT, counts="slots of the cache"),
+    "page_unit": Axis(placing=PAGE_UNIT, counts="bytes or elements of the pages"),
+    "page_plane_unit": Axis(counts="bytes or elements of one plane of the pages"),
+    "selected_key": Axis(
+        _tokens, _selected, selected_key(_selected), items=_new, counts="selected keys of each token"
+    ),
+    "window_key": Axis(
+        _tokens,
+        _window_columns,
+        token_entry(_window_columns),
+        items=_new,
+        counts="columns of each token's window",
+    ),
     "expert": _EXPERT,
     # A weight may depend on its row's place: vector code may round differently at its ends.
-    "expert_weight": replace(_EXPERT, is_related=False),
-    "page_column": Axis(_requests, lambda case: case.num_page_columns, PAGE_COLUMN, items=_one),
-    "table_row": Axis(_requests, items=_one),
-    "key": Axis(),
-    "listed_page": Axis(placing=LISTED_PAGE, items=num_pages),
-    "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits),
-    "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts),
-    "sequence_chunk": Axis(_chunks, placing=SEQUENCE_CHUNK, items=num_chunks),
-    "chunk_pair": Axis(None, lambda case: 2, CHUNK_PAIR, items=num_chunks),
-    "cut": Axis(),
-    "aligned_window_key": Axis(),
-    "work_item": Axis(),
-    "worker_start": Axis(),
-    "chunk_part": Axis(),
-    "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True),
-    "chunk_request": Axis(_requests, items=_one, in_chunks=True),
-    "chunk_start": Axis(_starts(_requests), items=_one, between="requests", in_chunks=True),
+    "expert_weight": replace(_EXPERT, is_related=False, counts="weights of each token's experts"),
+    "page_column": Axis(
+        _requests,
+        lambda case: case.num_page_columns,
+        PAGE_COLUMN,
+        items=_one,
+        counts="columns of each request's row of pages",
+    ),
+    "table_row": Axis(_requests, items=_one, counts="requests; the values are rows of the table"),
+    "key": Axis(counts="keys in a list"),
+    "listed_page": Axis(placing=LISTED_PAGE, items=num_pages, counts="pages of all requests in a list"),
+    "logit": Axis(_of_step(num_logits), placing=LOGIT, items=num_logits, counts="rows that are sampled"),
+    "draft": Axis(_of_step(num_drafts), placing=DRAFT, items=num_drafts, counts="drafts"),
+    "sequence_chunk": Axis(
+        _chunks, placing=SEQUENCE_CHUNK, items=num_chunks, counts="chunks of new tokens, of all requests"
+    ),
+    "chunk_pair": Axis(
+        None, lambda case: 2, CHUNK_PAIR, items=num_chunks, counts="chunks, with two numbers each"
+    ),
+    "cut": Axis(counts="chunks of any kind, without a place in a report"),
+    "aligned_window_key": Axis(counts="columns of each token's window, rounded up"),
+    "work_item": Axis(counts="work items of a schedule"),
+    "worker_start": Axis(counts="places between the workers of a schedule"),
+    "chunk_part": Axis(counts="parts of chunks of context"),
+    "chunk": Axis(lambda case: Extent(1, 1), in_chunks=True, counts="chunks of context"),
+    "chunk_request": Axis(
+        _requests, items=_one, in_chunks=True, counts="requests, in a row for each chunk of context"
+    ),
+    "chunk_start": Axis(
+        _starts(_requests),
+        items=_one,
+        between="requests",
+        in_chunks=True,
+        counts="places between requests, in a row for each chunk of context",
+    ),
 }
 _UNKNOWN = Axis(is_related=False)
 
@@ -154,7 +211,8 @@ def _live(axis: Axis) -> Axis:
     """Return the axis of outputs without padding."""
     extent = axis.extent
     assert extent is not None
-    return replace(axis, extent=lambda case: Extent(extent(case).num_live, extent(case).num_live))
+    counts = f"{axis.counts}; without padding"
+    return replace(axis, extent=lambda case: Extent(*[extent(case).num_live] * 2), counts=counts)
 
 
 AXES |= {f"live_{name}": _live(AXES[name]) for name in ("request", "slot", "logit", "draft")}

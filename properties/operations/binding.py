@@ -3,17 +3,18 @@
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
-from cumae.oracle import ROW_FORMATS, Case, Inputs
-from cumae.oracle.model.rules import require
+from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs
+from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.expected import names_of_the_dialect
+from cumae.properties.operations.guesses import guess
 from cumae.properties.operations.outputs import outputs_of
 
 
@@ -67,11 +68,6 @@ class Binding:
         return self.domain.why_not(case)
 
 
-def _nearest(name: str, dialect: Dialect) -> str:
-    near = get_close_matches(name, dialect.inputs, cutoff=0.5)
-    return f" (like {', '.join(near)})" if near else ""
-
-
 def bind(
     function: Callable[..., Any], operation: Operation, dialect: Dialect, domain: Domain | None = None
 ) -> Binding:
@@ -88,15 +84,18 @@ def bind(
         those = ", ".join(sorted(dialect.outputs))
         rule = f"be an operation of dialect {dialect.name}, or your own: {those}"
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
+    _require_inputs(operation, dialect)
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
+    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
+
+    def refuse(name: str, rule: str) -> NoReturn:
+        hint = guess(name, [*made_with, *called_with], operation, dialect)
+        raise ValueError(f"parameter = {name!r}{hint}, must be {rule}: `cumae list` names them")
+
     for name in made_with:
         if name != "device" and name not in dialect.inputs:
-            raise ValueError(
-                f"parameter = {name!r} of {function.__name__}, must be device or an input of dialect "
-                f"{dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
-            )
-    called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
+            refuse(name, f"device or an input of dialect {dialect.name}, to make {function.__name__}")
     inputs: list[str] = []
     outputs: list[str] = []
     for name in called_with:
@@ -105,10 +104,8 @@ def bind(
         elif name in dialect.inputs:
             inputs.append(name)
         else:
-            raise ValueError(
-                f"parameter = {name!r}, must be an output of {operation.name} ({', '.join(known)}) "
-                f"or an input of dialect {dialect.name}{_nearest(name, dialect)}: `cumae list` names them"
-            )
+            rule = f"an output of {operation.name} ({', '.join(known)}) or an input of dialect {dialect.name}"
+            refuse(name, rule)
     for name in domain.strided_vectors if domain else ():
         require(name in called_with, "strided_vectors", name, f"be an argument: {', '.join(called_with)}")
     features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
@@ -127,6 +124,15 @@ def bind(
         known,
         tuple(made_with),
     )
+
+
+def _require_inputs(operation: Operation, dialect: Dialect) -> None:
+    """Raise ``ValueError`` for a parameter of an oracle that is neither cumae's input nor the dialect's."""
+    for name in names_of_the_dialect(operation.oracle):
+        if name not in dialect.inputs:
+            hint = did_you_mean(name, (*INPUTS, *dialect.inputs))
+            rule = f"be an input of cumae or of dialect {dialect.name}: `cumae list --axes` names them"
+            raise ValueError(f"parameter = {name!r} of the oracle of {operation.name}{hint}, must {rule}")
 
 
 def promises_of(binding: Binding) -> str:
@@ -162,6 +168,7 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
         reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),
         rowless_requests=domain.rowless_requests and dialect.rowless_requests,
         latent_dims=domain.latent_dims if "row_format" in features else None,
+        head_dims=domain.head_dims if "head_dims" in features else None,
         values=values,
     )
 
@@ -192,11 +199,9 @@ def binding_of(
             raise ValueError(f"target = {made.name!r}, must be run by pytest, which fills {', '.join(given)}")
         return made
     if isinstance(operation, str):
-        if operation not in OPERATIONS:
-            raise ValueError(f"operation = {operation!r}, must be one of {', '.join(OPERATIONS)}")
+        require_choice("operation", operation, tuple(OPERATIONS))
         operation = OPERATIONS[operation]
     if isinstance(dialect, str):
-        if dialect not in DIALECTS:
-            raise ValueError(f"dialect = {dialect!r}, must be one of {', '.join(DIALECTS)}")
+        require_choice("dialect", dialect, tuple(DIALECTS))
         dialect = DIALECTS[dialect]
     return bind(function, operation, dialect, domain)

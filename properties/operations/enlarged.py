@@ -7,6 +7,7 @@ from cumae.oracle import Case, Inputs, Request
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.cases.draws import renamed
 from cumae.properties.dialects.cumae import row_dtype
+from cumae.properties.dialects.heads import page_dtype
 from cumae.properties.dialects.held import ITEM_BYTES
 
 _SPAN = 2**31
@@ -78,6 +79,19 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
     gap = _gap(highest * each)
     if gap and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
         yield replace(case, layout=replace(layout, cache_row_gap=gap))
+    gap = _gap(case.batch.num_tokens - 1)
+    if gap:
+        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
+
+
+def far_pages(case: Case) -> Iterator[Case]:
+    """Yield pages whose offset passes 2^31 elements, and such new keys and values."""
+    layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
+    highest = max(Inputs(case)["slot_mapping"], default=0) // case.batch.block_size
+    item = ITEM_BYTES[page_dtype(case)]
+    gap = _gap(highest * (16 if item == 1 else 1))
+    if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
+        yield replace(case, layout=replace(layout, cache_block_gap=gap))
     gap = _gap(case.batch.num_tokens - 1)
     if gap:
         yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))

@@ -1,14 +1,16 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import ANY, UNTOUCHED, Inputs
-from cumae.properties.dialects import Held, Output, Rows
+from cumae.oracle import ANY, INPUTS, UNTOUCHED, Case, Inputs
+from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
@@ -47,9 +49,9 @@ def expected_of(
     """Return the content of each output by name, from the oracle alone.
 
     ``held`` returns an input as the dialect holds it; it is called if the rows of an output come from an
-    input.
+    input, and for the oracle's parameters that only the dialect has.
     """
-    answer = inputs.call(operation.oracle)
+    answer = _answer(operation, inputs, held)
     found = {}
     for output in outputs:
         values = output.values(answer, inputs)
@@ -59,6 +61,26 @@ def expected_of(
             told = _numbers(values, output.dtype_for(inputs.case))
         found[output.name] = told if operation.judge is None else _judged(told, output)
     return found
+
+
+def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -> Any:
+    """Return the oracle's answer."""
+    names = names_of_the_dialect(operation.oracle)
+    if not names:
+        return inputs.call(operation.oracle)
+    known = {name: _plain(held(name)) for name in names}
+    return Inputs(inputs.case, inputs.previous, known).call(operation.oracle)
+
+
+@lru_cache(maxsize=256)
+def names_of_the_dialect(oracle: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters of an oracle that are no inputs of cumae, but must be a dialect's."""
+    return tuple(name for name in inspect.signature(oracle).parameters if name not in INPUTS)
+
+
+def _plain(held: Held) -> Any:
+    """Return an input of a dialect as integers and lists."""
+    return held.values.tolist() if isinstance(held, (Floats, Ints)) else held
 
 
 def _judged(told: Expected, output: Output) -> Expected:
@@ -81,12 +103,31 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
         assert isinstance(rows, Rows)
         place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
         wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        if not wanted:
+            continue
+        if piece.in_units:
+            words[wanted] = _units([values[j][1:] for j in wanted], place, piece, rows, case, row_bytes)
+            continue
         content = rows.content[[place[values[j][1:]] for j in wanted]]
         if piece.encode is not None:
             content = piece.encode(case, content)
         first = piece.start(case) * ITEM_BYTES[rows.dtype]
         words[wanted] = content[:, first : first + row_bytes]
     return Expected(words, state)
+
+
+def _units(
+    sources: list[tuple[int, ...]],
+    place: Mapping[tuple[int, ...], int],
+    piece: Piece,
+    rows: Rows,
+    case: Case,
+    unit_bytes: int,
+) -> npt.NDArray[np.uint8]:
+    """Return the bytes of units, each one of several in the row of an input."""
+    content = rows.content if piece.encode is None else piece.encode(case, rows.content)
+    units = content.reshape(len(content), -1, unit_bytes)
+    return np.asarray(units[[place[source[:-1]] for source in sources], [source[-1] for source in sources]])
 
 
 def _numbers(values: list[Any], dtype: str) -> Expected:

@@ -36,7 +36,7 @@ def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
 
 def _following(output: Output, own: dict[str, Output], operation: Operation) -> Output:
     """Return an output with the values it inherits from the one it follows; an own output follows itself."""
-    rule = output.rule or (own[output.name].rule if output.name in own else operation.rule)
+    rule = output.rule or (own[output.name].rule if output.name in own else "") or operation.rule
     base = own.get(output.follows or output.name)
     if base is None:
         known = f"be an output of {operation.name}: {', '.join(own)}"

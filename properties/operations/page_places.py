@@ -1,7 +1,7 @@
 """The places of elements that are pages: a column of a request's row, or an entry of a list of pages."""
 
-from cumae.oracle import Case, Request
-from cumae.properties.operations.places import Place, Placing, Seen
+from cumae.oracle import Case, Request, page_units
+from cumae.properties.operations.places import CACHE_SLOT, Place, Placing, Seen
 
 
 def num_pages(request: Request, case: Case) -> int:
@@ -65,5 +65,25 @@ def _block_of(case: Case, b: int, column: int) -> int:
     return block_ids[at] if at < len(block_ids) else -1
 
 
+def _unit(case: Case, index: int, seen: Seen) -> Place:
+    return CACHE_SLOT.place(case, _parts_of(case, index)[0], seen)
+
+
+def _unit_text(case: Case, index: int, seen: Seen) -> str:
+    slot, kind, head, unit = _parts_of(case, index)
+    return f"unit {index}: {kind} of head {head}, unit {unit}, {CACHE_SLOT.text(case, slot, seen)}"
+
+
+def _parts_of(case: Case, index: int) -> tuple[int, str, int, int]:
+    """Return slot, kind, head and number of a unit of memory."""
+    heads, size = case.options.heads, case.batch.block_size
+    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
+    order = list(page_units(heads.page_order, size, *sizes))
+    block, place = divmod(index, len(order))
+    kind, token, head, unit = order[place]
+    return block * size + token, kind, head, unit
+
+
 PAGE_COLUMN = Placing(_column, _column_text)
 LISTED_PAGE = Placing(_entry, _entry_text)
+PAGE_UNIT = Placing(_unit, _unit_text)

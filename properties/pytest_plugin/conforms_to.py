@@ -13,9 +13,11 @@ from typing import Any, Literal
 
 import pytest
 
+from cumae.oracle import OperationName
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
-from cumae.properties.checks import CHECKS, checks_for
-from cumae.properties.dialects import Dialect
+from cumae.properties.checks import CHECKS, CheckName, checks_for
+from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.operations import Operation
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.callee import by_name
@@ -44,13 +46,13 @@ Function = Callable[..., Any]
 
 
 def conforms_to(
-    operation: str | Operation,
+    operation: OperationName | Operation,
     *,
-    dialect: str | Dialect = "cumae",
+    dialect: DialectName | Dialect = "cumae",
     domain: Domain | None = None,
     fixtures: Sequence[str] = (),
     device: Literal["any", "cuda"] = "any",
-    checks: Sequence[str] | None = None,
+    checks: Sequence[CheckName] | None = None,
     examples: int = EXAMPLES["quick"],
 ) -> Callable[[Function], Function]:
     """Turn a function with arguments by name into a pytest test: one item for each check.
@@ -60,12 +62,10 @@ def conforms_to(
     profiles scale it. Raises ``ValueError`` at collection for a parameter that is neither an input
     nor an output.
     """
-    if device not in ("any", "cuda"):
-        raise ValueError(f"device = {device!r}, must be one of 'any', 'cuda'")
+    require_choice("device", device, ("any", "cuda"))
     require_examples(examples)
     for name in checks or ():
-        if name not in CHECKS:
-            raise ValueError(f"checks = {name!r}, must be one of {', '.join(CHECKS)}")
+        require_choice("checks", name, tuple(CHECKS))
 
     def decorate(function: Function) -> Function:
         function = by_name(function)
@@ -163,12 +163,11 @@ def _run_item(
         request.node.user_properties.append(("cumae coverage", kernels))
     if verdict.ok:
         return
-    again = ""
+    again = None
     if by_pytest and verdict.failure is not None:
-        again = f"\n\n  saved: {verdict.failure.file}\n  reproduce: {_again(request, device)}"
-        verdict.failure = replace(verdict.failure, file=None)
+        again = [f"saved: {verdict.failure.file}", f"reproduce: {_again(request, device)}"]
     verbose = request.config.option.tbstyle == "long"
-    pytest.fail(explain(verdict, verbose=verbose) + again, pytrace=False)
+    pytest.fail(explain(verdict, verbose=verbose, again=again), pytrace=False)
 
 
 def _searched_isolated(

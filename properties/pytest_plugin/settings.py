@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.search.profiles import EXAMPLES, FAILURES, PROFILES, SOAK_SECONDS
 
 HELP = {
@@ -41,8 +42,7 @@ def settings_of(config: Any) -> Settings:
     """
     given = {name: str(config.getoption(f"cumae_{name}") or config.getini(f"cumae_{name}")) for name in HELP}
     profile = given["profile"] or "quick"
-    if profile not in PROFILES:
-        raise ValueError(f"--cumae-profile = {profile!r}, must be one of {', '.join(PROFILES)}")
+    require_choice("--cumae-profile", profile, PROFILES)
     seed = _whole("--cumae-seed", given["seed"] or "0", 0)
     shards = _whole("--cumae-shards", given["shards"] or "1", 1)
     coverage = Path(given["coverage"]) if given["coverage"] else None

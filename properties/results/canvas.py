@@ -44,11 +44,10 @@ class Picture:
             f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
         )
 
-    def bar(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """Fill a rectangle."""
-        self.parts.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.0):.1f}" height="{height}" class="{kind}"/>'
-        )
+    def bar(self, x: float, y: float, width: float, height: float, kind: str, title: str = "") -> None:
+        """Fill a rectangle; ``title``: words that a pointer on it shows."""
+        rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.0):.1f}" height="{height}" class="{kind}"'
+        self.parts.append(f"{rect}><title>{escape(title)}</title></rect>" if title else f"{rect}/>")
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
         """Draw a line."""
@@ -87,5 +86,6 @@ def _style() -> str:
 
     fonts = "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace} .small{font-size:10px}"
     strokes = ".outline{fill:none} line.edge{stroke-width:1.5} line.cross{stroke-width:2}"
+    strokes += " .outline{pointer-events:all} line{pointer-events:none}"  # the cells have titles
     dark = f"@media (prefers-color-scheme:dark){{{rules(_DARK)}}}"
     return f"<style>{fonts} {strokes} {rules(_LIGHT)} {dark}</style>"

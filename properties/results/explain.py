@@ -1,20 +1,24 @@
 """A verdict as text: the difference, its place, the rule, a drawing, and a command that reproduces it."""
 
 import re
+from collections.abc import Sequence
 from textwrap import indent
 
 from cumae.oracle import Case
+from cumae.properties.results.case_text import MOST_CHARACTERS, to_text
 from cumae.properties.results.counting import counted
 from cumae.properties.results.drawing import draw
+from cumae.properties.results.failure_file import content_of
 from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
 
-def explain(verdict: Verdict, *, verbose: bool = False) -> str:
+def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None) -> str:
     """Return the report of a verdict; one line if everything agreed.
 
-    ``verbose``: with the whole traceback if the function raised.
+    ``verbose``: with the whole traceback if the function raised. ``again``: the lines that say how to run it
+    again, by default with ``cumae replay``.
     """
     if verdict.failure is None:
         return summary(verdict)
@@ -32,23 +36,56 @@ def explain(verdict: Verdict, *, verbose: bool = False) -> str:
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
-    if failure.file is not None:
-        # Another process can find a function only by its name.
-        again = "" if re.fullmatch(r".+:[\w.]+", verdict.target) else " --target MODULE:NAME"
-        lines += ["", f"  reproduce: cumae replay {failure.file}{again}"]
-        if failure.stopped:
-            lines += [f"  reduce further: cumae reduce {failure.file}"]
+    if verdict.printed:
+        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
     if told_slow := slow_line(verdict):
         lines += ["", f"  {told_slow}"]
     if verdict.unsaved:
         lines += ["", f"  not saved: {verdict.unsaved}"]
+    lines += ["", *(f"  {line}" for line in (_again(verdict, failure) if again is None else again))]
+    if verdict.versions:
+        lines += [f"  versions: {verdict.versions}"]
     return "\n".join(lines)
 
 
-def told(case: Case, finding: Finding) -> list[str]:
-    """Return the lines of a finding: difference, place, rule and likely cause."""
+def _again(verdict: Verdict, failure: Failure) -> list[str]:
+    """Return the commands that show a failure again: from its file, and from this report alone."""
+    # Another process can find a function only by its name.
+    can_be_found = verdict.answer or re.fullmatch(r".+:[\w.]+", verdict.target)
+    target = "" if can_be_found else " --target MODULE:NAME"
+    lines = []
+    if failure.file is not None:
+        lines.append(f"reproduce: cumae replay {failure.file}{target}")
+        if failure.stopped:
+            lines.append(f"reduce further: cumae reduce {failure.file}")
+    text = text_of(verdict, failure)
+    if len(text) <= MOST_CHARACTERS:
+        return [*lines, f"without a file: cumae replay '{text}'{target}"]
+    too_long = f"the case is too long for a line ({len(text):,} characters, at most {MOST_CHARACTERS:,})"
+    kept = "keep the file" if failure.file is not None else "save it to a file"
+    return [*lines, f"without a file: {too_long}: {kept}"]
+
+
+def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
+    """Return a failure as text that commands take in place of a file; without traceback."""
+    content = content_of(verdict, failure, base)
+    content.pop("named", None)
+    content["finding"].pop("traceback", None)
+    return to_text(content)
+
+
+def printed_lines(verdict: Verdict) -> str:
+    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
+    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
+
+
+def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
+    """Return the lines of a finding: difference, place, rule and likely cause.
+
+    ``values``: also the expected and the actual value.
+    """
     lines = [f"  {finding.message}"]
-    if finding.expected:
+    if finding.expected and values:
         lines += [f"    expected {finding.expected}", f"    actual   {finding.actual}"]
     place = place_text(case, finding)
     if place:

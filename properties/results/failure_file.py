@@ -3,22 +3,24 @@
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from cumae.oracle import Case, Trace, from_json, to_json, trace_from_json, trace_to_json
-from cumae.oracle.model.case_json import closed, read_file
+from cumae.oracle.model.case_json import closed
 from cumae.oracle.model.rules import require
+from cumae.properties.results.case_text import name_of, read_source
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.results.writable import cannot
 
 VERSION = 1
 UNKNOWN = Finding("", "", "")
-_OPTIONAL = ("base", "case", "domain", "named", "trace")
+_OPTIONAL = ("answer", "base", "case", "domain", "named", "trace")
+_ALWAYS = ("check", "message", "rule")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
     **dict.fromkeys(("wrong", "rows"), list),
@@ -32,7 +34,8 @@ class Saved:
 
     ``trace``: the steps that lead to the failure, of which ``case`` is the last; None for a single case.
     ``base``: the function that the target was compared with, "" for the oracle. ``domain``: the target's
-    promises that differ from the defaults, as text.
+    promises that differ from the defaults, as text. ``answer``: of a dump, the values of the engine's outputs
+    by name.
     """
 
     case: Case
@@ -43,6 +46,7 @@ class Saved:
     trace: Trace | None = None
     base: str = ""
     domain: str = ""
+    answer: Mapping[str, list[int]] = field(default_factory=dict)
 
     @property
     def tried(self) -> Case | Trace:
@@ -87,7 +91,20 @@ def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
 
 def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = "") -> None:
     """Write the failure to a file atomically. ``base``: the function that the target was compared with."""
-    content: dict[str, Any] = {
+    content = content_of(verdict, failure, base)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
+        partial.replace(file)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, Any]:
+    """Return the contents of a failure file as plain JSON values."""
+    return {
         "version": VERSION,
         "operation": verdict.operation,
         "dialect": verdict.dialect,
@@ -98,21 +115,11 @@ def write_failure(file: Path, verdict: Verdict, failure: Failure, base: str = ""
         "finding": {
             name: value
             for name, value in asdict(failure.finding).items()
-            if value not in ("", ()) and value is not False
+            if name in _ALWAYS or (value not in ("", ()) and value is not False)
         },
+        **({"answer": dict(verdict.answer)} if verdict.answer else {}),
+        **({"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}),
     }
-    if failure.trace is None:
-        content["case"] = to_json(failure.case)
-    else:
-        content["trace"] = trace_to_json(failure.trace)
-    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-        partial.replace(file)
-    except OSError:
-        with suppress(OSError):
-            partial.unlink()
-        raise
 
 
 def saved_failures(
@@ -132,14 +139,14 @@ def saved_failures(
     return found
 
 
-def load_case(file: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
+def load_case(source: Path, target: str | None, operation: str | None, dialect: str | None) -> Saved:
     """Return a saved failure or a plain case; a given target, operation or dialect replaces the saved one.
 
-    Raises ``ValueError`` for a file that is neither, and for a plain case without target or operation.
+    Raises ``ValueError`` for a source that is neither, and for a plain case without target or operation.
     """
-    content = read_file(file)
+    content = read_source(source)
     if not (isinstance(content, dict) and "batch" in content):
-        saved = load_failure(file)
+        saved = load_failure(source)
         return replace(
             saved,
             target=target or saved.target,
@@ -148,15 +155,15 @@ def load_case(file: Path, target: str | None, operation: str | None, dialect: st
         )
     if target is None or operation is None:
         missing = "target" if target is None else "operation"
-        raise ValueError(f"{file.name}.{missing} = None, must be given: the file is a case without one")
-    return Saved(from_json(content, file.name), operation, dialect or "cumae", target, UNKNOWN)
+        raise ValueError(f"{name_of(source)}.{missing} = None, must be given: the file is a case without one")
+    return Saved(from_json(content, name_of(source)), operation, dialect or "cumae", target, UNKNOWN)
 
 
-def load_failure(file: Path) -> Saved:
-    """Return the contents of a failure file. Raises ``ValueError`` naming field, value and rule."""
-    path = file.name
+def load_failure(source: Path) -> Saved:
+    """Return a failure from its file or text. Raises ``ValueError`` naming field, value and rule."""
+    path = name_of(source)
     required = ("version", "operation", "dialect", "target", "finding")
-    items = closed(read_file(file), path, required=required, optional=_OPTIONAL)
+    items = closed(read_source(source), path, required=required, optional=_OPTIONAL)
     version = items["version"]
     require(type(version) is int and version == VERSION, f"{path}.version", version, f"be {VERSION}")
     texts = {}
@@ -164,16 +171,29 @@ def load_failure(file: Path) -> Saved:
         texts[name] = items.get(name, "")
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
-    named = items.get("named", [])
-    require(isinstance(named, list), f"{path}.named", named, "be a list of integers")
-    for i, size in enumerate(named):
-        require(type(size) is int, f"{path}.named[{i}]", size, "be an integer")
+    _integers(items.get("named", []), f"{path}.named")
     if "trace" in items:
         require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")
         return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
+    answer = _answer(items.get("answer", {}), f"{path}.answer")
     require("case" in items, f"{path}.case", None, "be present: the field is required")
-    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding)
+    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding, answer=answer)
+
+
+def _answer(value: object, path: str) -> dict[str, list[int]]:
+    """Return the outputs of a dump by name."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} = {value!r}, must be an object")
+    return {name: _integers(given, f"{path}.{name}") for name, given in value.items()}
+
+
+def _integers(value: object, path: str) -> list[int]:
+    if not isinstance(value, list):
+        raise ValueError(f"{path} = {value!r}, must be a list of integers")
+    for i, number in enumerate(value):
+        require(type(number) is int, f"{path}[{i}]", number, "be an integer")
+    return value
 
 
 def _finding(value: object, path: str) -> Finding:
@@ -183,9 +203,10 @@ def _finding(value: object, path: str) -> Finding:
     for name, given in items.items():
         kind = _KINDS.get(name, str)
         require(type(given) is kind, f"{path}.{name}", given, f"be of type {kind.__name__}")
-    lists = {name: items.get(name, []) for name, kind in _KINDS.items() if kind is list}
-    for name, numbers in lists.items():
-        for i, number in enumerate(numbers):
-            require(type(number) is int, f"{path}.{name}[{i}]", number, "be an integer")
+    lists = {
+        name: _integers(items.get(name, []), f"{path}.{name}")
+        for name, kind in _KINDS.items()
+        if kind is list
+    }
     plain: dict[str, Any] = {**items, **{name: tuple(numbers) for name, numbers in lists.items()}}
     return Finding(**plain)

@@ -28,7 +28,7 @@ def draw_steps(trace: Trace, finding: Finding | None = None) -> str:
     return "\n".join(lines)
 
 
-def svg_steps(trace: Trace, finding: Finding | None = None) -> str:
+def svg_steps(trace: Trace, finding: Finding | None = None, *, words: bool = True) -> str:
     """Return the pictures of the steps as one SVG element, 860 pixels wide; as for ``draw_steps``."""
     before, runs = _runs(trace)
     parts = [_words(20, _summary(trace, before))] if before else []
@@ -36,7 +36,8 @@ def svg_steps(trace: Trace, finding: Finding | None = None) -> str:
     for first, last in runs:
         parts.append(_words(y + 20, _heading(trace, first, last)))
         y += _HEADING
-        picture = picture_of(trace.steps[last], finding if last == len(trace.steps) - 1 else None)
+        shown = finding if last == len(trace.steps) - 1 else None
+        picture = picture_of(trace.steps[last], shown, words=words)
         parts.append(picture.element(top=y))
         y += picture.height
     head = (

@@ -8,6 +8,7 @@ from cumae.properties.results.canvas import LEFT, RIGHT, WIDTH, Picture
 from cumae.properties.results.counting import counted
 from cumae.properties.results.details import details, is_about_slots, is_about_windows, seen_window, window_of
 from cumae.properties.results.drawing import shown_requests
+from cumae.properties.results.hover import cell_title, run_title
 from cumae.properties.results.marks import Marks, marks_of, place_text, shared_blocks
 from cumae.properties.results.verdict import Finding
 
@@ -20,12 +21,15 @@ MOST_STAIRS = 12
 TEXT_COLUMNS = 104
 
 
-def svg(case: Case, finding: Finding | None = None) -> str:
-    """Return the case as one SVG element, 860 pixels wide, in the light or dark colours of the page."""
-    return picture_of(case, finding).element()
+def svg(case: Case, finding: Finding | None = None, *, words: bool = True) -> str:
+    """Return the case as one SVG element, 860 pixels wide, in the light or dark colours of the page.
+
+    ``words``: whether it tells the finding, which a page tells beside it.
+    """
+    return picture_of(case, finding, words=words).element()
 
 
-def picture_of(case: Case, finding: Finding | None = None) -> Picture:
+def picture_of(case: Case, finding: Finding | None = None, *, words: bool = True) -> Picture:
     """Return the picture of a case: words, requests with their windows, padding."""
     marks = marks_of(case, finding)
     requests = case.batch.requests
@@ -33,7 +37,7 @@ def picture_of(case: Case, finding: Finding | None = None) -> Picture:
     longest = max([1, padding, *(request.seq_len for request in requests)])
     picture = Picture(min(CELL, (WIDTH - LEFT - RIGHT) / longest))
     _legend(picture, case)
-    _words(picture, case, finding)
+    _words(picture, case, finding if words else None)
     picture.y += 8
     picture.text(12, picture.y, "request", "soft small")
     picture.text(LEFT - 12, picture.y, "cached + new", "soft small", "end")
@@ -101,7 +105,7 @@ def _request(picture: Picture, case: Case, b: int, marks: Marks) -> None:
     picture.text(LEFT - 12, top + 13, f"{request.context_len} + {request.query_len}", "text", "end")
     if not request.seq_len:
         picture.text(LEFT, top + 13, "no tokens", "soft")
-    _cells(picture, request, wrong, top)
+    _cells(picture, case, b, wrong, top)
     _blocks(picture, case, request, wrong, top)
     if b in marks.ends:
         end = picture.x(request.seq_len)
@@ -109,23 +113,26 @@ def _request(picture: Picture, case: Case, b: int, marks: Marks) -> None:
     picture.y = top + BAR + GAP
 
 
-def _cells(picture: Picture, request: Request, wrong: frozenset[int], top: float) -> None:
+def _cells(picture: Picture, case: Case, b: int, wrong: frozenset[int], top: float) -> None:
     """Draw tokens one by one if there is room, else as two bars; a wrong one is at least 3 pixels wide."""
-    cell = picture.cell
+    cell, request = picture.cell, case.batch.requests[b]
     if cell >= SMALLEST_CELL:
         for position in range(request.seq_len):
             kind = "wrong" if position in wrong else "cached" if position < request.context_len else "new"
-            picture.bar(picture.x(position) + 0.5, top, cell - 1, BAR, kind)
+            title = cell_title(case, b, position)
+            picture.bar(picture.x(position) + 0.5, top, cell - 1, BAR, kind, title)
             if position in wrong:
                 picture.cross(picture.x(position), top, cell, BAR)
         return
     new = max(request.query_len * cell, 3.0) if request.query_len else 0.0
     end = max(picture.x(request.seq_len), LEFT + new)
-    picture.bar(LEFT, top, end - new - LEFT, BAR, "cached")
-    picture.bar(end - new, top, new, BAR, "new")
+    if request.context_len:
+        picture.bar(LEFT, top, end - new - LEFT, BAR, "cached", run_title(case, b, new=False))
+    if request.query_len:
+        picture.bar(end - new, top, new, BAR, "new", run_title(case, b, new=True))
     for position in sorted(wrong):
         x = min(picture.x(position), end - 3)
-        picture.bar(x, top - 2, max(cell, 3.0), BAR + 4, "wrong")
+        picture.bar(x, top - 2, max(cell, 3.0), BAR + 4, "wrong", cell_title(case, b, position))
 
 
 def _blocks(picture: Picture, case: Case, request: Request, wrong: frozenset[int], top: float) -> None:
@@ -164,7 +171,8 @@ def _windows(picture: Picture, case: Case, b: int, finding: Finding | None) -> N
             for i in range(request.query_len):
                 start, stop = (bound - first_key for bound in window_of(case, first_token + i))
                 x = picture.x(start * ratio)
-                picture.bar(x, picture.y, (stop - start) * ratio * picture.cell, STAIR - 1, "soft")
+                sees = f"token {first_token + i} sees keys [{start}, {stop}) of request {b}"
+                picture.bar(x, picture.y, (stop - start) * ratio * picture.cell, STAIR - 1, "soft", sees)
                 picture.y += STAIR
             picture.y += GAP
         return
@@ -223,7 +231,8 @@ def _padding(picture: Picture, case: Case, marks: Marks) -> None:
     else:
         for i in range(tokens + slots):
             x, wrong = picture.x(i), i in marks.padding
-            picture.bar(x + 1.5, top, picture.cell - 3, BAR, "wrong" if wrong else "outline")
+            title = f"row {case.batch.num_tokens + i}: padding"
+            picture.bar(x + 1.5, top, picture.cell - 3, BAR, "wrong" if wrong else "outline", title)
             if wrong:
                 picture.cross(x, top, picture.cell, BAR)
     picture.y = top + BAR + GAP

@@ -91,8 +91,11 @@ class Verdict:
     which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
     many, and how many were asked for and cannot be combined.
     ``domain``: the fields of the function's domain that differ from the defaults, as text. ``unsaved``: why
-    the failure could not be saved. ``coverage``: of each kernel that was interpreted. ``notes``: what checks
-    have seen that makes no difference to an output.
+    the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
+    ``printed``: the last lines that it printed in an isolated process. ``versions``: of cumae and the
+    libraries, and the device, as text. ``answer``: of a dump, the values of the judged outputs by name.
+    ``coverage``: of each kernel that was interpreted. ``notes``: what checks have seen that makes no
+    difference to an output.
     """
 
     target: str
@@ -114,12 +117,16 @@ class Verdict:
     not_tried: int = 0
     domain: str = ""
     unsaved: str = ""
+    shows: frozenset[str] = frozenset()
+    printed: tuple[str, ...] = ()
     toured: int = 0
     largest: dict[str, int] = field(default_factory=dict)
     named: tuple[int, ...] = ()
     pairs: tuple[int, int, int] = (0, 0, 0)
     coverage: tuple[KernelCoverage, ...] = ()
     notes: tuple[str, ...] = ()
+    versions: str = ""
+    answer: dict[str, list[int]] = field(default_factory=dict)
 
     def enlarge(self, sizes: Mapping[str, int]) -> None:
         """Count the sizes of a compared case among the largest."""

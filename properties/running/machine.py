@@ -1,20 +1,37 @@
 """The machine of a measurement."""
 
 import platform
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
-from cumae.properties.running.device import current
+from cumae.properties.running.device import Device, current
 
 
 def machine() -> dict[str, str]:
     """Return the device that kernels run on, and the versions of Python and of the libraries."""
+    found = {"device": device_name(current()), "python": platform.python_version()}
+    for name in ("torch", "triton", "hypothesis", "numpy"):
+        found[name] = _version(name)
+    return found
+
+
+def versions(device: str) -> str:
+    """Return the versions of cumae, torch and triton, and the device, as text."""
+    return ", ".join([*(f"{name} {_version(name)}" for name in ("cumae", "torch", "triton")), device])
+
+
+def device_name(device: Device) -> str:
+    """Return the name of a device that kernels run on."""
+    if device == "cpu":
+        return "CPU, Triton's interpreter"
     import torch
 
-    device = torch.cuda.get_device_name() if current() == "cuda" else "CPU, Triton's interpreter"
-    found = {"device": device, "python": platform.python_version()}
-    for name in ("torch", "triton", "hypothesis", "numpy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "none"
-    return found
+    return torch.cuda.get_device_name()
+
+
+@lru_cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"

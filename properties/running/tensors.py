@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cumae.oracle import Case, Inputs
-from cumae.oracle.model.rules import require
-from cumae.properties.dialects import DIALECTS, TENSORS, Dialect
+from cumae.oracle.model.rules import require, require_choice
+from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, DialectName
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import hold
@@ -13,7 +13,7 @@ from cumae.properties.running.memory import hold
 
 def tensors(
     case: Case,
-    dialect: str | Dialect = "cumae",
+    dialect: DialectName | Dialect = "cumae",
     device: Device = "cpu",
     names: Sequence[str] | None = None,
 ) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def tensors(
     {'query_start_loc': tensor([0, 1, 1, 3], dtype=torch.int32), 'block_size': 4}
     """
     if isinstance(dialect, str):
-        require(dialect in DIALECTS, "dialect", dialect, f"be one of {', '.join(DIALECTS)}")
+        require_choice("dialect", dialect, tuple(DIALECTS))
         dialect = DIALECTS[dialect]
     inputs = Inputs(case)
     found: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
 from cumae.oracle import Case
+from cumae.properties.search.printed import print_by_lines
 
 CUT_OFF = 121
 """Exit status of a process that lost the connection to its parent."""
@@ -44,6 +45,7 @@ class Tell(Protocol):
 def main() -> None:
     """Make the worker that the parent asks for, then call its methods on request."""
     die_with_parent()
+    print_by_lines()
     connection = _connection_of_parent()
 
     def tell(**state: object) -> None:

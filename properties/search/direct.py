@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cumae.oracle import Case, Trace
+from cumae.oracle import Case, OperationName, Trace
 from cumae.oracle.model.rules import require_int
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import large_case
-from cumae.properties.checks import CHECKS
-from cumae.properties.dialects import Dialect
+from cumae.properties.checks import CHECKS, CheckName
+from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.operations import Operation
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.results.verdict import Verdict
@@ -26,11 +26,11 @@ from cumae.properties.search.profiles import FAILURES
 
 def check(
     function: Callable[..., Any],
-    operation: str | Operation,
+    operation: OperationName | Operation,
     *,
-    dialect: str | Dialect = "cumae",
+    dialect: DialectName | Dialect = "cumae",
     domain: Domain | None = None,
-    checks: Sequence[str] | None = None,
+    checks: Sequence[CheckName] | None = None,
     examples: int | None = 200,
     seconds: float | None = None,
     seed: int = 0,

@@ -11,12 +11,14 @@ from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.results.failure_file import kept
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
+from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
 from cumae.properties.search.process import Answer, Call, State
 from cumae.properties.search.processes import Plan, Processes
 
+Best = tuple[Finding, Case | Trace]
 MOST_TRIES = 30
 MOST_SKIPPED = 6
 
@@ -42,7 +44,7 @@ def search_isolated(job: Job, progress: Callable[[Verdict], None] | None = None)
 
 
 def reduce_isolated(
-    job: Job, finding: Finding, tried: Case | Trace, progress: Callable[[int], None] | None = None
+    job: Job, finding: Finding, tried: Case | Trace, progress: Callable[[int, Best], None] | None = None
 ) -> Smallest:
     """Return the smallest case or trace that still fails; see ``reducing``."""
     with searchers(job.device, sanitizer=job.sanitizer) as processes:
@@ -57,6 +59,8 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
     Raises ``ValueError`` if the target cannot be tried at all.
     """
     verdict = Verdict(job.target, job.operation, job.dialect, job.checks or ())
+    # Only the process may ask a GPU for its name.
+    verdict.versions = versions(device_name("cpu") if job.device == "cpu" else "a GPU")
     if progress is not None:
         progress(verdict)
 
@@ -73,6 +77,7 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
         _save(job, verdict)
     else:
         _take(verdict, answer.result, answer.result.failure)
+    verdict.printed = answer.printed
     if answer.is_lost and job.reduce and verdict.failure is not None:
         yield from _made_smaller(job, verdict, verdict.failure)
     if answer.fault and verdict.failure is not None:
@@ -90,10 +95,12 @@ def reducing(
     finding: Finding,
     tried: Case | Trace,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, Best], None] | None = None,
     seconds: float = inf,
 ) -> Plan[Smallest]:
     """Plan the reduction of a failing case or trace.
+
+    ``progress`` gets the number of cases tried and the smallest failing one so far, with its finding.
 
     If the case ends its process, a smaller one must too, in at most 30 processes; otherwise a candidate
     that ends its process is skipped, at most 6 times. After ``seconds`` no further case is tried.
@@ -105,7 +112,7 @@ def reducing(
 
     def seen(told: State) -> None:
         if progress is not None:
-            progress(steps + int(told.get("steps", 0)))
+            progress(steps + int(told.get("steps", 0)), told.get("best") or (finding, tried))
 
     for _ in range(MOST_TRIES if deaths else MOST_SKIPPED):
         left = max(0.0, late_at - time.monotonic())

@@ -14,7 +14,7 @@ from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.process import LIMIT_SECONDS
+from cumae.properties.search.profiles import LIMIT_SECONDS
 
 RETURNS = "a valid case must not crash or hang the process"
 """The rule broken by a function that crashes, hangs or loses the CUDA context."""

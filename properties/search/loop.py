@@ -10,16 +10,20 @@ from statistics import median
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
 from cumae.oracle import Case, Trace
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.pairs import paired_cases
+from cumae.properties.cases.shown import shown_by
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.operations.binding import Binding, promises_of
+from cumae.properties.operations.callee import required
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import Device, one_thread
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.launches import noting_launches
+from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Begins
 from cumae.properties.running.volume import measuring_volume
@@ -70,8 +74,7 @@ def search(
     """
     names = tuple(checks) if checks is not None else checks_for(binding, device)
     for name in names:
-        if name not in CHECKS:
-            raise ValueError(f"check = {name!r}, must be one of {', '.join(CHECKS)}")
+        require_choice("check", name, tuple(CHECKS))
         if name in ON_GPU_ONLY and device != "cuda":
             raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
     if budget.examples is None and budget.seconds is None:
@@ -79,6 +82,8 @@ def search(
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
     verdict.domain = promises_of(binding)
+    verdict.versions = versions(device_name(device))
+    verdict.shows = shown_by(binding.features, required(binding.operation.oracle), binding.domain)
     pace = Pace(verdict, budget)
     examiner = Examiner(binding, device, names, save_to, progress, before, verdict, pace, begins, schedule)
     if progress is not None:

@@ -46,14 +46,15 @@ class Nursery:
         """Whether it can fork another process."""
         return self._process.poll() is None
 
-    def child(self, stdin: int, stderr: int | None, environment: Mapping[str, str]) -> "Child":
+    def child(self, stdin: int, stdout: int, stderr: int | None, environment: Mapping[str, str]) -> "Child":
         """Fork a process that runs ``child.main`` in a session of its own, in this folder.
 
-        ``stdin``, ``stderr``: its descriptors, None for this process's; ``environment``: all its variables.
+        ``stdin``, ``stdout``, ``stderr``: its descriptors, None for this process's; ``environment``: all its
+        variables.
         """
         asked = json.dumps({"folder": os.getcwd(), "environment": dict(environment)}).encode()
         with self._lock:
-            descriptors = [stdin, 1, 2 if stderr is None else stderr]
+            descriptors = [stdin, stdout, 2 if stderr is None else stderr]
             socket.send_fds(self._socket, [len(asked).to_bytes(8, "big")], descriptors)
             for start in range(0, len(asked), _MOST_BYTES // 16):
                 self._socket.send(asked[start : start + _MOST_BYTES // 16])

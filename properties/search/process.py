@@ -19,8 +19,8 @@ from cumae.properties.running.device import has_gpu
 from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 from cumae.properties.search.nursery import Child, nursery
+from cumae.properties.search.printed import Printed
 
-LIMIT_SECONDS = 60.0
 START_SECONDS = 300.0
 WARM_SECONDS = 10.0
 _END_SECONDS = 30.0
@@ -51,7 +51,8 @@ class Answer:
     """The end of a call: its ``result``, or its ``death`` (how the process ended, in words).
 
     ``told``: the state that the process sent. ``is_lost``: whether the worker is of no more use.
-    ``refused``, ``error``: the error that it raised. ``fault``: the report of a sanitizer.
+    ``refused``, ``error``: the error that it raised. ``fault``: the report of a sanitizer. ``printed``: the
+    last lines that it printed.
     """
 
     result: Any = None
@@ -61,6 +62,7 @@ class Answer:
     refused: str = ""
     error: str = ""
     fault: str = ""
+    printed: tuple[str, ...] = ()
 
 
 class Process:
@@ -74,14 +76,21 @@ class Process:
         folder = Path(self._folder.name) if self._folder else Path()
         errors = sanitizer.errors(folder)
         self.connection, theirs = Pipe()
+        self._printed = Printed()
         variables, before = {**environment, **sanitizer.environment}, sanitizer.before(folder)
         if before or has_gpu():  # forks are not tried beside a driver
             command = [*before, sys.executable, "-m", "cumae.properties.search.child"]
             self._process: subprocess.Popen[bytes] | Child = subprocess.Popen(
-                command, env=variables, stdin=theirs.fileno(), stderr=errors, start_new_session=True
+                command,
+                env=variables,
+                stdin=theirs.fileno(),
+                stdout=self._printed.file,
+                stderr=errors,
+                start_new_session=True,
             )
         else:
-            self._process = nursery(variables).child(theirs.fileno(), errors, variables)
+            files = theirs.fileno(), self._printed.file, errors
+            self._process = nursery(variables).child(*files, variables)
         theirs.close()
         if errors is not None:
             os.close(errors)
@@ -95,6 +104,7 @@ class Process:
     def give(self, call: Call) -> None:
         """Start a call."""
         self._call = call
+        self._printed.clear()
         self._told: dict[str, Any] = {}
         self._late_at = time.monotonic() + call.patience
         self._send((call.method, call.argument))
@@ -106,6 +116,7 @@ class Process:
     def answer(self) -> Answer | None:
         """Return the end of the call, None while it runs; kill a process that takes too long."""
         has_ended = self._process.poll() is not None
+        self._printed.trim()
         try:
             while self.connection.poll():
                 kind, content, is_lost = self.connection.recv()
@@ -113,7 +124,8 @@ class Process:
                     self._note(content)
                 else:
                     name = {RESULT: "result", REFUSED: "refused", ERROR: "error"}[kind]
-                    return Answer(**{name: content}, told=self._told, is_lost=is_lost)
+                    answer = Answer(**{name: content}, told=self._told, is_lost=is_lost)
+                    return replace(answer, printed=self._printed.lines())
         except (EOFError, OSError):  # it is dead or dying, or has lost its connection
             return self._dead(_told_of(self._status()))
         if has_ended:
@@ -131,6 +143,7 @@ class Process:
             with suppress(subprocess.TimeoutExpired):  # a regular exit completes the log
                 self._process.wait(_END_SECONDS)
         self._kill()
+        self._printed.close()
         answer = answer or Answer()
         if self._folder is not None:
             answer = replace(answer, fault=self._sanitizer.told(Path(self._folder.name)))
@@ -149,7 +162,7 @@ class Process:
             self._call.seen(self._told)
 
     def _dead(self, death: str) -> Answer:
-        return Answer(death=death, told=self._told, is_lost=True)
+        return Answer(death=death, told=self._told, is_lost=True, printed=self._printed.lines())
 
     def _status(self) -> int:
         """Return the exit status; kill a process that goes on without its connection."""

@@ -21,7 +21,7 @@ ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
-LEAST = 1.0
+LEAST = 1.25
 """The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
 SLOWER, PATIENCE = 3.0, 20.0
 """A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""

@@ -1,4 +1,4 @@
-"""Measured figures as Markdown for the README, from the JSON files that the runs wrote."""
+"""Measured figures as Markdown, from the JSON files that the runs wrote."""
 
 from statistics import median
 from typing import Any
@@ -17,15 +17,21 @@ COLUMNS = {
 def tables(results: Json) -> str:
     """Return all figures; ``results``: the content of each file, by its name without the suffix."""
     parts = (
+        ["## Cases and disagreements"],
         runs_lines(results["gpu-fuzz"], results["gpu-steps"]),
         [tests_line(results["gpu-tests"])],
+        ["## Bugs, false positives, engines"],
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [engines_line([results[name] for name in sorted(results) if "engines" in name])],
         [repeated_line(results["cpu-repeated"])],
+        ["## Attention"],
         [attention_line(results["gpu-attention"])],
+        ["## Injected faults"],
         mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
+        ["## What bf16 changes in a router"],
         router_lines(results["cpu-router-bf16"]),
+        ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
@@ -107,7 +113,7 @@ def engines_line(runs: list[Json]) -> str:
     newest = max(runs, key=lambda run: len(run["releases"]))
     releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
-    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
+    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](../../FINDINGS.md)."
 
 
 def repeated_line(run: Json) -> str:
@@ -173,7 +179,7 @@ def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
         for mutant in run["survivors"]
     }
     captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
-    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors stand in "
+    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
     return [
         "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",

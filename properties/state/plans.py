@@ -105,7 +105,7 @@ ROUND: tuple[tuple[Plan, ...], ...] = (
     (CHUNKS,),
 )
 """The kinds of consecutive walks; where there are several, they take turns from round to round."""
-_COSTLY = ("row_format", "router")
+_COSTLY = ("row_format", "router", "head_format")
 """Features whose tensors are large, so their engines stay small."""
 
 

@@ -4,27 +4,39 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase, Request
 from cumae.oracle.model.rules import inside, require
-from cumae.properties.dialects.tensor_values import live_blocks, read_count, read_lens, read_table
+from cumae.properties.dialects.tensor_values import (
+    live_blocks,
+    read_count,
+    read_lens,
+    read_table,
+    reading,
+    require_given,
+)
 
 
 def capture(
-    seq_lens_encoder: Any,
-    seq_lens_decoder: Any,
-    seq_lens_this_time: Any,
-    block_tables: Any,
-    block_size: Any,
+    seq_lens_encoder: Any = None,
+    seq_lens_decoder: Any = None,
+    seq_lens_this_time: Any = None,
+    block_tables: Any = None,
+    block_size: Any = None,
     real_bsz: Any = None,
     num_tokens_padded: Any = None,
 ) -> Case:
     """Return the case of a step of FastDeploy. Raises ``ValueError`` if the tensors are not a valid step.
 
     A request with encoder tokens is a prefill; one without is a decode if it has context. Rows from
-    ``real_bsz`` on are padding.
+    ``real_bsz`` on are padding. ``seq_lens_this_time`` may be cut to running requests; entries of the other
+    tensors behind them are ignored.
     """
-    encoder = read_lens("seq_lens_encoder", seq_lens_encoder)
-    count = len(encoder)
-    contexts = read_lens("seq_lens_decoder", seq_lens_decoder, count)
-    query_lens = read_lens("seq_lens_this_time", seq_lens_this_time, count)
+    lens = {"seq_lens_encoder": seq_lens_encoder, "seq_lens_decoder": seq_lens_decoder}
+    wanted = {**lens, "seq_lens_this_time": seq_lens_this_time}
+    wanted |= {"block_tables": block_tables, "block_size": block_size}
+    require_given("every step of fastdeploy", wanted)
+    query_lens = read_lens("seq_lens_this_time", seq_lens_this_time)
+    count = len(query_lens)
+    encoder = _read_state("seq_lens_encoder", seq_lens_encoder, count)
+    contexts = _read_state("seq_lens_decoder", seq_lens_decoder, count)
     for b in range(count):
         same = encoder[b] in (0, query_lens[b])
         require(same, f"seq_lens_encoder[{b}]", encoder[b], f"be 0 or this_time = {query_lens[b]}")
@@ -51,3 +63,11 @@ def capture(
         num_spare_columns=width - max((len(request.block_ids) for request in requests), default=0),
     )
     return Case(Batch(tuple(requests), size), layout)
+
+
+def _read_state(name: str, tensor: Any, count: int) -> list[int]:
+    """Return the first ``count`` lengths of a tensor with a row for each request that the engine can hold."""
+    values = read_lens(name, tensor)
+    with reading():
+        require(len(values) >= count, f"{name}: number", len(values), f"be >= {count}, as seq_lens_this_time")
+    return values[:count]

@@ -3,18 +3,35 @@
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase, Request
-from cumae.oracle.model.rules import inside, require, require_choice, require_int
-from cumae.properties.dialects.tensor_values import read_count, read_ints, read_lens
+from cumae.oracle.model.rules import inside, require, require_int
+from cumae.properties.dialects.tensor_values import (
+    Unreadable,
+    first_given,
+    read_choice,
+    read_count,
+    read_flags,
+    read_ints,
+    read_lens,
+    require_equal_copy,
+    require_given,
+)
 
 DUMP_PAGE = 0
 DUMP_ROW = 0
 PADDED_SEQ_LEN = 1
+_NUMBERED = ("extend", "decode", "mixed", "idle", "target_verify")
+_MODES = {
+    **{name: "extend" for name in ("extend", "mixed", "split_prefill")},
+    **{name: "decode" for name in ("decode", "idle")},
+    **{name: "verify" for name in ("verify", "target_verify")},
+}
+"""The mode of a step, for each name in SGLang's ForwardMode that says how long its requests are."""
 
 
 def capture(
-    req_pool_indices: Any,
-    req_to_token: Any,
-    page_size: Any,
+    req_pool_indices: Any = None,
+    req_to_token: Any = None,
+    page_size: Any = None,
     forward_mode: Any = "extend",
     seq_lens: Any = None,
     extend_prefix_lens: Any = None,
@@ -22,14 +39,30 @@ def capture(
     draft_token_num: Any = None,
     is_prefill: Any = None,
     num_tokens_padded: Any = None,
+    extend_prefix_lens_cpu: Any = None,
+    extend_seq_lens_cpu: Any = None,
 ) -> Case:
     """Return the case of a step of SGLang. Raises ``ValueError`` if the tensors are not a valid step.
 
     ``forward_mode`` is ``extend`` (with ``extend_seq_lens``, and ``extend_prefix_lens`` or ``seq_lens``),
-    ``decode`` (with ``seq_lens``) or ``verify`` (with ``seq_lens`` and ``draft_token_num``). Requests of an
-    extend are prefills unless ``is_prefill`` says otherwise. Requests at the end with pool row 0 are padding.
-    Pool rows are checked but not kept.
+    ``decode`` (with ``seq_lens``) or ``verify`` (with ``seq_lens`` and ``draft_token_num``), or SGLang's
+    ForwardMode, as enum, name or number. Requests of an extend are prefills unless ``is_prefill`` says
+    otherwise. Requests at the end with pool row 0 are padding. Pool rows are checked but not kept. Copies on
+    the host must equal their tensors.
     """
+    mode = _MODES[read_choice("forward_mode", forward_mode, tuple(_MODES), _NUMBERED)]
+    needed = {"req_pool_indices": req_pool_indices, "req_to_token": req_to_token, "page_size": page_size}
+    if mode == "extend":
+        needed["extend_seq_lens"] = extend_seq_lens
+        needed["extend_prefix_lens or seq_lens"] = first_given(extend_prefix_lens, seq_lens)
+    else:
+        needed["seq_lens"] = seq_lens
+    if mode == "verify":
+        needed["draft_token_num"] = draft_token_num
+    require_given(f"a step of sglang with forward_mode {mode}", needed)
+    if mode == "extend":
+        require_equal_copy("extend_prefix_lens", extend_prefix_lens, extend_prefix_lens_cpu)
+        require_equal_copy("extend_seq_lens", extend_seq_lens, extend_seq_lens_cpu)
     rows = read_lens("req_pool_indices", req_pool_indices)
     live = len(rows)
     while live and rows[live - 1] == DUMP_ROW:
@@ -40,10 +73,8 @@ def capture(
         taken = rows[b] in rows[:b]
         require(not taken, f"req_pool_indices[{b}]", rows[b], "be the row of one request only")
     size = read_count("page_size", page_size, 1, 2**20)
-    lens = _read_lens(
-        forward_mode, len(rows), live, seq_lens, extend_prefix_lens, extend_seq_lens, draft_token_num
-    )
-    phases = _read_phases(forward_mode, live, is_prefill)
+    lens = _read_lens(mode, len(rows), live, seq_lens, extend_prefix_lens, extend_seq_lens, draft_token_num)
+    phases = _read_phases(mode, live, is_prefill)
     requests = []
     for b, ((context_len, query_len), phase) in enumerate(zip(lens, phases, strict=True)):
         block_ids = _read_pages(req_to_token, rows[b], context_len + query_len, size)
@@ -52,7 +83,10 @@ def capture(
     batch = Batch(tuple(requests), size)
     padded = batch.num_tokens
     if num_tokens_padded is not None:
-        padded = read_count("num_tokens_padded", num_tokens_padded, batch.num_tokens)
+        padded = read_count("num_tokens_padded", num_tokens_padded)
+        require(
+            padded >= batch.num_tokens, "num_tokens_padded", padded, f"be >= {batch.num_tokens}, the tokens"
+        )
     layout = Layout(
         num_padding_tokens=padded - batch.num_tokens, num_padding_requests=len(rows) - live, garbage="zero"
     )
@@ -63,14 +97,11 @@ def _read_lens(
     mode: Any, count: int, live: int, seq_lens: Any, prefix_lens: Any, extend_lens: Any, drafts: Any
 ) -> list[tuple[int, int]]:
     """Return the context and query length of each live request."""
-    require_choice("forward_mode", mode, ("extend", "decode", "verify"))
     if mode == "extend":
         return _read_extend(count, live, seq_lens, prefix_lens, extend_lens)
-    require(seq_lens is not None, "seq_lens", None, f"be given for {mode}")
     lens = read_lens("seq_lens", seq_lens, count)[:live]
     query_len = 1
     if mode == "verify":
-        require(drafts is not None, "draft_token_num", None, "be given for verify")
         query_len = read_count("draft_token_num", drafts, 1)
     cached = 0 if mode == "verify" else 1
     for b, length in enumerate(lens):
@@ -82,17 +113,15 @@ def _read_extend(
     count: int, live: int, seq_lens: Any, prefix_lens: Any, extend_lens: Any
 ) -> list[tuple[int, int]]:
     """Return the context and query length of each live request of an extend; both sources must agree."""
-    require(extend_lens is not None, "extend_seq_lens", None, "be given for extend")
     query_lens = read_lens("extend_seq_lens", extend_lens, count)
-    neither = prefix_lens is None and seq_lens is None
-    require(not neither, "extend_prefix_lens", None, "be given for extend, or seq_lens")
     contexts = [] if prefix_lens is None else read_lens("extend_prefix_lens", prefix_lens, count)
     if seq_lens is not None:
         totals = read_lens("seq_lens", seq_lens, count)
         for b in range(live):
             require(totals[b] >= query_lens[b], f"seq_lens[{b}]", totals[b], f"be >= {query_lens[b]}")
-            same = not contexts or totals[b] == contexts[b] + query_lens[b]
-            require(same, f"seq_lens[{b}]", totals[b], "be extend_prefix_lens + extend_seq_lens")
+            if contexts:
+                rule = f"be {contexts[b]} + {query_lens[b]} = extend_prefix_lens + extend_seq_lens"
+                require(totals[b] == contexts[b] + query_lens[b], f"seq_lens[{b}]", totals[b], rule)
         contexts = [total - query for total, query in zip(totals, query_lens, strict=True)]
     for b in range(live, count):
         require(query_lens[b] == 0, f"extend_seq_lens[{b}]", query_lens[b], "be 0: padding")
@@ -101,12 +130,12 @@ def _read_extend(
 
 def _read_phases(mode: str, live: int, is_prefill: Any) -> list[Phase]:
     if mode != "extend":
-        require(is_prefill is None, "is_prefill", is_prefill, f"not be given for {mode}")
+        if is_prefill is not None:
+            raise Unreadable(f"is_prefill is given, must not be given for forward_mode {mode}")
         return ["decode"] * live
     if is_prefill is None:
         return ["prefill"] * live
-    flags = read_ints("is_prefill", is_prefill)
-    require(len(flags) >= live, "is_prefill: number", len(flags), f"be >= {live}")
+    flags = read_flags("is_prefill", is_prefill, live)
     return ["prefill" if flag else "decode" for flag in flags[:live]]
 
 

@@ -6,21 +6,25 @@ from typing import Any
 from cumae.oracle import Batch, Case, Layout, Options, Phase, Request
 from cumae.oracle.model.rules import inside, require
 from cumae.properties.dialects.tensor_values import (
+    Unreadable,
+    first_given,
     live_blocks,
     read_count,
-    read_ints,
+    read_flags,
     read_lens,
     read_starts,
     read_table,
+    require_equal_copy,
+    require_given,
 )
 
 NULL_BLOCK = 0
 
 
 def capture(
-    query_start_loc: Any,
-    block_table: Any,
-    block_size: Any,
+    query_start_loc: Any = None,
+    block_table: Any = None,
+    block_size: Any = None,
     num_computed_tokens: Any = None,
     seq_lens: Any = None,
     is_prefill: Any = None,
@@ -32,13 +36,21 @@ def capture(
     dcp_world_size: Any = 1,
     dcp_rank: Any = 0,
     cp_kv_cache_interleave_size: Any = 1,
+    query_start_loc_cpu: Any = None,
 ) -> Case:
     """Return the case of a step of vLLM. Raises ``ValueError`` if the tensors are not a valid step.
 
     The context comes from ``num_computed_tokens`` or ``seq_lens``, the phase from one of ``is_prefill``,
     ``num_prefills`` (the last ones) and ``decode_threshold`` (longest query of a decode). Entries after
-    ``num_reqs`` and after the last start are padding. The null block 0 and -1 mean no block.
+    ``num_reqs`` and after the last start are padding. The null block 0 and -1 mean no block. A copy on the
+    host must equal its tensor.
     """
+    wanted = {"query_start_loc": query_start_loc, "block_table": block_table, "block_size": block_size}
+    wanted["num_computed_tokens or seq_lens"] = first_given(num_computed_tokens, seq_lens)
+    phase_from = first_given(is_prefill, num_prefills, decode_threshold)
+    wanted["is_prefill, num_prefills or decode_threshold"] = phase_from
+    require_given("every step of vllm", wanted)
+    require_equal_copy("query_start_loc", query_start_loc, query_start_loc_cpu)
     starts = read_starts("query_start_loc", query_start_loc)
     count = len(starts) - 1
     live = count if num_reqs is None else read_count("num_reqs", num_reqs, 0, count)
@@ -81,8 +93,6 @@ def capture(
 def _read_contexts(query_lens: list[int], num_computed_tokens: Any, seq_lens: Any) -> list[int]:
     """Return the context of each request from either tensor; if both are given, they must agree."""
     count = len(query_lens)
-    neither = num_computed_tokens is None and seq_lens is None
-    require(not neither, "num_computed_tokens", None, "be given, or seq_lens: one of them gives the context")
     contexts = []
     if num_computed_tokens is not None:
         contexts = read_lens("num_computed_tokens", num_computed_tokens, count)
@@ -91,8 +101,9 @@ def _read_contexts(query_lens: list[int], num_computed_tokens: Any, seq_lens: An
     lens = read_lens("seq_lens", seq_lens, count)
     for b, (seq_len, query_len) in enumerate(zip(lens, query_lens, strict=True)):
         require(seq_len >= query_len, f"seq_lens[{b}]", seq_len, f"be >= {query_len}, its query length")
-        same = not contexts or seq_len == contexts[b] + query_len
-        require(same, f"seq_lens[{b}]", seq_len, "be num_computed_tokens + query length")
+        if contexts:
+            rule = f"be {contexts[b]} + {query_len} = num_computed_tokens + query length"
+            require(seq_len == contexts[b] + query_len, f"seq_lens[{b}]", seq_len, rule)
     return [seq_len - query_len for seq_len, query_len in zip(lens, query_lens, strict=True)]
 
 
@@ -102,11 +113,11 @@ def _read_decodes(
     """Return which live requests decode; a request without context never does (vllm#47123)."""
     given = {"is_prefill": is_prefill, "num_prefills": num_prefills, "decode_threshold": threshold}
     names = [name for name, value in given.items() if value is not None]
-    require(len(names) == 1, "phase", names, f"be given by one of {', '.join(given)}")
+    if len(names) != 1:
+        raise Unreadable(f"phase = {names}, must be given by one of {', '.join(given)}")
     live = len(contexts)
     if is_prefill is not None:
-        flags = read_ints("is_prefill", is_prefill)
-        require(len(flags) >= live, "is_prefill: number", len(flags), f"be >= {live}")
+        flags = read_flags("is_prefill", is_prefill, live)
         return [not flags[b] and (contexts[b] > 0 or query_lens[b] > 0) for b in range(live)]
     if num_prefills is not None:
         first = live - read_count("num_prefills", num_prefills, 0, live)

@@ -54,6 +54,32 @@ def destindex_copy_kv(function: Any) -> Callable[..., None]:
     return launch
 
 
+@ENGINE.adapts(
+    "lightllm/common/basemodel/triton_kernel/destindex_copy_kv.py",
+    "destindex_copy_kv",
+    operation="page_write",
+    dialect="vllm",
+    domain=PREFILLS.having(
+        world=(1,),
+        max_block_id=2**12,
+        head_format=("bf16", "fp16", "fp32"),
+        page_order=("NHD",),
+        head_dims=((16, 16), (64, 64), (16, 4), (128, 4)),
+    ),
+)
+def destindex_copy_heads(function: Any) -> Callable[..., None]:
+    """Keys, then values, of several heads written to their slots."""
+
+    def launch(
+        key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+    ) -> None:
+        count = min(len(slot_mapping), len(key))  # LightLLM has as many rows as slots
+        for new, cache in ((key, key_cache), (value, value_cache)):
+            function(new[:count], slot_mapping[:count], cache.view(-1, *new.shape[1:]))
+
+    return launch
+
+
 _CACHED = CUMAE.extend(
     b_req_idx=NAMES.inputs["req_pool_indices"],
     b_seq_len=seq_lens,

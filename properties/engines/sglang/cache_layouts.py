@@ -1,4 +1,4 @@
-"""Keys and values of several heads, and keys of the indexer, in caches of other layouts."""
+"""Keys and values of several heads, and keys of the indexer, read from caches of other layouts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,6 @@ from cumae.properties.engines.sglang.cache_write import cached_slots
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
-_FLASH = "sglang/kernels/ops/kvcache/cache_ops.py"
 _SHUFFLED = "sglang/kernels/ops/kvcache/shuffle_5d_cache.py"
 _INDEX = "sglang/kernels/ops/kvcache/dsa_index_k_cache.py"
 _HEADS = 2
@@ -44,54 +43,6 @@ def _shuffled(rows: Tensor) -> tuple[Any, Any]:
     group = 16 // rows.element_size()
     by_element = reordered(in_groups(keys, 3, group), (0, 2, 3, 1, 4))
     return by_element, reordered(in_groups(values, 1, group), (0, 3, 1, 4, 2))
-
-
-@ENGINE.adapts(
-    _FLASH, "launch_reshape_and_cache_flash", operation="cache_write", dialect="vllm", domain=_HALVES
-)
-def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
-    """Keys and values in two caches, token by token."""
-
-    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        count = min(len(slot_mapping), len(kv_c))  # SGLang has as many rows as slots
-        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
-        function(*new, *_heads(kv_cache), slot_mapping[:count])
-
-    return launch
-
-
-@ENGINE.adapts(
-    _FLASH, "launch_reshape_and_cache_flash", operation="cache_write", dialect="vllm", domain=_HALVES
-)
-def reshape_and_cache_mapped(function: Any) -> Callable[..., None]:
-    """The same in caches of heads that hold their tokens, through a second map from slot to slot."""
-
-    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        count = min(len(slot_mapping), len(kv_c))
-        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
-        places = torch.arange(count, device=slot_mapping.device).flip(0)
-        keys, values = _heads(kv_cache)
-        with reordered(keys, (0, 2, 1, 3)) as k, reordered(values, (0, 2, 1, 3)) as v:
-            seen = k.transpose(1, 2), v.transpose(1, 2)
-            function(*new, *seen, places, slot_mapping[:count].flip(0))
-
-    return launch
-
-
-@ENGINE.adapts(
-    _SHUFFLED, "launch_reshape_and_cache_shuffle_5d", operation="cache_write", dialect="vllm", domain=_GROUPED
-)
-def reshape_and_cache_shuffled(function: Any) -> Callable[..., None]:
-    """Keys and values in the two layouts of AITER."""
-
-    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        count = min(len(slot_mapping), len(kv_c))
-        new = [_of_heads(part[:count]) for part in (kv_c, k_pe)]
-        by_element, by_token = _shuffled(kv_cache)
-        with by_element as keys, by_token as values:
-            function(*new, keys, values, slot_mapping[:count])
-
-    return launch
 
 
 _LOCS = CUMAE.extend(locs=cached_slots)
@@ -133,32 +84,6 @@ def _in_planes(cache: Tensor) -> Tensor:
     """Return pages that hold the keys of all their tokens, then the scales."""
     rows = cache.view(torch.uint8)
     return torch.cat([rows[..., :_KEY_BYTES].flatten(1), rows[..., _KEY_BYTES:].flatten(1)], dim=1)
-
-
-@ENGINE.adapts(
-    _INDEX,
-    "_set_k_and_s_triton",
-    operation="cache_write",
-    dialect="vllm",
-    domain=_INDEX_KEYS,
-    **_STUBS,
-)
-def set_k_and_s(function: Any) -> Callable[..., None]:
-    """Keys and scales of the indexer in planes of a page; SGLang has no token without a slot."""
-
-    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
-        slots = slot_mapping[: len(kv_c)]
-        live = slots >= 0
-        if not live.any():
-            return
-        keys, scales = (part[: len(slots)][live] for part in (kv_c, k_pe))
-        planes = _in_planes(kv_cache)
-        function(planes, slots[live], keys.view(torch.float8_e4m3fn), scales.view(torch.float32), _PAGE)
-        rows = kv_cache.view(torch.uint8)
-        rows[..., :_KEY_BYTES] = in_groups(planes[:, : _PAGE * _KEY_BYTES], 1, _KEY_BYTES)
-        rows[..., _KEY_BYTES:] = in_groups(planes[:, _PAGE * _KEY_BYTES :], 1, _ROW_BYTES - _KEY_BYTES)
-
-    return launch
 
 
 @ENGINE.adapts(

@@ -43,7 +43,7 @@ def positions_as(dtype: torch.dtype) -> Callable[..., Any]:
     return launch
 
 
-def verdict_on(function: Callable[..., Any], operation: str, **more: Any) -> Verdict:
+def verdict_on(function: Callable[..., Any], operation: cumae.OperationName, **more: Any) -> Verdict:
     domain = cumae.Domain(captured=False, min_requests=1)
     return cumae.check(function, operation, dialect="vllm", domain=domain, examples=30, save_to=None, **more)
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_run_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="examples = 0, must be >= 1"):
         cumae.check(wrong.one_too_far, "position_ids", examples=0)
     with pytest.raises(ValueError, match="checks = 'agrees', must be a list of names"):
-        cumae.check(wrong.one_too_far, "position_ids", checks="agrees")
+        cumae.check(wrong.one_too_far, "position_ids", checks="agrees")  # type: ignore[arg-type]
     with pytest.raises(
         ValueError, match=r"block_table\[0\] = 3, must be a list of integers: a table has two"
     ):

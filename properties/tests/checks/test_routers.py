@@ -14,7 +14,7 @@ from cumae.fixtures.correct import router as correct
 from cumae.oracle import LOGITS_KINDS, Options
 from cumae.oracle.grouped_topk import routed, weights_of
 from cumae.properties.cases.domain import Domain
-from cumae.properties.commands.fuzz import fuzz
+from cumae.properties.commands.usage.fuzz import fuzz
 from cumae.properties.operations.router import router
 from cumae.properties.results.explain import explain
 from cumae.properties.tests import wrong_routers as wrong

@@ -31,7 +31,9 @@ def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:
 def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
     run = cumae("fuzz", "--op", "position_ids", "--cases", "60", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert "decode of one token" in run.stdout
+    lines = run.stdout.splitlines()
+    assert next(line for line in lines if "all agree" in line) == lines[2]  # behind the bar of progress
+    assert "shapes: " in run.stdout and "logits tied" not in run.stdout
     said = re.search(r"all agree: (\d+) cases", run.stdout)
     assert said is not None
     assert int(said[1]) > 81  # 21 fixtures, 60 drawn, and steps of an engine
@@ -156,4 +158,32 @@ def test_an_interrupted_fuzz_prints_what_it_had_found(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "slow:kernel disagrees with position_ids" in told
     assert "saved: .cumae/failures/position_ids-cumae-slow-kernel-agrees.json" in told
-    assert "interrupted: 1 of 1 kernel tried disagrees" in told
+    assert re.search(r"^interrupted: 1 of 1 kernel tried disagrees; \d+ cases? agreed$", told, re.MULTILINE)
+
+
+def test_an_interrupted_fuzz_says_how_many_cases_agreed(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\n"
+        "from cumae.gpu_impl import write_position_ids\n"
+        "def kernel(token_to_request, cu_seqlens_q, context_lens, position_ids):\n"
+        "    open('called', 'a').close()\n"
+        "    time.sleep(0.2)\n"
+        "    write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)\n"
+    )
+    options = ["fuzz", "slow:kernel", "--op", "position_ids", "--time", "1h", "--json", "run.json"]
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start += "from cumae.properties.commands.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", start, *options], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "called").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(4.0)
+    process.send_signal(signal.SIGINT)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    said = re.search(r"^interrupted: 0 of 1 kernel tried disagrees; (\d+) cases? agreed$", told, re.MULTILINE)
+    assert said is not None and int(said[1]) > 0
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert (run["interrupted"], run["verdicts"][0]["cases"]) == (True, int(said[1]))

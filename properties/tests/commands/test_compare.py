@@ -53,6 +53,8 @@ def test_a_difference_between_two_functions_is_saved_and_shown_again(tmp_path: P
     found = compared(tmp_path, base, candidate, *OP, "--cases", "10")
     assert found.returncode == 1, found.stderr
     assert "`position_ids[0]` differs between the two" in found.stdout
+    assert "padding: 1 token  ✗" in found.stdout
+    assert "at token 0: padding" in found.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
     again = compared(tmp_path, base, candidate, *OP, "--case", str(file))
     assert again.returncode == 1

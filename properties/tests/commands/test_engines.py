@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cumae.properties.commands.engines import engines
+from cumae.properties.commands.usage.engines import engines
 from cumae.properties.engines import lightllm
 from cumae.properties.engines.fla import ENGINE
 

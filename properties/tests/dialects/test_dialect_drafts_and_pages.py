@@ -112,7 +112,9 @@ def pages_without_the_last_one(prefix_lens: torch.Tensor, end_offset: torch.Tens
         (pages_without_the_last_one, "allocate_slots", "sglang"),
     ],
 )
-def test_a_wrong_function_is_found(wrong: Callable[..., Any], operation: str, dialect: str) -> None:
+def test_a_wrong_function_is_found(
+    wrong: Callable[..., Any], operation: cumae.OperationName, dialect: cumae.DialectName
+) -> None:
     verdict = cumae.check(wrong, operation, dialect=dialect, domain=EAGER, examples=40, save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"

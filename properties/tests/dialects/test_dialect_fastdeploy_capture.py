@@ -64,7 +64,7 @@ def test_encoder_tokens_make_a_prefill() -> None:
     [
         ({"block_tables": None}, "block_tables = None, must be given"),
         ({"cu_seqlens_q": [0]}, "tensor = 'cu_seqlens_q', must be a tensor that fastdeploy reads"),
-        ({"seq_lens_decoder": [[3]]}, "seq_lens_decoder: number = 1, must be 2"),
+        ({"seq_lens_decoder": [[3]]}, "seq_lens_decoder: number = 1, must be >= 2"),
         ({"seq_lens_decoder": [[3], [-6]]}, "seq_lens_decoder[1] = -6, must be >= 0"),
         ({"seq_lens_decoder": [[3, 6]]}, "seq_lens_decoder[0] = [3, 6], must be an integer"),
         ({"seq_lens_encoder": [[4], [0]]}, "seq_lens_encoder[0] = 4, must be 0 or this_time = 2"),

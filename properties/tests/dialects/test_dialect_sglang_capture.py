@@ -64,8 +64,12 @@ POOL = [[0, 0, 0], [8, 9, 4]]
 @pytest.mark.parametrize(
     ("dump", "rule"),
     [
-        ({"forward_mode": "mixed"}, r"forward_mode = 'mixed', must be one of 'extend', 'decode', 'verify'"),
-        ({"seq_lens": None}, r"seq_lens = None, must be given for decode"),
+        ({"forward_mode": "prebuilt"}, r"forward_mode = 'prebuilt', must be one of 'extend', 'mixed', "),
+        ({"forward_mode": 6}, r"forward_mode = 6, must be one of 'extend', 'mixed', "),
+        (
+            {"seq_lens": None},
+            r"seq_lens = None, must be given: a step of sglang with forward_mode decode needs",
+        ),
         ({"seq_lens": [1]}, r"seq_lens\[0\] = 1, must be >= 2"),
         ({"seq_lens": [4]}, r"req_to_token\[1\]: number of columns = 3, must be >= 4"),
         ({"req_pool_indices": [2]}, r"req_pool_indices = 2, must be < 2, the rows of req_to_token"),
@@ -77,11 +81,11 @@ POOL = [[0, 0, 0], [8, 9, 4]]
         ({"req_to_token": [[0] * 3, [8, 8, 4]]}, r"req_to_token\[1\]\[1\] = 8, must be 9: the page co"),
         ({"req_to_token": [[0] * 3, [7, 8, 4]]}, r"req_to_token\[1\]\[0\] = 7, must be a multiple of page_s"),
         ({"req_to_token": [[0] * 3, [0, 1, 4]]}, r"req_to_token\[1\]\[0\] = 0, must be >= 2: page 0 is"),
-        ({"forward_mode": "verify"}, r"draft_token_num = None, must be given for verify"),
-        ({"forward_mode": "extend"}, r"extend_seq_lens = None, must be given for extend"),
+        ({"forward_mode": "verify"}, r"draft_token_num = None, must be given: a step of"),
+        ({"forward_mode": "extend"}, r"extend_seq_lens = None, must be given: a step of"),
         (
             {"forward_mode": "extend", "extend_seq_lens": [2], "extend_prefix_lens": [2]},
-            r"seq_lens\[0\] = 3, must be extend_prefix_lens \+ extend_seq_lens",
+            r"seq_lens\[0\] = 3, must be 2 \+ 2 = extend_prefix_lens \+ extend_seq_lens",
         ),
         ({"slots": [1]}, r"tensor = 'slots', must be a tensor that sglang reads: req_pool_indices"),
     ],

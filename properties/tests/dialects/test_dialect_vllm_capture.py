@@ -101,8 +101,11 @@ def test_the_null_block_is_no_block() -> None:
     ("change", "message"),
     [
         ({"block_table": None}, "block_table = None, must be given"),
-        ({"num_computed_tokens": None}, "num_computed_tokens = None, must be given, or seq_lens"),
-        ({"num_prefills": None}, "phase = [], must be given by one of is_prefill, num_prefills"),
+        (
+            {"num_computed_tokens": None},
+            "num_computed_tokens or seq_lens = None, must be given: every step of vllm",
+        ),
+        ({"num_prefills": None}, "is_prefill, num_prefills or decode_threshold = None, must be given"),
         ({"is_prefill": [0, 1]}, "phase = ['is_prefill', 'num_prefills'], must be given by one of"),
         ({"slot_mapping": [1]}, "tensor = 'slot_mapping', must be a tensor that vllm reads"),
         ({"query_start_loc": [0, 4, 1]}, "query_start_loc[2] = 1, must be >= 4, never fall"),
@@ -111,7 +114,7 @@ def test_the_null_block_is_no_block() -> None:
         ({"num_computed_tokens": [6]}, "num_computed_tokens: number = 1, must be 2"),
         ({"num_computed_tokens": [6, -3]}, "num_computed_tokens[1] = -3, must be >= 0"),
         ({"seq_lens": [7, 2]}, "seq_lens[1] = 2, must be >= 3, its query length"),
-        ({"seq_lens": [9, 6]}, "seq_lens[0] = 9, must be num_computed_tokens + query length"),
+        ({"seq_lens": [9, 6]}, "seq_lens[0] = 9, must be 6 + 1 = num_computed_tokens + query length"),
         ({"block_table": [[7], [5]]}, "block_table[0]: number of columns = 1, must be >= 2"),
         ({"block_table": [[7, 3]]}, "block_table: number of rows = 1, must be >= 2"),
         ({"block_table": [[7, 3], [5]]}, "block_table[1]: number = 1, must be 2"),

@@ -1,6 +1,7 @@
 """A dump of an engine's tensors is judged as it is, or run on a function."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 from cumae.properties.comparing.judge_dump import judge_dump
-from cumae.properties.dialects.dump import read_dump
+from cumae.properties.dialects.dump import Contradiction
+from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.tests.command_line import cumae
 
 STEP: dict[str, Any] = {
@@ -40,7 +42,6 @@ def written(folder: Path, suffix: str, content: dict[str, Any]) -> Path:
 def test_a_dump_says_which_token_is_wrong(suffix: str, tmp_path: Path) -> None:
     right = judge_dump(written(tmp_path, suffix, STEP), "vllm")
     assert {v.operation: v.comparisons for v in right if v.ok} == {
-        "sequence_layout": 3,
         "position_ids": 4,
         "slot_mapping": 5,
     }
@@ -82,19 +83,142 @@ def test_a_function_is_run_on_the_inputs_of_a_dump(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"colour": [1]}, "tensor = 'colour', must be one that vllm has"),
-        ({"query_start_loc": [1, 2]}, "query_start_loc[0] = 1, must be 0"),
+        ({"block_table": [3, 4]}, "block_table[0] = 3, must be a list of integers"),
         ({"positions": [0.5]}, "positions[0] = 0.5, must be an integer"),
+        ({"block_size": 0}, "block_size = 0, must be >= 1"),
+        ({"seq_lens": [1]}, "seq_lens: number = 1, must be 2"),
     ],
 )
-def test_tensors_that_are_no_step_are_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_tensors_that_cannot_be_read_are_refused(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError) as error:
         judge_dump(written(tmp_path, ".json", STEP | change), "vllm")
     assert message in str(error.value)
+    assert not isinstance(error.value, Contradiction)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query_start_loc": [1, 2, 3]}, "query_start_loc[0] = 1, must be 0"),
+        ({"query_start_loc": [0, 4, 3]}, "query_start_loc[2] = 3, must be >= 4"),
+        ({"num_computed_tokens": [3, 5]}, "seq_lens[1] = 7, must be 5 + 1 = num_computed_tokens"),
+        ({"query_start_loc_cpu": [0, 1, 3]}, "query_start_loc_cpu[1] = 1, must be 2, as query_start_loc[1]"),
+        ({"seq_lens": [5, 9]}, "block_table[1]: number of columns = 2, must be >= 3"),
+        ({"block_table": [[3, 4], [9, 4]]}, "4"),
+        ({"num_tokens_padded": 2}, "num_tokens_padded = 2, must be >= 3"),
+    ],
+)
+def test_inputs_that_contradict_each_other_are_a_finding(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, ".json", STEP | change)
+    with pytest.raises(Contradiction) as error:
+        judge_dump(file, "vllm")
+    assert message in str(error.value)
+    done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(f"FAILED {file}: the inputs contradict each other\n    {error.value}\n")
+
+
+def test_foreign_names_are_ignored_and_named_in_one_line(tmp_path: Path) -> None:
+    file = written(tmp_path, ".json", STEP | {"colour": [1], "hidden_states": [[0.5]]})
+    done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == "ignored, not names of vllm: colour, hidden_states"
+
+
+def test_everything_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    left = {name: STEP[name] for name in ("query_start_loc", "positions")}
+    file = written(tmp_path, ".json", left | {"block_table_tensor": [[1]]})
+    done = cumae("replay", str(file), "--dialect", "vllm", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    for name in (
+        "block_table; ",
+        "block_size; ",
+        "num_computed_tokens or seq_lens; ",
+        "decode_threshold = None",
+    ):
+        assert name in done.stderr
+    assert "not names of vllm: block_table_tensor" in done.stderr
+
+
+def test_elements_behind_the_live_ones_are_judged_only_if_the_dump_says_how_many_there_are(
+    tmp_path: Path,
+) -> None:
+    buffer = {**STEP, "positions": [3, 4, 6, 77, 88]}
+    del buffer["num_tokens_padded"], buffer["slot_mapping"]
+    done = cumae("replay", str(written(tmp_path, ".json", buffer)), "--dialect", "vllm", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "positions: 2 elements at the end not judged; num_tokens_padded is missing" in done.stdout
+    known = cumae(
+        "replay",
+        str(written(tmp_path, ".json", buffer | {"num_tokens_padded": 5})),
+        "--dialect",
+        "vllm",
+        cwd=tmp_path,
+    )
+    assert known.returncode == 1
+    assert "`positions[3]` differs from the oracle" in known.stdout
+
+
+def test_what_is_wrong_in_a_dump_is_saved_as_a_case_that_replays_without_the_dump(tmp_path: Path) -> None:
+    file = written(tmp_path, ".json", STALE)
+    done = cumae("replay", file.name, "--dialect", "vllm", cwd=tmp_path)
+    file.unlink()
+    (saved,) = (tmp_path / ".cumae/failures").glob("*.json")
+    assert f"reproduce: cumae replay {saved.relative_to(tmp_path)}\n" in done.stdout
+    (text,) = re.findall(r"without a file: cumae replay '(\S+)'\n", done.stdout)
+    assert "versions: cumae " in done.stdout
+    for source in (str(saved), text):
+        again = cumae("replay", source, cwd=tmp_path)
+        assert again.returncode == 1
+        assert "`slot_mapping[3]` differs from the oracle" in again.stdout
+        drawn = cumae("draw", source, cwd=tmp_path)
+        assert drawn.returncode == 0
+        assert "step.json failed slot_mapping: agrees" in drawn.stdout
+    code = "def slots(slot_mapping, query_start_loc):\n    slot_mapping.fill_(7)\n"
+    (tmp_path / "kernels.py").write_text(code)
+    run = ("--target", "kernels:slots", "--no-isolate")
+    other = cumae("replay", text, *run, cwd=tmp_path)
+    assert other.returncode == 1
+    assert "kernels:slots disagrees with slot_mapping" in other.stdout
+    refused = cumae("reduce", text, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "target = None, must be given" in refused.stderr
+
+
+def test_a_dump_is_drawn_with_the_first_wrong_element(tmp_path: Path) -> None:
+    right = cumae("draw", str(written(tmp_path, ".json", STEP)), "--dialect", "vllm", cwd=tmp_path)
+    assert right.returncode == 0
+    assert "request 1  decode   6 + 1" in right.stdout and right.stdout.count("✗") == 1
+    wrong = cumae("draw", str(written(tmp_path, ".json", STALE)), "--dialect", "vllm", cwd=tmp_path)
+    assert "`slot_mapping[3]` differs from the oracle" in wrong.stdout and wrong.stdout.count("✗") == 2
+    inputs = {name: value for name, value in STEP.items() if name not in ("positions", "slot_mapping")}
+    bare = cumae("draw", str(written(tmp_path, ".json", inputs)), "--dialect", "vllm", cwd=tmp_path)
+    assert bare.returncode == 0
+
+
+def test_a_dump_is_reduced_on_a_function(tmp_path: Path) -> None:
+    file = written(tmp_path, ".pt", STALE)
+    code = "def one(query_start_loc, num_computed_tokens, positions):\n    positions.fill_(1)\n"
+    (tmp_path / "kernels.py").write_text(code)
+    run = ("kernels:one", "--op", "position_ids", "--dialect", "vllm")
+    done = cumae("reduce", str(file), *run, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    smaller = json.loads((tmp_path / "step.reduced.json").read_text())["case"]["batch"]["requests"]
+    assert len(smaller) <= 1
+    for missing, rule in ((run[1:], "names no function"), (("kernels:one", *run[3:]), "names no operation")):
+        refused = cumae("reduce", str(file), *missing, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert rule in refused.stderr
 
 
 def test_a_dump_without_an_output_is_nothing_to_judge(tmp_path: Path) -> None:
     inputs = {name: value for name, value in STEP.items() if name not in ("positions", "slot_mapping")}
+    with pytest.raises(ValueError, match="must hold an output of an operation that a dump determines"):
+        judge_dump(written(tmp_path, ".json", inputs), "vllm")
     del inputs["query_start_loc"]
     with pytest.raises(ValueError, match="query_start_loc = None, must be given"):
         judge_dump(written(tmp_path, ".json", inputs), "vllm")
@@ -117,3 +241,4 @@ def test_a_dump_needs_a_dialect(tmp_path: Path) -> None:
     done = cumae("replay", str(written(tmp_path, ".json", STEP)), cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "--dialect = None, must be given" in done.stderr
+    assert "most of them vllm's: --dialect vllm?" in done.stderr

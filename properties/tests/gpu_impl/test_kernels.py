@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cumae import gpu_impl
-from cumae.oracle import Inputs
+from cumae.oracle import Inputs, OperationName
 from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import ints
@@ -17,7 +17,7 @@ from cumae.properties.search.direct import check
 
 DEVICE = prepare("auto")
 KERNELS = {
-    kernel.partition(":")[2]: (load_function(kernel), operation.name)
+    kernel.partition(":")[2]: (load_function(kernel), operation)
     for operation in OPERATIONS.values()
     for kernel in operation.kernels
 }
@@ -43,7 +43,7 @@ def padded_with_0(inputs: Inputs) -> Ints:
 
 
 @pytest.mark.parametrize("name", ["position_ids", "causal_windows", "sparse_schedule"])
-def test_a_map_padded_with_0_is_right_too(name: str) -> None:
+def test_a_map_padded_with_0_is_right_too(name: OperationName) -> None:
     cumae = DIALECTS["cumae"]
     dialect = replace(cumae, inputs={**cumae.inputs, "token_to_request": Input(padded_with_0)})
     function = getattr(gpu_impl, f"write_{name}")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -60,8 +61,8 @@ def verdict_on(deal: Callable[[list[int]], Items]) -> cumae.Verdict:
             output.fill_(fill)
             output[: len(values)] = values
 
-    checks = ("agrees", "stays_in_bounds", "is_deterministic", "forgets_history")
-    return cumae.check(plan, "any_schedule", examples=30, save_to=None, checks=checks)
+    how: dict[str, Any] = {"checks": ["agrees", "stays_in_bounds", "is_deterministic", "forgets_history"]}
+    return cumae.check(plan, "any_schedule", examples=30, save_to=None, **how)
 
 
 @pytest.mark.parametrize("deal", [whole_rows_last_first, one_key_each_unclipped])

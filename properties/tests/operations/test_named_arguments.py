@@ -52,7 +52,7 @@ def reads_beyond(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) 
         ),
     ],
 )
-def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: str) -> None:
+def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: cumae.CheckName) -> None:
     domain = cumae.Domain(captured=False, min_requests=2, min_tokens=2, max_requests=3)
     how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 20, "save_to": None}
     failure = cumae.check(function, "sequence_layout", checks=[check], **how).failure
@@ -89,14 +89,14 @@ def test_an_input_may_have_another_name() -> None:
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        (None, "be an Input, a function of the case, or the name of an input"),
-        (7, "be an Input, a function of the case, or the name of an input"),
-        ("seq_len", r"be an input of dialect vllm \(like seq_lens"),
-        ("colour", "be an input of dialect vllm$"),
+        (None, ", must be an Input, a function of the case, or the name of an input"),
+        (7, ", must be an Input, a function of the case, or the name of an input"),
+        ("seq_len", r" \(did you mean 'seq_lens'.*, must be an input of dialect vllm$"),
+        ("colour", ", must be an input of dialect vllm$"),
     ],
 )
 def test_what_is_no_input_is_refused_at_once(given: Any, rule: str) -> None:
-    with pytest.raises(ValueError, match=rf"^mine = {given!r}, must {rule}"):
+    with pytest.raises(ValueError, match=rf"^mine = {given!r}{rule}"):
         VLLM.extend(mine=given)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import cumae
+from cumae.properties.checks import CheckName
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.results.failure_file import load_failure
@@ -28,7 +29,7 @@ def line_of(mark: str, name: str) -> str:
     return f"raising.py:{line} in {name}"
 
 
-def found_in(function: Any, *checks: str) -> Finding:
+def found_in(function: Any, *checks: CheckName) -> Finding:
     verdict = check(function, "position_ids", checks=checks or ("agrees",), examples=1, save_to=None)
     assert verdict.failure is not None
     return verdict.failure.finding

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from cumae import check
+from cumae import CheckName, OperationName, check
 from cumae.fixtures import OPERATIONS
 from cumae.fixtures.bugs.sequence_layout import StaleTokenMap
 from cumae.fixtures.schema import record, schema
@@ -78,7 +78,7 @@ def always_zero(cu_seqlens_q: torch.Tensor, position_ids: torch.Tensor) -> None:
     ],
 )
 def test_every_saved_failure_is_accepted(
-    function: Callable[..., object], operation: str, name: str, holds: str, tmp_path: Path
+    function: Callable[..., object], operation: OperationName, name: CheckName, holds: str, tmp_path: Path
 ) -> None:
     assert not check(function, operation, checks=[name], examples=40, save_to=tmp_path)
     (file,) = tmp_path.glob("*.json")

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, to_json
-from cumae.properties.commands.draw import draw as draw_command
+from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, slot_mapping, to_json
+from cumae.properties.commands.usage.draw import draw as draw_command
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.drawn import seeded
+from cumae.properties.operations.table import OPERATIONS
 from cumae.properties.operations.targets import load_function
+from cumae.properties.results.answer import answer_lines
 from cumae.properties.results.canvas import WIDTH
 from cumae.properties.results.drawing import COLUMNS, draw
 from cumae.properties.results.explain import explain
@@ -103,6 +106,22 @@ class TestPictures:
             if element.attrib.get("text-anchor") == "start":
                 assert x + width * (0.84 if "small" in element.attrib["class"] else 1) <= WIDTH
 
+    def test_a_pointer_on_a_token_shows_the_oracles_slot(self) -> None:
+        for seed in range(60):
+            case = seeded("slot_mapping", seed)
+            slots = Inputs(case).call(slot_mapping).slot_mapping
+            titles = re.findall(
+                r"<title>token (\d+), new: request \d+, position \d+, (.*)</title>", svg(case)
+            )
+            for token, said in titles:
+                slot = slots[int(token)]
+                assert said.startswith(f"slot {slot} (" if slot >= 0 else ("no slot", "held by another rank"))
+
+    def test_a_pointer_on_a_long_request_shows_its_ranges(self) -> None:
+        drawn = svg(LONG)
+        assert "<title>cached: request 0, positions 0 to 1899</title>" in drawn
+        assert "<title>tokens 0 to 99, new: request 0, positions 1900 to 1999</title>" in drawn
+
     def test_an_svg_names_both_colour_schemes(self) -> None:
         assert "prefers-color-scheme:dark" in svg(CASE)
 
@@ -128,7 +147,34 @@ class TestDrawCommand:
         output = self.run(str(file), "--svg", str(picture), "--html", str(page))
         assert "at token 1: request 0, position 4, block 1" in output
         assert "|4:░░░█|1:✗|" in output
-        assert picture.read_text() in page.read_text()
+        assert "window_stop" not in picture.read_text()
+        words = "`ke[1]` differs"
+        assert words in picture.read_text()
+        assert page.read_text().count(words) == page.read_text().count("rule: ") == 1
+        assert not re.search("[░█]", page.read_text())  # the drawing in characters
+
+    def test_a_page_tells_a_wrong_slot_once(self, tmp_path: Path) -> None:
+        verdict = Verdict("some:kernel", "slot_mapping", "cumae", ("agrees",))
+        found = finding(2, "slot", "slot_mapping", "29", str(2**40))
+        file = save_failure(tmp_path, verdict, Failure(found, CASE, 1))
+        page = tmp_path / "page.html"
+        self.run(str(file), "--html", str(page))
+        assert page.read_text().count(str(2**40)) == 1
+
+    def test_a_seeded_case_is_drawn_with_its_expected_answer(self, tmp_path: Path) -> None:
+        output = self.run("--op", "slot_mapping", "--seed", "3")
+        case = seeded("slot_mapping", 3)
+        drawn = [line for line in output.splitlines() if line.startswith("  request ")]
+        assert len(drawn) == len(case.batch.requests)
+        told = re.findall(r"\[([-0-9, ]+)\]", output.partition("expected of slot_mapping:")[2])
+        slots = [int(slot) for part in told for slot in part.split(", ")]
+        assert slots == Inputs(case).call(slot_mapping).slot_mapping
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("arguments", [(), ("case.json", "--op", "slot_mapping")])
+    def test_a_file_or_an_operation_is_drawn(self, arguments: tuple[str, ...]) -> None:
+        with pytest.raises(ValueError, match=r"^FILE = .*, must be given, or --op for a seeded case"):
+            self.run(*arguments)
 
     @pytest.mark.parametrize(
         ("content", "rule"),
@@ -162,9 +208,19 @@ def test_the_page_shows_a_report_as_the_code_prints_it(tmp_path: Path) -> None:
 
     def without_run(report: str) -> str:
         report = re.sub(r"found after \d+ cases?", "found after N cases", report)
-        return re.sub(r"replay \S*/", "replay ", report)
+        report = re.sub(r"replay \S*/", "replay ", report)
+        report = re.sub(r"'cumae1:\S+'", "'cumae1:…'", report)
+        return re.sub(r"versions: .*", "versions: …", report)
 
     shown = re.search(r"```console\n\$ cumae fuzz [^\n]*\n…\n(.*?)\n…\n```", PAGE.read_text(), re.S)
     assert shown is not None
     assert without_run(shown[1]) == without_run(explain(verdict))
     assert f"$ cumae fuzz {bug.target} --op {bug.operation} --dialect {bug.dialect}" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_has_an_answer_that_can_be_printed(name: str) -> None:
+    for seed in range(5):
+        case = seeded(OPERATIONS[name], seed)
+        lines = answer_lines(OPERATIONS[name], case)
+        assert len([line for line in lines if line[4:5].strip()]) >= len(OPERATIONS[name].outputs)

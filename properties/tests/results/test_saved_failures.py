@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from cumae import Domain, check
-from cumae.properties.dialects import DIALECTS
+from cumae.properties.dialects import DIALECTS, DialectName
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Verdict
@@ -31,7 +31,7 @@ def wrong_beyond_one_request(
         position_ids += 1
 
 
-def found_by(domain: Domain | None, folder: Path, dialect: str = "cumae") -> Verdict:
+def found_by(domain: Domain | None, folder: Path, dialect: DialectName = "cumae") -> Verdict:
     function = wrong_beyond_one_request
     return check(
         function,

@@ -45,7 +45,7 @@ class Asked:
         ours, theirs = Pipe()
         environment = {**os.environ, **variables}
         self.connection = ours
-        self.child: Child = nursery(environment).child(theirs.fileno(), None, environment)
+        self.child: Child = nursery(environment).child(theirs.fileno(), 1, None, environment)
         theirs.close()
         ours.send((SHOWN, ()))
 

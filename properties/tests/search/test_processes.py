@@ -69,7 +69,9 @@ def test_the_smallest_case_that_was_told_is_kept_where_smaller_ones_end_the_proc
     told: list[int] = []
     found = processes.run(searching(job(target, first, reduce=False)))
     assert found.failure is not None and not found.failure.finding.ended
-    plan = reducing(job(target), found.failure.finding, first, progress=told.append, seconds=60)
+    plan = reducing(
+        job(target), found.failure.finding, first, progress=lambda steps, best: told.append(steps), seconds=60
+    )
     smallest = processes.run(plan)
     assert isinstance(smallest.tried, Case) and smallest.tried.num_requests_padded == 2
     assert smallest.finding.message == found.failure.finding.message

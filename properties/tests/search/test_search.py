@@ -213,7 +213,7 @@ def test_a_malformed_failure_file_is_refused(
 
 def test_an_unknown_check_and_an_empty_budget_are_refused() -> None:
     binding = binding_of(wrong.one_too_far, "position_ids")
-    with pytest.raises(ValueError, match=r"check = 'agree', must be one of agrees, "):
+    with pytest.raises(ValueError, match=r"check = 'agree' \(did you mean 'agrees'\?\), must be"):
         search(binding, DEVICE, Budget(examples=1), checks=["agree"])
     with pytest.raises(ValueError, match=r"budget = nothing, must give examples or seconds"):
         search(binding, DEVICE, Budget())

@@ -108,8 +108,8 @@ def one_tile_of_4096(
 
 @pytest.mark.parametrize("seed", range(7))
 def test_one_check_of_the_quick_profile_finds_one_tile_without_a_loop(seed: int) -> None:
-    checks = ("agrees",)
-    verdict = check(one_tile_of_2048, "position_ids", checks=checks, examples=40, seed=seed, save_to=None)
+    how: dict[str, Any] = {"checks": ["agrees"], "examples": 40, "save_to": None}
+    verdict = check(one_tile_of_2048, "position_ids", seed=seed, **how)
     assert not verdict.ok
 
 
@@ -172,8 +172,8 @@ def quadratic(cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_i
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="only interpreted accesses are slow")
 def test_cases_of_too_many_accesses_are_left_out_and_count_as_examples() -> None:
-    domain, checks = Domain(min_requests=400), ("keeps_facts",)
-    verdict = check(quadratic, "position_ids", domain=domain, checks=checks, examples=1, save_to=None)
+    how: dict[str, Any] = {"domain": Domain(min_requests=400), "checks": ["keeps_facts"], "examples": 1}
+    verdict = check(quadratic, "position_ids", save_to=None, **how)
     assert verdict.failure is None
     assert (verdict.left_out, verdict.cases) == (1, 0)
     assert verdict.status == "nothing compared"

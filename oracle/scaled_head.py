@@ -1,0 +1,51 @@
+"""Keys and values as bytes: fp8 with a given scale, fp8 and int8 with a scale of their own behind them."""
+
+import struct
+from collections.abc import Sequence
+
+from cumae.oracle.fp8_row import bf16_value, e4m3_code, nearest_fp32
+from cumae.oracle.model.heads import HeadFormat
+from cumae.oracle.model.rules import require, require_choice
+
+LARGEST = {"fp8_own": 448.0, "int8_own": 127.0}
+LEAST_SCALE = nearest_fp32(1e-6)
+
+
+def scaled_head(numbers: Sequence[int], head_format: HeadFormat, scale: float = 1.0) -> bytes:
+    """Return the bytes of a key or value, whose numbers are given as the bits of bf16.
+
+    ``fp8``: the e4m3fn number nearest to x / ``scale``, divided in fp32; beyond ±448 it is ±448. ``fp8_own``
+    and ``int8_own``: s = max(amax / 448 or 127, 1e-6) in fp32, and y = x * (1 / s), rounded after each step.
+    Then the e4m3fn number nearest to y, or for int8 the whole number nearest to y, halves away from 0 after
+    y ± 0.5 is rounded; four bytes of s, little-endian, follow.
+
+    Raises ``ValueError`` for another format and for numbers that are not finite. Sources: vLLM's
+    ``reshape_and_cache_kernel_flash`` and ``_reshape_cache_per_token_head``, LMDeploy's ``fill_kv_cache``.
+
+    >>> one, minus_two = 0x3F80, 0xC000
+    >>> scaled_head([one, minus_two], "fp8", 0.5).hex()
+    '40c8'
+    >>> row = scaled_head([one, minus_two], "int8_own")
+    >>> list(struct.unpack("<2b", row[:2])), struct.unpack("<f", row[2:])[0] == nearest_fp32(2 / 127)
+    ([64, -127], True)
+    """
+    require_choice("head_format", head_format, ("fp8", *LARGEST))
+    values = [bf16_value(bits) for bits in numbers]
+    for i, value in enumerate(values):
+        require(abs(value) < float("inf"), f"numbers[{i}]", value, "be finite")
+    if head_format == "fp8":
+        return bytes(e4m3_code(nearest_fp32(_clipped(value / scale))) for value in values)
+    own = max(nearest_fp32(max(map(abs, values)) / LARGEST[head_format]), LEAST_SCALE)
+    factor = nearest_fp32(1 / own)
+    scaled = [nearest_fp32(value * factor) for value in values]
+    codes = map(e4m3_code, scaled) if head_format == "fp8_own" else map(_int8, scaled)
+    return bytes(codes) + struct.pack("<f", own)
+
+
+def _clipped(value: float) -> float:
+    return min(max(value, -448.0), 448.0)
+
+
+def _int8(value: float) -> int:
+    """Return the byte of the whole number nearest to ``value``; it is within ±127."""
+    return int(nearest_fp32(value + 0.5 if value >= 0 else value - 0.5)) % 256

@@ -1,0 +1,44 @@
+"""How ``cumae fuzz`` is called."""
+
+from typing import Any
+
+import click
+
+from cumae.properties.commands import options
+from cumae.properties.commands.json_file import json_file
+from cumae.properties.running.sanitizer import SANITIZERS
+
+
+@options.command("cumae fuzz kernels.py:slots --op slot_mapping --dialect vllm --time 30s")
+@options.target
+@options.operation()
+@options.dialect()
+@click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
+@options.cases("Cases per kernel beyond the fixtures, instead of --time.")
+@options.seed
+@click.option(
+    "--shard", default="1/1", show_default=True, help="i/n: the i-th of n runs, each with its own seed."
+)
+@options.device
+@options.checks
+@click.option(
+    "--large", is_flag=True, help="Start with one case of up to 65,536 requests and a million tokens."
+)
+@json_file("the figures, and the finding, place and case of each failure,")
+@options.coverage
+@options.failures
+@options.isolate("Run in isolated processes; the default for a TARGET.")
+@click.option(
+    "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
+)
+@options.limit("Seconds a case may take in an isolated process.")
+@options.verbose("Print shares of shapes, where time went, what kernels were not asked, whole tracebacks.")
+def fuzz(**given: Any) -> int:
+    """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel.
+
+    TARGET is module:function or path/to/file.py:function. If a module that the file imports is not installed,
+    the function is taken from the file without importing it.
+    """
+    from cumae.properties.commands.fuzz import fuzz as run
+
+    return run(**given)

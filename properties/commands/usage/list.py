@@ -1,0 +1,17 @@
+"""How ``cumae list`` is called."""
+
+from typing import Any
+
+import click
+
+from cumae.properties.commands import options
+
+
+@options.command("cumae list", "cumae list --axes", name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--axes", is_flag=True, help="List the axes of outputs and the inputs of oracles instead.")
+def list_operations(**given: Any) -> None:
+    """List the operations, with rules, inputs, outputs and kernels."""
+    from cumae.properties.commands.list import list_operations as run
+
+    return run(**given)

@@ -1,0 +1,202 @@
+"""Keys and values of several heads, written into the pages of a cache."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from cumae.properties.engines.vllm.engine import ENGINE, STEPS
+
+Tensor = torch.Tensor
+_FILE = "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py"
+_EQUAL = ((16, 16), (48, 48), (64, 64), (528, 528))
+_STEPS = STEPS.having(min_tokens=1, max_block_id=2**12, head_format=("bf16", "fp16", "fp32"))
+_GROUPS = _STEPS.having(head_dims=_EQUAL)
+_STUBS: dict[str, Any] = {
+    "is_quantized_kv_cache": lambda kind: False,
+    "_is_supported_kv_cache_dtype": lambda kind: True,
+    "current_platform": SimpleNamespace(is_rocm=lambda: False, is_xpu=lambda: False),
+}
+
+
+def _count(slot_mapping: Tensor, key: Tensor) -> int:
+    """Return how many rows have slots: vLLM has as many rows as slots."""
+    return min(len(slot_mapping), len(key))
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL)),
+    **_STUBS,
+)
+def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
+    """Two caches of tokens that hold their heads."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, shape = _count(slot_mapping, key), (-1, block_size, *key.shape[1:])
+        caches = key_cache.view(shape), value_cache.view(shape)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
+        function(key[:count], value[:count], *caches, *rest)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("HND",), head_dims=((3, 3), *_EQUAL)),
+    **_STUBS,
+)
+def reshape_and_cache_hnd(function: Any) -> Callable[..., None]:
+    """One cache of heads that hold their tokens, keys before values, seen as tokens that hold their heads."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        kv_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
+        both = kv_cache.view(-1, 2, heads, block_size, dim).transpose(2, 3)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
+        function(key[:count], value[:count], both[:, 0], both[:, 1], *rest)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("packed",)),
+    **_STUBS,
+)
+def reshape_and_cache_head_major(function: Any) -> Callable[..., None]:
+    """Keys by head, group of elements and token; values by head, element and token."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
+        group = 16 // key.element_size()
+        keys = key_cache.view(-1, heads, dim // group, block_size, group)
+        values = value_cache.view(-1, heads, dim, block_size)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
+        function(key[:count], value[:count], keys, values, *rest)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("shuffled",), block_sizes=(8, 16, 64)),
+    **_STUBS,
+)
+def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
+    """The same keys; values by head, group of tokens, element and token of the group."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
+        group = 16 // key.element_size()
+        keys = key_cache.view(-1, heads, dim // group, block_size, group)
+        values = value_cache.view(-1, heads, block_size // group, dim, group)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale, group)
+        function(key[:count], value[:count], keys, values, *rest)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/rocm_aiter_fa.py",
+    "reshape_and_cache_shuffle_triton",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("shuffled",), block_sizes=(8, 16, 64), head_dims=((16, 16), (64, 64))),
+    current_platform=SimpleNamespace(is_rocm=lambda: True),
+    is_quantized_kv_cache=lambda kind: False,
+)
+def reshape_and_cache_shuffle(function: Any) -> Callable[..., None]:
+    """The same for AITER, of heads whose width is a power of two."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, shape = _count(slot_mapping, key), (-1, block_size, *key.shape[1:])
+        caches = key_cache.view(shape), value_cache.view(shape)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
+        function(key[:count], value[:count], *caches, *rest)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash_diffkv",
+    operation="page_write",
+    domain=_STEPS.having(page_order=("joined",)),
+    is_quantized_kv_cache=lambda kind: False,
+)
+def reshape_and_cache_diffkv(function: Any) -> Callable[..., None]:
+    """Keys and values of different widths side by side in one cache."""
+
+    def launch(
+        key: Tensor,
+        value: Tensor,
+        kv_cache: Tensor,
+        slot_mapping: Tensor,
+        block_size: int,
+        kv_cache_dtype: str,
+        k_scale: Tensor,
+        v_scale: Tensor,
+    ) -> None:
+        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
+        pages = kv_cache.view(-1, block_size, heads, dim + value.shape[2])
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
+        function(key[:count], value[:count], pages, *rest)
+
+    return launch

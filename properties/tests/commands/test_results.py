@@ -1,0 +1,83 @@
+"""What a run prints: the verdict first, whole on a narrow terminal, and only shapes that can be shown."""
+
+import time
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from cumae.oracle import Batch, Case, Request
+from cumae.properties.commands.progress import telling
+from cumae.properties.commands.results import print_interrupted, print_verdicts
+from cumae.properties.results.verdict import Failure, Finding, Verdict
+
+LONG = "some.package:a_kernel_with_a_name_of_forty_characters"
+SHOWS = frozenset({"no requests", "one request", "two requests", "tokens"})
+AGREES = Verdict(
+    LONG,
+    "position_ids",
+    "cumae",
+    ("agrees",),
+    cases=12345,
+    comparisons=98765,
+    seconds=12.0,
+    shapes={"one request": 5, "block size 16": 7, "no requests": 2},
+    largest={"tokens": 4097, "requests": 33},
+    shows=SHOWS,
+)
+CASE = Case(Batch((Request(1, 1, (0,)),), 2))
+FOUND = Failure(Finding("agrees", "`position_ids[0]` differs", "rule"), CASE, 3)
+
+
+def printed(verdicts: list[Verdict], width: int, *, verbose: bool = False) -> list[str]:
+    console = Console(file=StringIO(), width=width)
+    print_verdicts(verdicts, console, verbose=verbose)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_the_verdict_is_the_first_line_and_whole(width: int) -> None:
+    wrong = replace(AGREES, failure=FOUND)
+    assert printed([AGREES], width)[0] == "all agree: 12345 cases, 98765 comparisons"
+    first = printed([AGREES, wrong], width)[0]
+    assert first == "1 of 2 kernels disagree: 24690 cases, 197530 comparisons"
+    assert len(first) <= 60
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_cell_of_the_table_is_cut(width: int) -> None:
+    text = "\n".join(printed([AGREES], width))
+    assert "…" not in text
+    assert "agrees" in text.splitlines()[2] and "12345" in text.splitlines()[2]
+    assert ("98765" in text.splitlines()[2]) == (width >= 80)
+
+
+def test_only_shapes_and_sizes_that_can_be_shown_are_told() -> None:
+    text = "\n".join(printed([AGREES], 100))
+    assert "shapes: 2 of 3; without a case: two requests" in text
+    assert "largest: 4,097 tokens\n" in text
+    assert "block size 16" not in text
+    verbose = "\n".join(printed([AGREES], 100, verbose=True))
+    assert "0.1% block size 16" in verbose
+    assert "largest: 4,097 tokens, 33 requests" in verbose
+    assert "shapes that make no difference here: 31-33 requests; " in verbose
+
+
+def test_an_interruption_tells_what_agreed_and_what_was_found() -> None:
+    console = Console(file=StringIO(), width=60)
+    print_interrupted([AGREES, replace(AGREES, cases=4, failure=FOUND)], console)
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert lines[0] == "interrupted: 1 of 2 kernels tried disagree; 12348 cases agreed"
+    assert "  `position_ids[0]` differs" in lines
+
+
+def test_a_log_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    with telling("comparing", every=0.05) as tell:
+        tell("1 case")
+        time.sleep(0.06)
+        tell("2 cases")
+        tell("3 cases")
+    assert capsys.readouterr().err == "comparing: 2 cases\n"

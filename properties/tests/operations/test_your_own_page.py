@@ -1,0 +1,111 @@
+"""The page on an operation of one's own: its lines run, in every dialect, and catch what is wrong."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cumae
+from cumae.oracle import INPUTS
+from cumae.properties import operations
+from cumae.properties.operations.axes import AXES
+from cumae.properties.operations.expected import names_of_the_dialect
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.device import prepare
+from cumae.properties.tests.command_line import cumae as command
+
+prepare("auto")
+PAGE = Path(operations.__file__).parent / "your-own.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+
+
+def verdict_on(code: str, name: str, **more: Any) -> Verdict:
+    """Return the verdict on a test of the page."""
+    known: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, str(PAGE), "exec"), known)
+    return cumae.check(known[name], known["LAST_PAGE_LEN"], examples=20, save_to=None, **more)
+
+
+def changed(right: str, wrong: str) -> str:
+    """Return the first example with another function."""
+    head, _, function = BLOCKS[0].rpartition("def test")
+    assert right in function
+    return f"{head}def test{function.replace(right, wrong)}"
+
+
+def test_the_first_example_has_25_lines() -> None:
+    assert len([line for line in BLOCKS[0].splitlines() if line.strip()]) <= 25
+
+
+@pytest.mark.parametrize("name", ["test_last_page_len", "test_last_page_len_of_sglang"])
+def test_the_examples_run(name: str) -> None:
+    verdict = verdict_on("\n".join(BLOCKS), name)
+    assert verdict.ok, verdict.failure
+    assert "forgets_history" in verdict.checks
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "check"),
+    [
+        ("(seq_lens - 1) % block_size + 1, 0", "seq_lens % block_size, 0", "agrees"),
+        ("seq_lens > 0, ", "seq_lens == seq_lens, ", "agrees"),
+        (
+            "kv_last_page_len.copy_",
+            "if len(seq_lens) < 3:\n        kv_last_page_len.copy_",
+            "writes_everything",
+        ),
+    ],
+)
+def test_a_wrong_function_is_caught(right: str, wrong: str, check: str) -> None:
+    verdict = verdict_on(changed(right, wrong), "test_last_page_len", checks=["agrees", "writes_everything"])
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == check
+    assert verdict.failure.finding.rule == "(length - 1) % page size + 1; 0 without tokens"
+
+
+def test_a_failure_of_an_own_operation_replays_from_its_line(tmp_path: Path) -> None:
+    (tmp_path / "test_last_page_len.py").write_text(changed(" - 1) %", ") %"))
+    line = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--cumae-device=auto", "-k", "agrees"]
+    done = subprocess.run(
+        [sys.executable, *line], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    text = re.search(r"without a file: cumae replay '(\S+)'", done.stdout)
+    assert text is not None, done.stdout
+    again = command("replay", text[1], "--no-isolate", cwd=tmp_path)
+    assert again.returncode == 1, again.stderr
+    assert "`kv_last_page_len[0]` differs from the oracle" in again.stdout
+
+
+def test_a_parameter_of_an_oracle_that_nobody_has_is_refused() -> None:
+    def of(seq_len: list[int]) -> None:
+        """Misspell a name."""
+
+    def kernel(seq_lens: object, out: object) -> None:
+        """Never runs."""
+
+    operation = cumae.Operation("mine", of, (cumae.Output("out", "int32", "request"),))
+    with pytest.raises(
+        ValueError, match=r"parameter = 'seq_len' of the oracle of mine .did you mean 'seq_lens'"
+    ):
+        cumae.check(kernel, operation, dialect="vllm", examples=1, save_to=None)
+
+
+def test_no_shipped_oracle_needs_a_dialect() -> None:
+    for operation in cumae.OPERATIONS.values():
+        assert names_of_the_dialect(operation.oracle) == ()
+
+
+def test_the_list_of_axes_names_and_explains_all(tmp_path: Path) -> None:
+    listed = command("list", "--axes", cwd=tmp_path)
+    assert listed.returncode == 0
+    for name, axis in AXES.items():
+        assert axis.counts
+        assert re.search(rf"^  {name} .*{re.escape(axis.counts)}$", listed.stdout, re.M)
+    for name in INPUTS:
+        assert re.search(rf"^  {name} ", listed.stdout, re.M)
+    assert max(map(len, listed.stdout.splitlines())) <= 100
+    assert "  seq_lens                   [5, 0, 6, 0]\n" in listed.stdout
+    assert "  request                     3 of 4  requests\n" in listed.stdout
