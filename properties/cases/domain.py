@@ -11,7 +11,8 @@ from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 
-BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256)
+BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 1056)
+"""Tokens of a block; the last one is of a hybrid model, where a block of tokens is as large as a state."""
 MAX_LEN = 2**20
 LARGEST_BLOCK_OF_SMALL_SLOTS = 2**12
 """Blocks up to this size keep the slots of a drawn case below 2^31."""

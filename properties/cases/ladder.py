@@ -33,8 +33,10 @@ LENGTHS = (
     "row",
 )
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
-MOST_NEAR = 8_192
+MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
+MOST_SPARE = 2**12
+"""Free pages beyond those that a step takes."""
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 Lens = tuple[Phase, int, int]
 """The phase of a request, its cached tokens and its new ones."""
@@ -54,14 +56,8 @@ class Ladder:
 
     def long(self, size: int) -> Case | None:
         """Return a case of requests with ``size`` new tokens, and with ``size`` cached ones."""
-        lens: list[Lens] = [
-            ("decode", 5, 1),
-            ("prefill", 7, size),
-            ("decode", size, 1),
-            ("prefill", 3, 0),
-            ("prefill", size // 2 + 1, 3),
-            ("prefill", 0, 2),
-        ]
+        lens: list[Lens] = [("decode", 5, 1), ("prefill", 7, size), ("decode", size, 1), ("prefill", 3, 0)]
+        lens += [("prefill", size // 2 + 1, 3), ("prefill", 0, 2)]
         return self._case(lens, seed=size, block_size=self._usual_block)
 
     def wide(self, size: int) -> Case | None:
@@ -74,23 +70,45 @@ class Ladder:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
         return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
 
-    def ranked(self, size: int, world: int) -> Case | None:
-        """Return a case of ``size`` requests with few tokens, which lie on ``world`` ranks."""
+    def far(self, size: int) -> Case | None:
+        """Return a case of requests with about ``size`` cached tokens and few new ones, some on each rank."""
+        lens: list[Lens] = [("decode", size, 1), ("prefill", size // 2 + 3, 131), ("prefill", size - 9, 4)]
+        return self._case(lens, seed=size + self._domain.settled("world"), block_size=self._usual_block)
+
+    def among_decodes(self, count: int) -> Case | None:
+        """Return a case of so many decodes of one token, and in their middle one request of several."""
+        lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+        lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
+        return self._case(lens, seed=count, block_size=self._usual_block)
+
+    def selected(self, topk: int, count: int) -> Case | None:
+        """Return a case of ``count`` tokens, most of which select ``topk`` keys; the keys' sum is odd."""
+        if "topk" not in self._named or (domain := _with_option(self._domain, "topk", topk)) is None:
+            return None
+        lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+
+    def on_ranks(self, world: int) -> "Ladder | None":
+        """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
         if "world" not in self._named or (domain := _with_option(self._domain, "world", world)) is None:
             return None
-        return Ladder(domain, self._named).many(size)
+        found = Ladder(domain, self._named)
+        found._features |= {"interleave"} & self._named
+        return found
 
     def padded(self, size: int, num_requests: int) -> Case | None:
         """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
         if self._domain.padding == "none":
             return None
-        lens = [*_short(4), ("prefill", 3, 5)]
+        lens = [*_short(4), ("prefill", 3, 5), ("prefill", 0, 2)]
         slots = size if "num_padding_slots" in self._features else 0
         padding = {
             "num_padding_tokens": size,
             "num_padding_requests": num_requests,
             "num_padding_slots": slots,
         }
+        if "row_format" not in self._named:  # a cache would hold a row for each slot of them
+            padding["num_spare_blocks"] = min(size, self._domain.max_block_id // 2, MOST_SPARE)
         return self._case(lens, seed=size, block_size=self._usual_block, **padding)
 
     def edges(self, sizes: Iterable[int]) -> Case | None:
@@ -136,7 +154,7 @@ class Ladder:
         for name in names:
             feature = _FEATURE_OF.get(name, name)
             if feature in self._named and (domain := _with_option(self._domain, name, size)) is not None:
-                near = min(size, MOST_NEAR)
+                near = min(size * (self._usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
                 lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
                 lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
                 case = Ladder(domain, self._named)._case(lens, seed=size, block_size=self._usual_block)

@@ -21,7 +21,7 @@ ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
-LEAST = 1.0
+LEAST = 1.25
 """The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
 SLOWER, PATIENCE = 3.0, 20.0
 """A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""
@@ -38,7 +38,16 @@ LARGEST_ID = 65_537
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
 """The lengths that engines run as options; each comes with requests about as long."""
 LARGE_OPTION = 4_097
-"""Selected keys, keys of a window and numbers of a row, beyond those that engines run."""
+"""A length or a count of each kind beyond those that engines run."""
+LARGE_OPTIONS = ("topk", "window", "row", "ring_capacity", "chunk_size", "chunk_blocks")
+LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
+"""Features of operations that list the keys of each token, or cut them into items."""
+LONG_WINDOW = 81_921
+"""Keys of a window where none is listed: some models see nearly all of a long context."""
+FAR_CONTEXTS = (131_073, 8_193)
+AMONG_DECODES = (12, 67)
+SELECTED = (2_048, 16_391)
+"""Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 LINEAR = 16
 """A tensor of the function's own that has more than so many times the elements of each argument is expected
 to grow with the square of a size."""
@@ -66,7 +75,7 @@ def take_turns(examiner: Examiner) -> None:
         return
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     for size in ORDERED:
-        ranked = (ladder.ranked(size, world) for world in WORLDS)
+        ranked = (ranks and ranks.many(size) for ranks in map(ladder.on_ranks, WORLDS))
         for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
             if case is not None and not examiner.pace.is_late():
                 examiner.examine(case, checks=checks)
@@ -122,7 +131,7 @@ class Tour:
         if 0 < self._first("many", ladder.many, COUNTS) < COUNTS[0]:
             self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
-        for case in ladder.valued(LARGE_OPTION, ("topk", "window", "row")):
+        for case in ladder.valued(LARGE_OPTION, LARGE_OPTIONS):
             self._try(case)
         for name in ("window", "topk"):
             for value in VALUES[name]:
@@ -142,6 +151,9 @@ class Tour:
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size + 2, 0), (size - 1, 2)):
                 self._try(ladder.requests(count, padding))
+        for count in AMONG_DECODES:
+            self._try(ladder.among_decodes(count))
+        self._beyond(ladder)
         self._try(ladder.ids(LARGEST_ID))
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
@@ -152,6 +164,16 @@ class Tour:
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
         self._first("wide", ladder.wide, FAR_LENGTHS)
         self._first("many", ladder.many, FAR_COUNTS[:1])
+
+    def _beyond(self, ladder: Ladder) -> None:
+        """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
+        for rungs in (ladder, *map(ladder.on_ranks, WORLDS)):
+            if rungs is not None:
+                self._first("far", rungs.far, FAR_CONTEXTS)
+        if self.examiner.binding.operation.features.isdisjoint(LISTING):
+            for case in ladder.valued(LONG_WINDOW, ("window",)):
+                self._try(case)
+            self._try(ladder.selected(*SELECTED))
 
     @property
     def _kernel_seconds(self) -> float:

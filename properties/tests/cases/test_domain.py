@@ -146,7 +146,7 @@ def test_checks_are_promised_but_for_some() -> None:
         ({"top": (8,)}, "top = .*, must be a promise: block_sizes, "),
         ({"world": (0,)}, "world = 0, must be >= 1"),
         ({"index_dtype": ("int16",)}, "index_dtype = 'int16', must be one of 'int32', 'int64'"),
-        ({"interleave": (48,)}, r"interleave = \(\(48,\),\), must divide one of block_sizes"),
+        ({"interleave": (100,)}, r"interleave = \(\(100,\),\), must divide one of block_sizes"),
         ({"max_tokens": 3, "min_tokens": 4}, "min_tokens = 4, must be <= 3, the most tokens of a step"),
         ({"max_block_id": 2, "reserved_blocks": 3}, "max_block_id = 2, must be >= 3: "),
         ({"verify_steps": True, "phases": ("prefill",)}, "phases = .*, must hold 'decode' for verify steps"),

@@ -49,6 +49,9 @@ def _cases(ladder: Ladder) -> list[Case]:
         ladder.tokens(701, 2),
         ladder.requests(129, 1),
         ladder.ids(70_000),
+        ladder.far(9_000),
+        ladder.among_decodes(40),
+        ladder.selected(64, 700),
         *ladder.valued(33),
     ]
     return [case for case in made if case is not None]
@@ -101,6 +104,38 @@ def test_the_largest_id_is_the_one_asked_for() -> None:
     case = LADDER.ids(65_537)
     assert case is not None
     assert max(i for request in case.batch.requests for i in request.block_ids) == 65_537
+
+
+def test_a_far_case_has_cached_tokens_of_its_size_and_new_ones_on_the_last_rank() -> None:
+    ranks = LADDER.on_ranks(8)
+    case = ranks and ranks.far(131_073)
+    assert case is not None
+    assert case.batch.world == 8 and case.options.parallel.rank == 7
+    assert max(_context_lens(case)) == 131_073
+    assert max(_query_lens(case)) > 8 * 16
+
+
+def test_one_request_among_decodes_has_several_tokens() -> None:
+    case = LADDER.among_decodes(67)
+    assert case is not None
+    lens = _query_lens(case)
+    assert len(lens) == 68 and [n for n in lens if n != 1] == [6]
+    assert lens[0] == lens[-1] == 1
+
+
+def test_most_tokens_of_a_selecting_case_have_all_their_keys_and_their_sum_is_odd() -> None:
+    case = LADDER.selected(64, 700)
+    assert case is not None and case.options.selection.topk == 64
+    seen = [r.context_len + i + 1 for r in case.batch.requests for i in range(r.query_len)]
+    kept = [min(n, 64) for n in seen]
+    assert kept.count(64) > 600 and sum(kept) % 2 == 1
+
+
+def test_a_padded_case_has_free_pages_to_spare_unless_a_cache_holds_their_rows() -> None:
+    without = Ladder(Domain(), NAMES - {"row_format"}).padded(513, 257)
+    assert without is not None and without.layout.num_spare_blocks == 513
+    case = LADDER.padded(513, 257)
+    assert case is not None and case.layout.num_spare_blocks < 10
 
 
 def test_each_option_that_is_a_length_takes_a_named_size() -> None:
