@@ -1,4 +1,4 @@
-"""Measured figures as Markdown for the README, from the JSON files that the runs wrote."""
+"""Measured figures as Markdown, from the JSON files that the runs wrote."""
 
 from statistics import median
 from typing import Any
@@ -17,16 +17,22 @@ COLUMNS = {
 def tables(results: Json) -> str:
     """Return all figures; ``results``: the content of each file, by its name without the suffix."""
     parts = (
+        ["## Cases and disagreements"],
         runs_lines(results["gpu-fuzz"], results["gpu-steps"]),
         [tests_line(results["gpu-tests"])],
+        ["## Bugs, false positives, engines"],
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [engines_line([results[name] for name in sorted(results) if "engines" in name])],
         [released_mutants_line(results["cpu-engine-mutants"])],
         [repeated_line(results["cpu-repeated"])],
+        ["## Attention"],
         [attention_line(results["gpu-attention"])],
+        ["## Injected faults"],
         mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
+        ["## What bf16 changes in a router"],
         router_lines(results["cpu-router-bf16"]),
+        ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
@@ -108,7 +114,7 @@ def engines_line(runs: list[Json]) -> str:
     newest = max(runs, key=lambda run: len(run["releases"]))
     releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
-    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](FINDINGS.md)."
+    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](../../FINDINGS.md)."
 
 
 def released_mutants_line(record: Json) -> str:
@@ -118,11 +124,11 @@ def released_mutants_line(record: Json) -> str:
     most = sum(10 * one["found"] >= 8 * one["tried"] for one in kernels)
     engines = len({one["engine"] for one in kernels})
     what = f"the first ten of each of {len(kernels)} Triton kernels of {engines} engines"
-    where = "[ci/results/cpu-engine-mutants.json](ci/results/cpu-engine-mutants.json)"
+    said = f"{found} of {tried} found through adapters, on a CPU; in {most} kernels eight of ten or more"
+    where = "[cpu-engine-mutants.json](cpu-engine-mutants.json)"
     return (
-        f"Faults planted in released kernels (`ci/engine_mutants.py`, {what}): {found} of {tried} found "
-        f"through adapters, on a CPU; of {most} kernels eight of ten or more. Each of the others stands in "
-        f"{where} with its reason."
+        f"Faults planted in released kernels (`ci/engine_mutants.py`, {what}): {said}. "
+        f"Each of the others stands in {where} with its reason."
     )
 
 
@@ -189,7 +195,7 @@ def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
         for mutant in run["survivors"]
     }
     captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
-    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors stand in "
+    told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
     return [
         "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",

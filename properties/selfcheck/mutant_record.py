@@ -17,8 +17,8 @@ def joined(runs: Sequence[Json], reasons: Mapping[tuple[str, str, str], str]) ->
     latest: dict[tuple[str, str], dict[tuple[int, str], tuple[int, Json]]] = {}
     for number, run in enumerate(runs):
         for one in run["mutants"]:
-            kernel = latest.setdefault((one["engine"], one["kernel"]), {})
-            kernel[one["line"], one["diff"]] = (number, one)
+            of_kernel = latest.setdefault((one["engine"], one["kernel"]), {})
+            of_kernel[one["line"], one["diff"]] = (number, one)
     kernels, survivors = list[Json](), list[Json]()
     for (engine, kernel), tried in sorted(latest.items()):
         agreed = [one for _, (_, one) in sorted(tried.items()) if one["status"] in AGREES]

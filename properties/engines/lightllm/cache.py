@@ -61,6 +61,7 @@ def destindex_copy_kv(function: Any) -> Callable[..., None]:
     dialect="vllm",
     domain=PREFILLS.having(
         world=(1,),
+        max_block_id=2**12,
         head_format=("bf16", "fp16", "fp32"),
         page_order=("NHD",),
         head_dims=((16, 16), (64, 64), (16, 4), (128, 4)),

@@ -16,7 +16,7 @@ _MODES = SimpleNamespace(INT4_PER_TOKEN_HEAD=4, INT8_PER_TOKEN_HEAD=8)
     "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py",
     "triton_reshape_and_cache_flash_per_token_head_quant",
     operation="page_write",
-    domain=STEPS.having(min_tokens=1, head_format=("int8_own",), page_order=("joined",)),
+    domain=STEPS.having(min_tokens=1, max_block_id=2**12, head_format=("int8_own",), page_order=("joined",)),
     KVQuantMode=_MODES,
     FP8_DTYPE=torch.float8_e4m3fn,
     get_fp8_min_max=lambda: (-448.0, 448.0),

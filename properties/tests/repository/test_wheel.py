@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,14 +11,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("oracle", "gpu_impl", "properties", "fixtures")
-NOT_IN_THE_WHEEL = {"front", "limits", "selfcheck", "tests"}  # front is the package cumae itself
+NOT_IN_THE_WHEEL = {"front", "limits", "pages", "selfcheck", "tests"}  # front is the package cumae itself
 
 
 def build(folder: Path) -> Path:
     """Return the wheel built from a copy of the sources, unpacked."""
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -43,6 +44,10 @@ def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
         assert wanted == {path for path in wanted if (site / "cumae" / room / path).exists()}
     assert not any((site / "cumae" / room).exists() for room in ("fixtures/limits", "properties/front"))
     assert not any((site / "cumae/properties" / room).exists() for room in NOT_IN_THE_WHEEL)
+    (metadata,) = site.glob("*.dist-info/METADATA")
+    description = metadata.read_text(encoding="utf-8").partition("\n\n")[2]
+    assert description.startswith("# cumae")
+    assert re.findall(r"\]\((?!https?://)", description) == []
     code = "import cumae, cumae.oracle; print(cumae.__file__)"
     environment = os.environ | {"PYTHONPATH": str(site)}
     for arguments in (["-c", code], ["-m", "cumae.properties.commands", "list"]):

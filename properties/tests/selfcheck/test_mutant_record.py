@@ -48,4 +48,4 @@ def test_a_record_names_no_folder_of_the_machine() -> None:
 
 def test_the_figures_count_faults_and_kernels() -> None:
     line = released_mutants_line(joined([FIRST, AGAIN], {}))
-    assert "2 of 4 found" in line and "2 Triton kernels" in line and "; of 0 kernels" in line
+    assert "2 of 4 found" in line and "2 Triton kernels" in line and "; in 0 kernels" in line
