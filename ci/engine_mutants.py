@@ -1,14 +1,15 @@
 """Plant faults in released kernels and say which their adapters find: engine_mutants.py OUT ENGINE=FOLDER…
 
 The first faults of each kernel that some adapter launches, on lines that run there. A fault survives if all
-adapters of its kernel agree; the others of the kernel are tried until one finds it.
+adapters of its kernel agree; the others of the kernel are tried until one finds it. ci/mutant_record.py joins
+the records of several runs.
 """
 
 import argparse
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,10 +27,12 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
 parser.add_argument("roots", nargs="+", help="ENGINE=PATH of a folder of packages")
 parser.add_argument("--only", nargs="*", help="try only these functions")
+parser.add_argument("--survivors-of", type=Path, help="try only faults that survived in this record")
 parser.add_argument("--most", type=int, default=10, help="mutants of each kernel")
 parser.add_argument("--cases", type=int, default=40)
 parser.add_argument("--jobs", type=int, default=1)
 AGREES = ("agrees", "known")
+Lines = tuple[str, str, frozenset[int] | None]
 
 
 def lines_run(engine: str, name: str, root: Path, budget: Budget) -> dict[str, frozenset[int]]:
@@ -64,26 +67,45 @@ def tried(engine: str, names: Collection[str], root: Path, mutant: Mutant, budge
     return {**where, "diff": mutant.diff, **found, "report": one["report"].partition("\n\n")[2][:200]}
 
 
-def mutants_of(engine: str, root: Path, given: argparse.Namespace) -> list[tuple[list[str], Mutant]]:
-    """Return the mutants of an engine's kernels, each with the adapters that run its line."""
+def survivors_of(record: Path) -> set[tuple[str, str, str]]:
+    """Return engine, kernel and difference of each fault that survived in a record."""
+    survived = [one for one in json.loads(record.read_text())["mutants"] if one["status"] in AGREES]
+    return {(one["engine"], one["kernel"], one["diff"]) for one in survived}
+
+
+def lines_by_adapter(engine: str, root: Path, given: argparse.Namespace) -> Iterator[Lines]:
+    """Yield each adapter with a kernel that it launches, and the lines that run there; None for all lines."""
     adapters, budget = engine_of(engine).adapters, Budget(examples=given.cases)
-    ran: dict[tuple[str, str], dict[str, frozenset[int]]] = defaultdict(dict)
+    names = given.only or adapters
+    if given.survivors_of:  # faults that survived lie on lines that ran
+        for name in names:
+            source = (root / adapters[name].file).read_text(encoding="utf-8")
+            yield from ((name, one.name, None) for one in kernel_mutants(source, adapters[name].names, 1))
+        return
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch"])
     with ProcessPoolExecutor(given.jobs, context, max_tasks_per_child=1) as pool:
-        names = given.only or adapters
         seen = {name: pool.submit(lines_run, engine, name, root, budget) for name in names}
         for name, future in seen.items():
-            for kernel, lines in future.result().items():
-                ran[adapters[name].file, kernel][name] = lines
-    found = []
+            yield from ((name, kernel, lines) for kernel, lines in future.result().items())
+
+
+def mutants_of(engine: str, root: Path, given: argparse.Namespace) -> list[tuple[list[str], Mutant]]:
+    """Return the mutants of an engine's kernels, each with the adapters that run its line."""
+    adapters, found = engine_of(engine).adapters, list[tuple[list[str], Mutant]]()
+    ran: dict[tuple[str, str], dict[str, frozenset[int] | None]] = defaultdict(dict)
+    for name, kernel, lines in lines_by_adapter(engine, root, given):
+        ran[adapters[name].file, kernel][name] = lines
+    survived = survivors_of(given.survivors_of) if given.survivors_of else None
     for (file, kernel), users in sorted(ran.items()):
         source = (root / file).read_text(encoding="utf-8")
-        all_of_kernel = [one for one in kernel_mutants(source, (kernel,), sys.maxsize) if one.name == kernel]
-        run = [
-            (one, [n for n, lines in users.items() if {one.line, one.first} & lines]) for one in all_of_kernel
-        ]
-        found += [(names, one) for one, names in run if names][: given.most]
+        of_kernel = [one for one in kernel_mutants(source, (kernel,), sys.maxsize) if one.name == kernel]
+        first: list[tuple[list[str], Mutant]] = []
+        for one in of_kernel:
+            names = [n for n, lines in users.items() if lines is None or {one.line, one.first} & lines]
+            if names and (survived is None or (engine, kernel, one.diff) in survived):
+                first.append((names, one))
+        found += first[: given.most]
     return found
 
 

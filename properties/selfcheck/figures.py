@@ -24,6 +24,7 @@ def tables(results: Json) -> str:
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [engines_line([results[name] for name in sorted(results) if "engines" in name])],
+        [released_mutants_line(results["cpu-engine-mutants"])],
         [repeated_line(results["cpu-repeated"])],
         ["## Attention"],
         [attention_line(results["gpu-attention"])],
@@ -114,6 +115,21 @@ def engines_line(runs: list[Json]) -> str:
     releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
     return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](../../FINDINGS.md)."
+
+
+def released_mutants_line(record: Json) -> str:
+    """Return the line of the faults planted in released kernels, and how many their adapters find."""
+    kernels = record["kernels"]
+    found, tried = (sum(one[name] for one in kernels) for name in ("found", "tried"))
+    most = sum(10 * one["found"] >= 8 * one["tried"] for one in kernels)
+    engines = len({one["engine"] for one in kernels})
+    what = f"the first ten of each of {len(kernels)} Triton kernels of {engines} engines"
+    said = f"{found} of {tried} found through adapters, on a CPU; in {most} kernels eight of ten or more"
+    where = "[cpu-engine-mutants.json](cpu-engine-mutants.json)"
+    return (
+        f"Faults planted in released kernels (`ci/engine_mutants.py`, {what}): {said}. "
+        f"Each of the others stands in {where} with its reason."
+    )
 
 
 def repeated_line(run: Json) -> str:

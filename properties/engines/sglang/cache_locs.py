@@ -12,6 +12,11 @@ Tensor = torch.Tensor
 _SPANS = SGLANG.extend(start_offset=starts, batch=lambda case: len(case.batch.requests))
 _LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
 _NEXT = DECODES.having(padding="none")
+_DRAFTED = SGLANG.extend(start_offset=starts, num_new=lambda case: case.batch.requests[0].query_len)
+_DRAFTS = STEPS.having(
+    phases=("decode",), uniform_decodes=True, empty_requests=False, max_query_len=512, padding="none"
+)
+"""All requests have as many new tokens."""
 
 
 @ENGINE.adapts(
@@ -64,15 +69,15 @@ def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
     _LOCS,
     "assign_extend_cache_locs_uniform_func",
     operation="slot_mapping",
-    dialect=_SPANS,
-    domain=_NEXT,
+    dialect=_DRAFTED,
+    domain=_DRAFTS,
     _is_cuda=True,
 )
 def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
-    """Slots of requests that all extend by the same number of tokens, 1 here."""
+    """Slots of requests that all extend by the same number of tokens."""
 
-    def launch(req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, batch: int) -> Tensor:
-        where = (batch, 1, req_to_token.device)
+    def launch(req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, num_new: int) -> Tensor:
+        where = (len(req_pool_indices), num_new, req_to_token.device)
         slots: Tensor = function(req_pool_indices, req_to_token, start_offset, *where)
         return slots
 
@@ -83,17 +88,44 @@ def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
     _LOCS,
     "assign_draft_cache_locs_contiguous_func",
     operation="slot_mapping",
-    dialect=_SPANS,
-    domain=_NEXT,
+    dialect=_DRAFTED,
+    domain=_DRAFTS,
     _is_cpu=False,
 )
 def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
-    """Slots of the draft tokens after each request, 1 here."""
+    """Slots of the draft tokens after each request: one branch of several steps."""
 
     def launch(
-        req_pool_indices: Tensor, req_to_token: Tensor, start_offset: Tensor, out_cache_loc: Tensor
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        start_offset: Tensor,
+        num_new: int,
+        out_cache_loc: Tensor,
     ) -> None:
-        function(req_pool_indices, req_to_token, start_offset, out_cache_loc, 1, 1)
+        function(req_pool_indices, req_to_token, start_offset, out_cache_loc, 1, num_new)
+
+    return launch
+
+
+@ENGINE.adapts(
+    _LOCS,
+    "assign_draft_cache_locs_contiguous_func",
+    operation="slot_mapping",
+    dialect=_DRAFTED,
+    domain=_DRAFTS,
+    _is_cpu=False,
+)
+def assign_draft_cache_locs_of_branches(function: Any) -> Callable[..., None]:
+    """Slots of the draft tokens after each request: several branches of one step."""
+
+    def launch(
+        req_pool_indices: Tensor,
+        req_to_token: Tensor,
+        start_offset: Tensor,
+        num_new: int,
+        out_cache_loc: Tensor,
+    ) -> None:
+        function(req_pool_indices, req_to_token, start_offset, out_cache_loc, num_new, 1)
 
     return launch
 

@@ -59,6 +59,27 @@ def set_mla_kv_buffer_in_torch(function: Any) -> Callable[..., None]:
     return _write_rows(function)
 
 
+@ENGINE.adapts(
+    _WRITER,
+    "set_mla_kv_buffer_kernel",
+    operation="cache_write",
+    dialect="vllm",
+    domain=_ROWS.having(latent_dims=((2, 1), (33, 7), (64, 16)), max_tokens=256),
+)
+def set_mla_kv_buffer_in_blocks(kernel: Any) -> Callable[..., None]:
+    """Latent rows written in several blocks of columns; the launcher takes one."""
+
+    def launch(kv_c: Tensor, k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
+        count = min(len(slot_mapping), len(kv_c))
+        rows, new = kv_cache.view(-1, kv_cache.shape[-1]), (kv_c, k_pe)
+        sizes = (*(one.stride(0) for one in (rows, *new)), *(part.shape[1] for part in new))
+        how = {"BLOCK": 32, "DCP_RANK": 0, "DCP_WORLD_SIZE": 1}
+        if count and rows.numel():  # a real pool has rows
+            kernel[(count, -(-rows.shape[1] // 32))](rows, *new, slot_mapping, -1, *sizes, **how)
+
+    return launch
+
+
 def cached_slots(case: Case) -> Any:
     """Return the slot of each cached token, request by request."""
     size, slots = case.batch.block_size, []

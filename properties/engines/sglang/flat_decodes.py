@@ -13,7 +13,6 @@ from cumae.properties.dialects.held import ints
 from cumae.properties.engines.sglang.engine import DECODES, ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
-_CAUSAL = "sglang/kernels/ops/attention/dsv4/attn_metadata_kernels.py"
 _FUSED = "sglang/kernels/ops/attention/dsa/metadata.py"
 _FEW: dict[str, Any] = {"max_requests": 64, "max_tokens": 1024, "max_context_len": 4096}
 _VERIFIES = STEPS.having(phases=("decode",), verify_steps=True, **_FEW)
@@ -47,79 +46,6 @@ def seqlens_expand(function: Any) -> Callable[..., dict[str, Tensor]]:
         longest = int(extend_seq_lens.max())
         lens = (extend_seq_lens, cache_seqlens_int32, num_token_non_padded, longest)
         return {"seqlens_expanded": function(*lens)}
-
-    return launch
-
-
-@ENGINE.adapts(
-    _CAUSAL, "expand_prefill_causally_triton", operation="flat_decodes", domain=EXTENDS.having(**_FEW)
-)
-def expand_causally_by_triton(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """By tiles of tokens that are compared with all requests."""
-
-    def launch(
-        req_pool_indices: Tensor, seq_lens: Tensor, extend_seq_lens: Tensor, num_token_non_padded: int
-    ) -> dict[str, Tensor]:
-        found = function(
-            req_pool_indices=req_pool_indices,
-            seq_lens=seq_lens,
-            extend_seq_lens=extend_seq_lens,
-            num_tokens=num_token_non_padded,
-            padded_num_tokens=None,
-        )
-        return {"seqlens_expanded": found.seq_lens_casual}
-
-    return launch
-
-
-def _expanded(function: Any, **more: Any) -> dict[str, Tensor]:
-    """Return the keys of each token as the torch function says."""
-    found = function(padded_num_tokens=None, **more)
-    return {"seqlens_expanded": found.seq_lens_casual.int()}
-
-
-@ENGINE.adapts(_CAUSAL, "expand_prefill_causally", operation="flat_decodes", domain=EXTENDS)
-def expand_causally(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """In torch, from lengths and first rows on the device."""
-
-    def launch(
-        req_pool_indices: Tensor,
-        seq_lens: Tensor,
-        extend_seq_lens: Tensor,
-        extend_start_loc: Tensor,
-        num_token_non_padded: int,
-    ) -> dict[str, Tensor]:
-        return _expanded(
-            function,
-            req_pool_indices=req_pool_indices,
-            seq_lens=seq_lens,
-            extend_seq_lens=extend_seq_lens,
-            extend_start_loc=extend_start_loc,
-            seq_lens_cpu=None,
-            extend_seq_lens_cpu=None,
-            num_tokens=num_token_non_padded,
-        )
-
-    return launch
-
-
-@ENGINE.adapts(_CAUSAL, "expand_prefill_causally", operation="flat_decodes", domain=EXTENDS)
-def expand_causally_on_host(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """In torch, request by request, from lengths on the host."""
-
-    def launch(
-        req_pool_indices: Tensor, seq_lens: Tensor, extend_seq_lens_cpu: Tensor, num_token_non_padded: int
-    ) -> dict[str, Tensor]:
-        return _expanded(
-            function,
-            req_pool_indices=req_pool_indices,
-            seq_lens=seq_lens,
-            extend_seq_lens=extend_seq_lens_cpu,
-            extend_start_loc=None,
-            seq_lens_cpu=seq_lens.tolist(),
-            extend_seq_lens_cpu=extend_seq_lens_cpu.tolist(),
-            num_tokens=num_token_non_padded,
-        )
 
     return launch
 

@@ -8,7 +8,7 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import SGLANG
-from cumae.properties.dialects.sglang.step import pool_rows
+from cumae.properties.dialects.sglang.step import pool_rows, slots_of
 from cumae.properties.engines.sglang.engine import ENGINE, EXTENDS, STEPS, starts, stops
 
 Tensor = torch.Tensor
@@ -115,7 +115,17 @@ def _rows_of_tokens(case: Case) -> Any:
     return np.array([row for row, r in owned for _ in range(r.query_len)], dtype=np.int64)
 
 
+def _prefix_slots(case: Case) -> Any:
+    """Return the slots of each request's cached tokens, -1 behind them."""
+    rows = [slots_of(case, request)[: request.context_len] for request in case.batch.requests]
+    found = np.full((len(rows), max(max(map(len, rows)), 1)), -1, dtype=np.int64)
+    for b, slots in enumerate(rows):
+        found[b, : len(slots)] = slots
+    return found
+
+
 _WRITTEN = SGLANG.extend(
+    prefix_slots=_prefix_slots,
     pre_lens=starts,
     post_lens=stops,
     new_slots=lambda case: np.array(Inputs(case)["slot_mapping"], dtype=np.int64),
@@ -143,16 +153,17 @@ def write_req_to_token_pool(kernel: Any) -> Callable[..., Tensor]:
         req_pool_indices: Tensor,
         pre_lens: Tensor,
         post_lens: Tensor,
+        prefix_slots: Tensor,
         extend_seq_lens: Tensor,
         new_slots: Tensor,
         rows_of_tokens: Tensor,
         positions: Tensor,
     ) -> Tensor:
-        pool, prefixes = torch.full_like(req_to_token, -1), req_to_token[req_pool_indices].long()
-        addresses = prefixes.data_ptr() + 8 * prefixes.stride(0) * torch.arange(len(prefixes))
+        pool, count = torch.full_like(req_to_token, -1), len(prefix_slots)
+        addresses = prefix_slots.data_ptr() + 8 * prefix_slots.stride(0) * torch.arange(count)
         lens = (pre_lens, post_lens, extend_seq_lens)
         written = (addresses.to(pool.device), *lens, new_slots, pool.stride(0))
-        kernel[(len(prefixes),)](pool, req_pool_indices, *written)
+        kernel[(count,)](pool, req_pool_indices, *written)
         return pool[rows_of_tokens, positions].long()
 
     return launch

@@ -96,7 +96,7 @@ def fused_dsa_decode(function: Any) -> Callable[..., None]:
     domain=EXTENDS,
 )
 def draft_extend_metadata(function: Any) -> Callable[..., None]:
-    """Running sum of the new tokens of an extend, from the fused metadata of drafts."""
+    """Running sums of the new tokens and of the keys of an extend, from the fused metadata of drafts."""
 
     def launch(
         seq_lens: Tensor,
@@ -104,10 +104,11 @@ def draft_extend_metadata(function: Any) -> Callable[..., None]:
         req_to_token: Tensor,
         req_pool_indices: Tensor,
         cu_seqlens_q: Tensor,
+        cu_seqlens_k: Tensor,
     ) -> None:
         empty = _lens_like(seq_lens)
         count, width = len(seq_lens), req_to_token.shape[1]
-        outputs = (empty(count), empty(count + 1), cu_seqlens_q, empty(count, width))
+        outputs = (empty(count), cu_seqlens_k, cu_seqlens_q, empty(count, width))
         function(*outputs, req_to_token, req_pool_indices, seq_lens, extend_seq_lens, 1)
 
     return launch

@@ -40,9 +40,10 @@ _STATES = replace(
     domain=STEPS.having(all_but=("survives_large_ids",)),
 )
 def gather_block_tables(kernel: Any) -> Callable[..., None]:
-    """Runner V2: the rows of one group, zeros in padded rows and before the window; other tails stay.
+    """Runner V2: the rows of the second of two groups, zeros in padded rows and before the window.
 
-    Its rows are as wide as the table's, so a table of a million columns is left out.
+    Tails of live rows stay. The first group has tables of one column. Rows are as wide as the table's, so a
+    table of a million columns is left out.
     """
 
     def launch(
@@ -56,20 +57,23 @@ def gather_block_tables(kernel: Any) -> Callable[..., None]:
         input_block_table: Tensor,
     ) -> None:
         device = state_table.device
+        first = state_table.new_zeros(2, len(state_table) + len(input_block_table), 1)
         source, target = (
-            torch.tensor([one.data_ptr()], device=device) for one in (state_table, input_block_table)
+            torch.tensor([one.data_ptr() for one in group], device=device)
+            for group in ((first[0], state_table), (first[1], input_block_table))
         )
         reach, size = (
-            torch.tensor([value], dtype=torch.int32, device=device)
-            for value in (sliding_window_reach, kernel_block_size)
+            torch.tensor(values, dtype=torch.int32, device=device)
+            for values in ((0, sliding_window_reach), (1, kernel_block_size))
         )
-        kernel[(1, len(input_block_table))](
+        counts = torch.stack([torch.zeros_like(num_blocks), num_blocks])
+        kernel[(2, len(input_block_table))](
             idx_mapping,
             source,
             target,
-            torch.tensor([state_table.stride(0)], device=device),
-            num_blocks,
-            num_blocks.stride(0),
+            torch.tensor([1, state_table.stride(0)], device=device),
+            counts,
+            counts.stride(0),
             num_reqs,
             computed_of_states,
             reach,
@@ -100,10 +104,13 @@ def _managers_table(inputs: Inputs) -> Ints:
         managers_table=Input(_managers_table),
         num_columns=lambda case: case.num_page_columns,
     ),
-    domain=_WHOLE.having(max_block_id=2**20),
+    domain=_WHOLE.having(max_block_id=2**20, min_tokens=1),
 )
 def map_to_kernel_block_table(method: Any) -> Callable[..., Tensor]:
-    """Blocks of the manager cut into kernel blocks; the columns of keys are compared."""
+    """Blocks of the manager cut into kernel blocks; the columns of keys are compared.
+
+    A table has a column in every engine, so steps without tokens are left out.
+    """
 
     def launch(managers_table: Tensor, block_size: int, kernel_block_size: int, num_columns: int) -> Tensor:
         parts = block_size // kernel_block_size

@@ -22,7 +22,7 @@ _GRANTED = {"missing_blocks": False, "min_tokens": 1}
     domain=SMALL.having(window=_WINDOWS, **_GRANTED),
 )
 def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:
-    """Windows of a step without images or replayed tokens."""
+    """Windows of a step without images or replayed tokens; the first token and the others in turn."""
 
     def launch(
         window_size: int,
@@ -37,26 +37,13 @@ def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:
         swa_indices: Tensor,
         swa_lens: Tensor,
     ) -> None:
-        kernel[(len(swa_lens),)](
-            swa_indices,
-            swa_indices.stride(0),
-            swa_lens,
-            window_size,
-            index_width,
-            replay_start,
-            replay_start,
-            query_start_loc,
-            seq_lens,
-            token_to_req_indices,
-            is_valid_token,
-            block_table,
-            block_table.stride(0),
-            block_size,
-            replay_start,
-            0,
-            HAS_IMAGE=False,
-            TRITON_BLOCK_SIZE=1024,
-        )
+        step = (query_start_loc, seq_lens, token_to_req_indices, is_valid_token)
+        table = (block_table, block_table.stride(0), block_size, replay_start)
+        sizes = (window_size, index_width, replay_start, replay_start)
+        how = {"HAS_IMAGE": False, "TRITON_BLOCK_SIZE": 1024}
+        for first, lens in ((0, swa_lens[:1]), (1, swa_lens[1:])):
+            rows = (swa_indices[first:], swa_indices.stride(0), lens)
+            kernel[(len(lens),)](*rows, *sizes, *step, *table, first, **how)
 
     return launch
 

@@ -15,27 +15,29 @@ from cumae.properties.dialects.vllm.drafts import num_drafts, num_logits
 from cumae.properties.engines.vllm.engine import ENGINE, NEW
 
 Tensor = torch.Tensor
-_STEPS = NEW.having(empty_requests=False)
+STEPS = NEW.having(empty_requests=False)
 _RUNNER = "vllm/v1/worker/gpu_model_runner.py"
 _BATCH = "vllm/v1/worker/gpu/input_batch.py"
 
 
-def _state_rows(case: Case) -> list[int]:
+def state_rows(case: Case) -> list[int]:
     """Return the state row of each request: none has the row of its own number."""
     count = len(case.batch.requests)
     return [2 * count - b for b in range(count)]
 
 
-def _num_sampled(case: Case) -> list[int]:
+def num_sampled(case: Case) -> list[int]:
     """Return the tokens that each request keeps: one more than the drafts that are accepted."""
     return [1 + (7 * b + 3 * d) % (d + 1) for b, d in enumerate(num_drafts(case))]
 
 
-def _num_rejected(case: Case) -> list[int]:
-    return [n - kept for n, kept in zip(num_logits(case), _num_sampled(case), strict=True)]
+def num_rejected(case: Case) -> list[int]:
+    """Return the drafts that each request rejects."""
+    return [n - kept for n, kept in zip(num_logits(case), num_sampled(case), strict=True)]
 
 
-def _held(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
+def held(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
+    """Return an input of int32 numbers of a case."""
     return lambda case: np.array(values(case), dtype=np.int32)
 
 
@@ -51,7 +53,7 @@ def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Out
     )
 
 
-def _of_requests(name: str, rule: str, values: Callable[[Inputs], list[int]]) -> Output:
+def of_requests(name: str, rule: str, values: Callable[[Inputs], list[int]]) -> Output:
     """Return an output with an entry for each live request."""
     return Output(
         name,
@@ -66,16 +68,15 @@ def _of_requests(name: str, rule: str, values: Callable[[Inputs], list[int]]) ->
 def _last_kept(inputs: Inputs) -> list[int]:
     """Return the row of the last kept token of each request."""
     stops = inputs["cu_seqlens_q"][1:]
-    return [stops[b] - 1 - rejected for b, rejected in enumerate(_num_rejected(inputs.case))]
+    return [stops[b] - 1 - rejected for b, rejected in enumerate(num_rejected(inputs.case))]
 
 
-_DRAFTS = replace(
+DRAFTS = replace(
     VLLM.extend(
-        idx_mapping=_held(_state_rows),
-        cu_num_logits=_held(lambda case: [0, *accumulate(num_logits(case))]),
+        idx_mapping=held(state_rows),
+        cu_num_logits=held(lambda case: [0, *accumulate(num_logits(case))]),
         num_logits=lambda case: sum(num_logits(case)),
-        num_sampled=_held(_num_sampled),
-        num_states=lambda case: 2 * len(case.batch.requests) + 1,
+        num_sampled=held(num_sampled),
     ),
     outputs={
         **VLLM.outputs,
@@ -85,7 +86,7 @@ _DRAFTS = replace(
                 "expanded_idx_mapping",
                 "the state row of the request that samples",
                 lambda case: [
-                    row for row, n in zip(_state_rows(case), num_logits(case), strict=True) for _ in range(n)
+                    row for row, n in zip(state_rows(case), num_logits(case), strict=True) for _ in range(n)
                 ],
             ),
             _of_logits(
@@ -93,12 +94,12 @@ _DRAFTS = replace(
                 "the number of the sample within its request",
                 lambda case: [i for n in num_logits(case) for i in range(n)],
             ),
-            _of_requests(
+            of_requests(
                 "num_rejected",
                 "drafts and one more, less the tokens kept",
-                lambda inputs: _num_rejected(inputs.case),
+                lambda inputs: num_rejected(inputs.case),
             ),
-            _of_requests("token_indices_to_sample", "the row of the last token kept", _last_kept),
+            of_requests("token_indices_to_sample", "the row of the last token kept", _last_kept),
         ),
     },
 )
@@ -109,8 +110,8 @@ _DRAFTS = replace(
     "GPUModelRunner._calc_spec_decode_metadata",
     "GPUModelRunner._get_cumsum_and_arange",
     operation="draft_steps",
-    dialect=_DRAFTS,
-    domain=_STEPS,
+    dialect=DRAFTS,
+    domain=STEPS,
     async_tensor_h2d=lambda array, device: torch.from_numpy(np.array(array)).to(device),
     SpecDecodeMetadata=SimpleNamespace,
 )
@@ -138,33 +139,7 @@ def calc_spec_decode_metadata(method: Any, sums_and_places: Any) -> Callable[...
     return launch
 
 
-@ENGINE.adapts(
-    _BATCH, "combine_sampled_and_draft_tokens", operation="draft_steps", dialect=_DRAFTS, domain=_STEPS
-)
-def combine_sampled_and_draft_tokens(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """Runner V2: rows that are sampled, from the launch that also writes input ids."""
-
-    def launch(
-        idx_mapping: Tensor,
-        query_start_loc: Tensor,
-        seq_lens: Tensor,
-        cu_num_logits: Tensor,
-        num_logits: int,
-        num_states: int,
-        num_tokens: int,
-        num_speculative_tokens: int,
-    ) -> dict[str, Tensor]:
-        ids, sampled, prompts, drafts = (
-            torch.zeros(shape, dtype=torch.int32, device=idx_mapping.device)
-            for shape in ((num_tokens,), (num_states,), (num_states,), (num_states, num_speculative_tokens))
-        )
-        step = (idx_mapping, sampled, query_start_loc, seq_lens, prompts, drafts, cu_num_logits)
-        return {"logits_indices": function(ids, *step, num_logits).int()}
-
-    return launch
-
-
-@ENGINE.adapts(_BATCH, "expand_idx_mapping", operation="draft_steps", dialect=_DRAFTS, domain=_STEPS)
+@ENGINE.adapts(_BATCH, "expand_idx_mapping", operation="draft_steps", dialect=DRAFTS, domain=STEPS)
 def expand_idx_mapping_of_drafts(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Runner V2: request and number of each sample."""
 
@@ -178,27 +153,11 @@ def expand_idx_mapping_of_drafts(function: Any) -> Callable[..., dict[str, Tenso
 
 
 @ENGINE.adapts(
-    _BATCH, "get_num_sampled_and_rejected", operation="draft_steps", dialect=_DRAFTS, domain=_STEPS
-)
-def get_num_sampled_and_rejected(function: Any) -> Callable[..., dict[str, Tensor]]:
-    """Runner V2: drafts that are rejected; no prompt is left to prefill here."""
-
-    def launch(
-        num_sampled: Tensor, seq_lens: Tensor, cu_num_logits: Tensor, idx_mapping: Tensor, num_states: int
-    ) -> dict[str, Tensor]:
-        prompts = torch.zeros(num_states, dtype=torch.int32, device=num_sampled.device)
-        _, rejected = function(num_sampled.clone(), seq_lens, cu_num_logits, idx_mapping, prompts)
-        return {"num_rejected": rejected}
-
-    return launch
-
-
-@ENGINE.adapts(
     "vllm/v1/spec_decode/utils.py",
     "eagle_prepare_inputs_padded_kernel",
     operation="draft_steps",
-    dialect=_DRAFTS,
-    domain=_STEPS,
+    dialect=DRAFTS,
+    domain=STEPS,
 )
 def eagle_prepare_inputs_padded(kernel: Any) -> Callable[..., dict[str, Tensor]]:
     """Drafts that are rejected, and the row of the last token kept."""

@@ -75,11 +75,11 @@ _WINDOW = VLLM.extend(
         min_tokens=1,
         max_tokens=64,
         max_block_id=2**12,
-        window=(1, 2, 3, 4, 16, 127, 128, 129),
+        window=(1, 2, 3, 4, 16, 127, 128, 129, 512),
     ),
 )
 def gather_swa_kv(kernel: Any) -> Callable[..., dict[str, Tensor]]:
-    """The rows of each decode's window, gathered from a cache in which each row is its own slot."""
+    """The rows of each decode's window, gathered from a cache whose rows end with their own slot."""
 
     def launch(
         cache_blocks: int,
@@ -91,15 +91,15 @@ def gather_swa_kv(kernel: Any) -> Callable[..., dict[str, Tensor]]:
     ) -> dict[str, Tensor]:
         count, device = len(seq_lens), seq_lens.device
         rows = torch.arange(cache_blocks * block_size, dtype=torch.int32, device=device)
-        cache = rows.view(cache_blocks, block_size, 1)
+        cache = torch.stack([-rows, -rows, rows], 1).view(cache_blocks, block_size, 3)
         found = torch.full((count, index_width), -1, dtype=torch.int32, device=device)
-        keys = torch.empty((count, window_size, 1), dtype=torch.int32, device=device)
+        keys = torch.empty((count, window_size, 3), dtype=torch.int32, device=device)
         valid = torch.empty((count, window_size), dtype=torch.bool, device=device)
         strides = (*cache.stride(), block_table.stride(0), *keys.stride(), *valid.stride())
-        sizes = {"GATHER_LEN": window_size, "KV_DIM": 1, "BLOCK_T": 256, "BLOCK_D": 1}
+        sizes = {"GATHER_LEN": window_size, "KV_DIM": 3, "BLOCK_T": 256, "BLOCK_D": 2}
         arguments = (cache, block_table, seq_lens, keys, valid, valid, *strides)
-        kernel[(count, -(-window_size // 256), 1)](*arguments, PAGE_SIZE=block_size, **sizes)
-        found[:, :window_size] = keys[:, :, 0].masked_fill(~valid, -1)
+        kernel[(count, -(-window_size // 256), 2)](*arguments, PAGE_SIZE=block_size, **sizes)
+        found[:, :window_size] = keys[:, :, 2].masked_fill(~valid, -1)
         return {"swa_indices": found}
 
     return launch

@@ -58,7 +58,8 @@ def expand_kernel(kernel: Any) -> Callable[..., None]:
     def launch(starts: Tensor, num_reqs: int, max_query_len: int, req_id_per_token: Tensor) -> None:
         values = torch.arange(num_reqs, dtype=torch.int32, device=starts.device)
         width = 1 << max(max_query_len - 1, 0).bit_length()
-        kernel[(num_reqs,)](req_id_per_token, values, starts[1:], -1, -1, MAX_NUM_TOKENS=width)
+        ends = starts[1:].clone()  # vLLM's sums have no 0 in front
+        kernel[(num_reqs,)](req_id_per_token, values, ends, -1, -1, MAX_NUM_TOKENS=width)
 
     return launch
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.oracle import UNTOUCHED, Case, Inputs
+from cumae.oracle import UNTOUCHED, Case, Inputs, Request
 from cumae.properties.dialects import VLLM, Ints, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.vllm.engine import ENGINE, NEW, STEPS, UNPADDED, V2
+from cumae.properties.engines.vllm.engine import ENGINE, NEW, STARTS, STEPS, UNPADDED
 
 Tensor = torch.Tensor
 _FULL = UNPADDED.having(empty_requests=False)
@@ -35,33 +35,6 @@ def cross_slot_mapping(function: Any) -> Callable[..., Tensor]:
     return launch
 
 
-@ENGINE.adapts(
-    "vllm/v1/worker/gpu/input_batch.py",
-    "prepare_prefill_inputs",
-    operation="position_ids",
-    dialect=V2,
-    domain=STEPS.having(padding="untouched", max_context_len=4096, max_query_len=4096),
-)
-def prefill_inputs(function: Any) -> Callable[..., None]:
-    """Runner V2: the ids of each chunk; here the id of a token is its position, and prompts go on behind."""
-
-    def launch(
-        idx_mapping: Tensor,
-        query_start_loc: Tensor,
-        seq_lens: Tensor,
-        num_computed_tokens: Tensor,
-        num_reqs: int,
-        max_seq_len: int,
-        positions: Tensor,
-    ) -> None:
-        ids = torch.arange(max_seq_len + 2, dtype=torch.int32, device=positions.device)
-        following = torch.empty((2, num_reqs), dtype=torch.int32, device=positions.device)
-        prompts = (ids.expand(num_reqs, -1).contiguous(), seq_lens + 2)
-        function(positions, following, idx_mapping, query_start_loc, *prompts, num_computed_tokens)
-
-    return launch
-
-
 def _state_rows(case: Case) -> list[int]:
     """Return the state row of each request, in falling order; every other row belongs to none."""
     count = len(case.batch.requests)
@@ -73,6 +46,44 @@ def _in_states(case: Case, values: Sequence[Any], other: Any) -> list[Any]:
     for row, value in zip(_state_rows(case), values, strict=True):
         found[row] = value
     return found
+
+
+def _of_states(of: Callable[[Request], int]) -> Callable[[Case], Any]:
+    """Return a number for each state, 0 for a state of no request."""
+    return lambda case: np.array(_in_states(case, [of(r) for r in case.batch.requests], 0), dtype=np.int32)
+
+
+_PROMPTS = STARTS.extend(
+    idx_mapping=lambda case: np.array(_state_rows(case), dtype=np.int32),
+    computed_of_states=_of_states(lambda request: request.context_len),
+    prompts_of_states=_of_states(lambda request: request.seq_len + 2),
+)
+
+
+@ENGINE.adapts(
+    "vllm/v1/worker/gpu/input_batch.py",
+    "prepare_prefill_inputs",
+    operation="position_ids",
+    dialect=_PROMPTS,
+    domain=STEPS.having(padding="untouched", max_context_len=4096, max_query_len=4096),
+)
+def prefill_inputs(function: Any) -> Callable[..., None]:
+    """Runner V2: the ids of each chunk; here the id of a token is its position, and prompts go on behind."""
+
+    def launch(
+        idx_mapping: Tensor,
+        query_start_loc: Tensor,
+        prompts_of_states: Tensor,
+        computed_of_states: Tensor,
+        max_seq_len: int,
+        positions: Tensor,
+    ) -> None:
+        ids = torch.arange(max_seq_len + 2, dtype=torch.int32, device=positions.device)
+        following = ids.new_empty(2, len(prompts_of_states))
+        prompts = (ids.expand(len(prompts_of_states), -1).contiguous(), prompts_of_states)
+        function(positions, following, idx_mapping, query_start_loc, *prompts, computed_of_states)
+
+    return launch
 
 
 def _computed_before(inputs: Inputs) -> Ints:
@@ -143,7 +154,7 @@ _LAST_PAGE = having(
     "mamba_get_block_table_tensor",
     operation="kv_indices",
     dialect=_LAST_PAGE,
-    domain=_FULL,
+    domain=_FULL.having(strided=True, strided_vectors=("seq_lens",)),
     MambaSpec=SimpleNamespace,
 )
 def mamba_align_block_table(function: Any) -> Callable[..., Tensor]:
@@ -165,15 +176,16 @@ def mamba_align_block_table(function: Any) -> Callable[..., Tensor]:
     domain=_FULL,
 )
 def aligned_state_indices(kernel: Any) -> Callable[..., Tensor]:
-    """The same for the second of two cache groups; their tables are passed as addresses."""
+    """The same for the second of two cache groups, four rows a program; tables are passed as addresses."""
 
     def launch(block_table: Tensor, seq_lens: Tensor, num_reqs: int, block_size: int) -> Tensor:
         found = torch.empty((2, num_reqs, 1), dtype=torch.int32, device=seq_lens.device)
-        tables = torch.tensor([block_table.data_ptr()] * 2, dtype=torch.int64, device=seq_lens.device)
+        first = torch.zeros_like(block_table)
+        tables = torch.tensor([first.data_ptr(), block_table.data_ptr()], device=seq_lens.device)
         strides = (block_table.stride(0), seq_lens.stride(0), *found.stride())
         sizes = {"NUM_GROUPS": 2, "BLOCK_GROUPS": 2, "NUM_STATE_SLOTS": 1, "BLOCK_STATE_SLOTS": 1}
-        rows = {"CACHE_BLOCK_SIZE": block_size, "BLOCK_ROWS": 16}
-        kernel[(-(-num_reqs // 16),)](tables, seq_lens, found, *strides, num_reqs, **sizes, **rows)
+        rows = {"CACHE_BLOCK_SIZE": block_size, "BLOCK_ROWS": 4}
+        kernel[(-(-num_reqs // 4),)](tables, seq_lens, found, *strides, num_reqs, **sizes, **rows)
         return found[1]
 
     return launch
