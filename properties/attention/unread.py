@@ -71,7 +71,7 @@ def no_keys_meet(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool
 
 
 def same_rows(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Return whether each token keeps its row of its request, and no row that is computed is beyond the padding."""
+    """Return whether each token keeps its row of its request, and no computed row is beyond the padding."""
     return _owners(inputs, right) == _owners(inputs, wrong) is not None
 
 

@@ -75,7 +75,7 @@ def take_turns(examiner: Examiner) -> None:
         return
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     for size in ORDERED:
-        ranked = (ranks and ranks.many(size) for ranks in map(ladder.on_ranks, WORLDS))
+        ranked = (ranks.many(size) for ranks in map(ladder.on_ranks, WORLDS) if ranks is not None)
         for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
             if case is not None and not examiner.pace.is_late():
                 examiner.examine(case, checks=checks)

@@ -108,7 +108,8 @@ def test_the_largest_id_is_the_one_asked_for() -> None:
 
 def test_a_far_case_has_cached_tokens_of_its_size_and_new_ones_on_the_last_rank() -> None:
     ranks = LADDER.on_ranks(8)
-    case = ranks and ranks.far(131_073)
+    assert ranks is not None
+    case = ranks.far(131_073)
     assert case is not None
     assert case.batch.world == 8 and case.options.parallel.rank == 7
     assert max(_context_lens(case)) == 131_073

@@ -82,7 +82,10 @@ def test_an_unknown_device_is_a_usage_error(device: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("option", "line"),
     [
-        ("--cumae-profile=fast", "--cumae-profile = 'fast' (did you mean 'ci'?), must be one of 'quick', 'ci'"),
+        (
+            "--cumae-profile=fast",
+            "--cumae-profile = 'fast' (did you mean 'ci'?), must be one of 'quick', 'ci'",
+        ),
         ("--cumae-seed=-1", "--cumae-seed = '-1', must be a whole number >= 0"),
         ("--cumae-shards=0", "--cumae-shards = '0', must be a whole number >= 1"),
         ("--override-ini=cumae_shards=two", "--cumae-shards = 'two', must be a whole number >= 1"),
