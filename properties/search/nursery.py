@@ -1,6 +1,6 @@
 """Processes that begin where a long import has ended: one process imports torch, and forks the others.
 
-Used where there is no GPU.
+It never begins to use a GPU itself, so each of the others may.
 """
 
 import atexit

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cumae.oracle.model.rules import require
-from cumae.properties.running.device import has_gpu
 from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 from cumae.properties.search.nursery import Child, nursery
@@ -78,7 +77,7 @@ class Process:
         self.connection, theirs = Pipe()
         self._printed = Printed()
         variables, before = {**environment, **sanitizer.environment}, sanitizer.before(folder)
-        if before or has_gpu():  # forks are not tried beside a driver
+        if before:
             command = [*before, sys.executable, "-m", "cumae.properties.search.child"]
             self._process: subprocess.Popen[bytes] | Child = subprocess.Popen(
                 command,

@@ -18,7 +18,7 @@ WRONG, RIGHT = "position = token - start\n", "position = tl.load(context_lens + 
 
 
 def published(repository: str = "") -> str:
-    spec = importlib.util.spec_from_file_location("published", ROOT / "setup.py")
+    spec = importlib.util.spec_from_file_location("published", ROOT / "ci/package.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -18,7 +18,8 @@ def build(folder: Path) -> Path:
     """Return the wheel built from a copy of the sources, unpacked."""
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+    (source / "ci").mkdir()
+    for name in ("pyproject.toml", "ci/backend.py", "ci/package.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,9 +1,9 @@
-"""Hand over the README as a package index can show it; everything else stands in pyproject.toml."""
+"""What setup.py would be: the README as a package index can show it. ``backend.py`` runs this file."""
 
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#)([^)]+)\)")
 
 
