@@ -185,7 +185,8 @@ def test_a_write_without_a_slot_is_found() -> None:
     domain = TORCH.having(head_format=("bf16",), num_heads=(1,))
     verdict = cumae.check(last_slot_for_none, "page_write", domain=domain, examples=30, save_to=None)
     assert verdict.failure is not None
-    assert verdict.failure.finding.check in ("agrees", "writes_everything")
+    # On a GPU, two writes of one unit race, and the check that launches twice may see it first.
+    assert verdict.failure.finding.check in ("agrees", "writes_everything", "is_deterministic")
 
 
 def arguments() -> dict[str, Any]:
@@ -203,6 +204,11 @@ def arguments() -> dict[str, Any]:
     }
 
 
+def bf16(*shape: int) -> Tensor:
+    """Zeros on the device, for views whose strides a copy to it would not keep."""
+    return torch.zeros(*shape, dtype=torch.bfloat16, device=DEVICE)
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
@@ -218,9 +224,9 @@ def arguments() -> dict[str, Any]:
         ({"new_values": torch.ones(2, 2, 8, dtype=torch.bfloat16)}, "new_values.shape = (2, 2, 8)"),
         ({"slot_mapping": torch.zeros(2, dtype=torch.int32)}, "slot_mapping.dtype = torch.int32"),
         ({"pages": torch.zeros(2, 200, dtype=torch.bfloat16)}, "pages.shape = (2, 200)"),
-        ({"pages": torch.zeros(192, 2, dtype=torch.bfloat16).t()}, "pages.stride() = (1, 2)"),
-        ({"pages": torch.zeros(192, dtype=torch.bfloat16).expand(2, 192)}, "pages.stride() = (0, 1)"),
-        ({"new_keys": torch.ones(2, 1, 32, dtype=torch.bfloat16)[..., ::2]}, "new_keys.stride() = (32, "),
+        ({"pages": lambda: bf16(192, 2).t()}, "pages.stride() = (1, 2)"),
+        ({"pages": lambda: bf16(192).expand(2, 192)}, "pages.stride() = (0, 1)"),
+        ({"new_keys": lambda: bf16(2, 1, 32)[..., ::2]}, "new_keys.stride() = (32, "),
     ],
 )
 def test_the_launcher_refuses_bad_input_before_it_writes(fields: dict[str, Any], says: str) -> None:
@@ -229,7 +235,8 @@ def test_the_launcher_refuses_bad_input_before_it_writes(fields: dict[str, Any],
     assert good["pages"][0].eq(0).all()
     assert good["pages"][1].sum() == 24
     moved = {name: value.to(DEVICE) if isinstance(value, Tensor) else value for name, value in fields.items()}
-    bad = arguments() | moved
+    made = {name: value() for name, value in moved.items() if callable(value)}
+    bad = arguments() | moved | made
     with pytest.raises(ValueError, match=rf"{re.escape(says)}.*"):
         write_pages(**bad)
     assert bad["pages"].eq(0).all()
