@@ -25,15 +25,8 @@ def _count(slot_mapping: Tensor, key: Tensor) -> int:
     return min(len(slot_mapping), len(key))
 
 
-@ENGINE.adapts(
-    _FILE,
-    "triton_reshape_and_cache_flash",
-    operation="page_write",
-    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL)),
-    **_STUBS,
-)
-def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
-    """Two caches of tokens that hold their heads."""
+def _writing(function: Any, seen: Callable[..., tuple[Any, ...]]) -> Callable[..., None]:
+    """Return a launch into two caches. ``seen``: the views that it takes of them, and what it takes last."""
 
     def launch(
         key: Tensor,
@@ -46,12 +39,40 @@ def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
         k_scale: Tensor,
         v_scale: Tensor,
     ) -> None:
-        count, shape = _count(slot_mapping, key), (-1, block_size, *key.shape[1:])
-        caches = key_cache.view(shape), value_cache.view(shape)
-        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
-        function(key[:count], value[:count], *caches, *rest)
+        count = _count(slot_mapping, key)
+        keys, values, *last = seen(key, key_cache, value_cache, block_size)
+        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale, *last)
+        function(key[:count], value[:count], keys, values, *rest)
 
     return launch
+
+
+def _by_token(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+    shape = (-1, block_size, *key.shape[1:])
+    return keys.view(shape), values.view(shape)
+
+
+def _by_element(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
+    (_, heads, dim), group = key.shape, 16 // key.element_size()
+    return keys.view(-1, heads, dim // group, block_size, group), values.view(-1, heads, dim, block_size)
+
+
+def _by_group(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tuple[Tensor, Tensor, int]:
+    (_, heads, dim), group = key.shape, 16 // key.element_size()
+    keys = keys.view(-1, heads, dim // group, block_size, group)
+    return keys, values.view(-1, heads, block_size // group, dim, group), group
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL)),
+    **_STUBS,
+)
+def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
+    """Two caches of tokens that hold their heads."""
+    return _writing(function, _by_token)
 
 
 @ENGINE.adapts(
@@ -91,26 +112,7 @@ def reshape_and_cache_hnd(function: Any) -> Callable[..., None]:
 )
 def reshape_and_cache_head_major(function: Any) -> Callable[..., None]:
     """Keys by head, group of elements and token; values by head, element and token."""
-
-    def launch(
-        key: Tensor,
-        value: Tensor,
-        key_cache: Tensor,
-        value_cache: Tensor,
-        slot_mapping: Tensor,
-        block_size: int,
-        kv_cache_dtype: str,
-        k_scale: Tensor,
-        v_scale: Tensor,
-    ) -> None:
-        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
-        group = 16 // key.element_size()
-        keys = key_cache.view(-1, heads, dim // group, block_size, group)
-        values = value_cache.view(-1, heads, dim, block_size)
-        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
-        function(key[:count], value[:count], keys, values, *rest)
-
-    return launch
+    return _writing(function, _by_element)
 
 
 @ENGINE.adapts(
@@ -122,26 +124,7 @@ def reshape_and_cache_head_major(function: Any) -> Callable[..., None]:
 )
 def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
     """The same keys; values by head, group of tokens, element and token of the group."""
-
-    def launch(
-        key: Tensor,
-        value: Tensor,
-        key_cache: Tensor,
-        value_cache: Tensor,
-        slot_mapping: Tensor,
-        block_size: int,
-        kv_cache_dtype: str,
-        k_scale: Tensor,
-        v_scale: Tensor,
-    ) -> None:
-        count, (_, heads, dim) = _count(slot_mapping, key), key.shape
-        group = 16 // key.element_size()
-        keys = key_cache.view(-1, heads, dim // group, block_size, group)
-        values = value_cache.view(-1, heads, block_size // group, dim, group)
-        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale, group)
-        function(key[:count], value[:count], keys, values, *rest)
-
-    return launch
+    return _writing(function, _by_group)
 
 
 @ENGINE.adapts(
@@ -154,24 +137,7 @@ def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
 )
 def reshape_and_cache_shuffle(function: Any) -> Callable[..., None]:
     """The same for AITER, of heads whose width is a power of two."""
-
-    def launch(
-        key: Tensor,
-        value: Tensor,
-        key_cache: Tensor,
-        value_cache: Tensor,
-        slot_mapping: Tensor,
-        block_size: int,
-        kv_cache_dtype: str,
-        k_scale: Tensor,
-        v_scale: Tensor,
-    ) -> None:
-        count, shape = _count(slot_mapping, key), (-1, block_size, *key.shape[1:])
-        caches = key_cache.view(shape), value_cache.view(shape)
-        rest = (slot_mapping[:count], kv_cache_dtype, k_scale, v_scale)
-        function(key[:count], value[:count], *caches, *rest)
-
-    return launch
+    return _writing(function, _by_token)
 
 
 @ENGINE.adapts(
