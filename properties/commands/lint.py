@@ -1,5 +1,6 @@
 """``cumae lint``: static analysis of compiled kernels; needs no GPU."""
 
+import json
 import os
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
+from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import current, imported_as
 from cumae.properties.search.first_cases import fixture_cases
 
@@ -27,16 +29,23 @@ CASES = 40
 
 
 def lint(
-    target: str | None, operation: str | None, dialect: str, output_format: str, file: Path | None
+    target: str | None,
+    operation: str | None,
+    dialect: str,
+    output_format: str,
+    record: Path | None,
+    file: Path | None,
 ) -> int:
     """Compile and analyse the kernels that TARGET launches."""
+    if record is not None:
+        require_file("--record", record)
     if output_format == "sarif":
         require(file != STDOUT, "--output-format", output_format, "be left out with --json -")
         with alone():
-            flaws = _findings(target, operation, dialect, file)
+            flaws = _findings(target, operation, dialect, record, file)
             write_json(STDOUT, sarif(flaws, _rules()))
     else:
-        flaws = _findings(target, operation, dialect, file)
+        flaws = _findings(target, operation, dialect, record, file)
     for line in of_flaws(flaws) if output_format == "github" else ():
         click.echo(line)
     return 1 if flaws else 0
@@ -49,7 +58,9 @@ def _rules() -> dict[str, str]:
     return RULES
 
 
-def _findings(target: str | None, operation: str | None, dialect: str, file: Path | None) -> list["Flaw"]:
+def _findings(
+    target: str | None, operation: str | None, dialect: str, record: Path | None, file: Path | None
+) -> list["Flaw"]:
     """Compile and analyse, print and write what was found, and return it."""
     interpreted = imported_as() == "InterpretedFunction"
     require(not interpreted, "TRITON_INTERPRET", "1", "be unset before triton is imported: lint compiles")
@@ -64,8 +75,10 @@ def _findings(target: str | None, operation: str | None, dialect: str, file: Pat
     from cumae.properties.lint.compiling import TARGETS
     from cumae.properties.lint.flaw import RULES
     from cumae.properties.lint.linter import lint as look
+    from cumae.properties.lint.resources import record_in
 
     torch.set_num_threads(1)  # many small copies
+    kept = None if record is None else record_in(record)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
     functions = []
@@ -78,7 +91,7 @@ def _findings(target: str | None, operation: str | None, dialect: str, file: Pat
         functions.append((function, binding, [*fixture_cases(binding), *drawn]))
     console = Console()
     with console.status(f"compiling for {', '.join(TARGETS)}"):
-        found = look(functions, current())
+        found = look(functions, current(), record=kept)
     columns = ("launches", "variants", f"compiled for {len(TARGETS)} targets", "compiles, any size")
     table = Table(Column("kernel", no_wrap=True), *columns)
     for kernel in found.kernels.values():
@@ -101,6 +114,14 @@ def _findings(target: str | None, operation: str | None, dialect: str, file: Pat
         click.echo(f"{rule}: {RULES[rule]}")
     findings = counted(len(flaws), "finding")
     click.echo(f"{findings} in {counted(len(found.kernels), 'kernel')}")
+    if record is not None and kept is not None:
+        for rise in kept.rises:
+            click.echo(f"more than {record.name} holds: {rise}")
+        click.echo(f"{counted(kept.compiled, 'compile')} that {record.name} did not hold")
+        with writing("--record", record):
+            record.write_text(
+                json.dumps(kept.content(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
     if file is not None:
         kernels = [
             {

@@ -23,11 +23,11 @@ READ_FROM = "sm_90"
 _FP8 = {"fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2", "fp8e4b8": "f8E4M3FNUZ", "fp8e5b16": "f8E5M2FNUZ"}
 
 
-def compile_for(launch: Launch, target: str) -> None:
-    """Compile a launch for a target, to machine code. Raises Triton's error if that fails."""
+def compile_for(launch: Launch, target: str) -> Any:
+    """Return a launch compiled for a target, to machine code. Raises Triton's error if that fails."""
     with triton.knobs.compilation.scope():
         triton.knobs.compilation.disable_line_info = True  # takes a sixth of the time, unused here
-        triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
+        return triton.compile(_source(launch), target=TARGETS[target], options=dict(launch.options))
 
 
 class Texts(NamedTuple):

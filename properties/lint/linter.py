@@ -11,6 +11,7 @@ from cumae.properties.lint.counts import MOST_VALUES, counting_cases, most_progr
 from cumae.properties.lint.dataflow import Module
 from cumae.properties.lint.flaw import BOUNDED, COMPILES, Flaw
 from cumae.properties.lint.launches import Interpreted, Launch, recording
+from cumae.properties.lint.resources import Record, resources_of
 from cumae.properties.lint.undefined import undefined_loads
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.tracebacks import compile_line, message_of
@@ -51,12 +52,13 @@ def lint(
     functions: Iterable[tuple[str, Binding, Iterable[Case]]],
     device: Device = "cpu",
     targets: Sequence[str] = tuple(TARGETS),
+    record: Record | None = None,
 ) -> Linted:
     """Return the flaws of the kernels that functions launch on their cases and on steps of many sizes.
 
-    Each function is a target, its binding and its cases. No kernel runs, so values that a function reads back
-    from the device are poison. Raises ``ValueError`` for a function that launches no kernel or an interpreted
-    one.
+    Each function is a target, its binding and its cases. What a ``record`` knows is not compiled. No kernel
+    runs, so values that a function reads back from the device are poison. Raises ``ValueError`` for a
+    function that launches no kernel or an interpreted one.
     """
     found = Linted()
     recorded: list[tuple[Case, list[Launch]]] = []
@@ -79,7 +81,7 @@ def lint(
         variants[launch.name][launch.variant] = launch
         _looked(found, launch.name).launches += 1
     for name, same in variants.items():
-        _read(list(same.values()), programs[name], targets, _looked(found, name), found.flaws)
+        _read(list(same.values()), programs[name], targets, record, _looked(found, name), found.flaws)
     return found
 
 
@@ -97,6 +99,7 @@ def _read(
     same: list[Launch],
     programs: tuple[int, ...],
     targets: Sequence[str],
+    record: Record | None,
     looked: Looked,
     flaws: set[Flaw],
 ) -> None:
@@ -114,16 +117,20 @@ def _read(
         flaws |= set(narrow_products(module, launch.name, arguments, programs))
         flaws |= set(undefined_loads(module, launch.name))
     for launch in spread(launch for launch in same if launch.variant in texts):
+        text = texts[launch.variant]
         for target in targets:
-            try:
-                compile_for(launch, target)
-            except Exception as error:  # as above
-                if missing := missing_on(target, texts[launch.variant]):
-                    looked.missing[target] = missing
-                else:
-                    flaws.add(_refused(launch, target, error))
-            else:
-                looked.compiled[target] += 1
+            if record is None or not record.known(launch, text.simplified, target):
+                try:
+                    compiled = compile_for(launch, target)
+                except Exception as error:  # as above
+                    if missing := missing_on(target, text):
+                        looked.missing[target] = missing
+                    else:
+                        flaws.add(_refused(launch, target, error))
+                    continue
+                if record is not None:
+                    record.add(launch, text.simplified, target, resources_of(compiled))
+            looked.compiled[target] += 1
 
 
 def _refused(launch: Launch, target: str, error: Exception) -> Flaw:

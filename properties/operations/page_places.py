@@ -1,6 +1,9 @@
 """The places of elements that are pages: a column of a request's row, or an entry of a list of pages."""
 
+from functools import lru_cache
+
 from cumae.oracle import Case, Request, page_units
+from cumae.oracle.model.heads import Heads
 from cumae.properties.operations.places import CACHE_SLOT, Place, Placing, Seen
 
 
@@ -76,12 +79,18 @@ def _unit_text(case: Case, index: int, seen: Seen) -> str:
 
 def _parts_of(case: Case, index: int) -> tuple[int, str, int, int]:
     """Return slot, kind, head and number of a unit of memory."""
-    heads, size = case.options.heads, case.batch.block_size
-    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
-    order = list(page_units(heads.page_order, size, *sizes))
+    size = case.batch.block_size
+    order = _order_of(case.options.heads, size)
     block, place = divmod(index, len(order))
     kind, token, head, unit = order[place]
     return block * size + token, kind, head, unit
+
+
+@lru_cache(maxsize=1)
+def _order_of(heads: Heads, size: int) -> list[tuple[str, int, int, int]]:
+    """Return what stands in a page; a report asks for one unit after another."""
+    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
+    return list(page_units(heads.page_order, size, *sizes))
 
 
 PAGE_COLUMN = Placing(_column, _column_text)

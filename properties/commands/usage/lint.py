@@ -1,5 +1,6 @@
 """How ``cumae lint`` is called."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,12 @@ from cumae.properties.commands.json_file import json_file
     default="text",
     show_default=True,
     help="github also prints annotations; sarif is for code scanning, and alone on standard output.",
+)
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep registers, stack and shared memory of each kernel in this file: what stands there is not"
+    " compiled again, and a rise is told.",
 )
 @json_file("the findings")
 def lint(**given: Any) -> int:

@@ -3,9 +3,11 @@
 import doctest
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from cumae.properties.lint import types_of_results
 from cumae.properties.tests.operations.test_tracebacks import line_of
 
 SCRIPT = Path(__file__).parents[1] / "lint_small.py"
+RECORD = Path(__file__).parents[3] / "ci" / "results" / "cpu-targets.json"
+LINT = ("-m", "cumae.properties.commands", "lint")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
 WIDE, DEFINED, BOUNDED = "64-bit addresses", "defined loads", "bounded compiles"
 
@@ -37,8 +41,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Path) -> None:
-    file = tmp_path / "found.json"
-    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", "--json", str(file))
+    """What `ci/targets` recorded with this Triton is not compiled again."""
+    file, record = tmp_path / "found.json", tmp_path / RECORD.name
+    shutil.copy(RECORD, record)
+    done = run(tmp_path, *LINT, "--record", str(record), "--json", str(file))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     found = json.loads(file.read_text())
     assert found["findings"] == []
@@ -48,6 +54,30 @@ def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Pat
         assert kernel["missing"] == {}
         # Tiles of `_write_pages` follow the width of the table: a power of two, at most 512.
         assert kernel["compiles_any_size"] <= (3 if kernel["kernel"] == "_write_pages" else 2)
+    if json.loads(RECORD.read_text())["triton"] == version("triton"):
+        assert record.read_text() == RECORD.read_text(), "kernels changed: run ci/targets"
+
+
+def test_a_record_spares_compiles_and_tells_what_rose(tmp_path: Path) -> None:
+    record = tmp_path / "record.json"
+    command = (*LINT, "cumae.gpu_impl:write_position_ids", "--op", "position_ids", "--record", str(record))
+    assert "6 compiles that record.json did not hold" in run(tmp_path, *command).stdout
+    content = json.loads(record.read_text())
+    ((name, kernel),) = content["kernels"].items()
+    assert name.startswith("_write_positions(token_to_request: *i32, ") and name.endswith("TILE=512)")
+    assert list(kernel) == ["text", *TARGETS]
+    assert all(8 <= kernel[target]["registers"] <= 128 for target in TARGETS)
+    assert "0 compiles" in run(tmp_path, *command).stdout
+    assert json.loads(record.read_text()) == content
+    had = kernel["sm_90"]["registers"]
+    kernel["text"], kernel["sm_90"]["registers"] = "another", had - 1
+    record.write_text(json.dumps(content))
+    told = run(tmp_path, *command).stdout
+    assert "6 compiles" in told
+    assert f"for sm_90: registers {had - 1} → {had}" in told and told.count("→") == 1
+    record.write_text("[]")
+    refused = run(tmp_path, *command)
+    assert refused.returncode == 2 and "must be a file that this option has written" in refused.stderr
 
 
 @pytest.mark.parametrize(
