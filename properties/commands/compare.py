@@ -67,8 +67,7 @@ def compare(
         if base is not None:
             given = _of_versions(targets[0], base, candidate, repo, operation, dialect)
         else:
-            require(operation is not None, "--op", operation, "name the operation that both compute")
-            given = _of_functions(targets[0], targets[1], operation or "", dialect)
+            given = _of_functions(targets[0], targets[1], operation, dialect)
         pair = _require_alike(stack.enter_context(given))
         tried = generated_cases(pair.old, pair.new, seed, cases)
         if file is not None:
@@ -113,12 +112,13 @@ def _as(operation: str, dialect: str) -> list[str]:
 
 
 @contextmanager
-def _of_functions(base: str, candidate: str, operation: str, dialect: str) -> Iterator[Pair]:
+def _of_functions(base: str, candidate: str, operation: str | None, dialect: str) -> Iterator[Pair]:
     """Yield two functions named by targets."""
     for name in (base, candidate):
         options.say_if_taken(name)
     old, new = (binding_of(load_function(name), operation, dialect) for name in (base, candidate))
-    yield Pair(old, new, base, candidate, (base, candidate, *_as(operation, dialect)))
+    given = _as(operation, dialect) if operation is not None else []
+    yield Pair(old, new, base, candidate, (base, candidate, *given))
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
-from cumae.properties.search.printed import keeping_prints
 
 CONTRADICTION = """\
     No step has these inputs. If they were captured at one moment, the engine gave them to its kernels, and
@@ -127,9 +126,6 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
     if isolated:
         with telling(f"replaying on {saved.target}") as tell:
             return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
-    from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
+    from cumae.properties.search.direct import search_here  # imports torch, which takes a second
 
-    with keeping_prints() as printed:
-        verdict = search_directly(job)
-        verdict.printed = printed.lines()
-    return verdict
+    return search_here(job)

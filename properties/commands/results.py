@@ -50,7 +50,9 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
         if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
             console.print(f"{name}: {largest_line(verdict.largest)}", markup=False, highlight=False)
         if verdict.ok and verdict.printed and (verbose or len(verdicts) == 1):
-            console.print(f"{name} {printed_lines(verdict)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"{name} {printed_lines(verdict.printed)}", markup=False, highlight=False, soft_wrap=True
+            )
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)

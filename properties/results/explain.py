@@ -76,7 +76,7 @@ def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[st
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
     if verdict.printed:
-        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
+        lines += ["", *indent(printed_lines(verdict.printed), "  ").splitlines()]
     if told_slow := slow_line(verdict):
         lines += ["", f"  {told_slow}"]
     if verdict.unsaved:
@@ -117,9 +117,9 @@ def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
     return to_text(content)
 
 
-def printed_lines(verdict: Verdict) -> str:
-    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
-    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
+def printed_lines(printed: Sequence[str]) -> str:
+    """Return the last lines that a function printed, under a heading."""
+    return "\n  ".join(["printed at the end:", *printed])
 
 
 def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
