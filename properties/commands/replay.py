@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.results import fitted_report
 from cumae.properties.commands.sources import dialect_of_dump, holds_tensors, load_source
 from cumae.properties.dialects.dump import Contradiction, foreign_names
 from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import Saved, kept
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
@@ -71,7 +71,7 @@ def replay(
             status = max(status, 1)
             verdict.failure = replace(verdict.failure, found_after=0)
             click.echo(f"FAILED {shortened(file)}")
-            click.echo(explain(verdict, verbose=verbose))
+            click.echo(fitted_report(verdict, verbose=verbose))
     return status
 
 
@@ -94,7 +94,7 @@ def _judge(file: Path, dialect: str, operation: str | None, failures: Path) -> i
             require_folder("--failures", failures)
             verdict.failure = kept(failures, verdict, verdict.failure)
             click.echo(f"FAILED {file}")
-            click.echo(explain(verdict))
+            click.echo(fitted_report(verdict))
         for note in verdict.notes:
             click.echo(f"    {note}")
     for name in not_judged(file, dialect):

@@ -14,7 +14,9 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
-Style = Literal["", "title", "finding", "expected", "actual", "command"]
+Style = Literal["", "title", "finding", "expected", "actual", "command", "copied"]
+COPIED: tuple[Style, ...] = ("command", "copied")
+"""Styles of lines that a reader copies, so they are never broken."""
 
 
 class Line(NamedTuple):
@@ -103,7 +105,7 @@ def _again(verdict: Verdict, failure: Failure) -> list[Line]:
             lines.append(Line(f"  reduce further: cumae reduce {failure.file}", "command"))
     text = text_of(verdict, failure)
     if len(text) <= MOST_CHARACTERS:
-        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}")]
+        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}", "copied")]
     too_long = f"the case is too long for a line ({len(text):,} characters, at most {MOST_CHARACTERS:,})"
     kept = "keep the file" if failure.file is not None else "save it to a file"
     return [*lines, Line(f"  without a file: {too_long}: {kept}")]

@@ -13,7 +13,7 @@ from cumae.oracle import Batch, Case, Request
 from cumae.properties.commands.progress import log_lines, telling
 from cumae.properties.commands.results import print_interrupted, print_verdicts
 from cumae.properties.results.verdict import Failure, Finding, Verdict
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
 
 LONG = "some.package:a_kernel_with_a_name_of_forty_characters"
 SHOWS = frozenset({"no requests", "one request", "two requests", "tokens"})
@@ -102,3 +102,18 @@ def test_a_log_of_a_long_command_gets_lines(
     told = cumae(command, *arguments, cwd=tmp_path)
     assert told.returncode == 0, told.stderr
     assert line in told.stderr
+
+
+def test_a_narrow_terminal_breaks_a_report_at_spaces_and_keeps_what_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "5", cwd=tmp_path).stdout.splitlines()
+    monkeypatch.setattr("cumae.properties.commands.results.terminal_width", lambda: 60)
+    broken = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "5", cwd=tmp_path).stdout.splitlines()
+    copied = [line for line in whole if line.startswith(("  reproduce: ", "  without a file: "))]
+    assert len(copied) == 2
+    assert set(copied) <= set(broken)
+    assert "  rule: one past the last key row complete at the token's" in broken
+    assert "      position" in broken
+    report = broken[broken.index("  `ke[0]` differs from the oracle") :]
+    assert max(len(line) for line in report if line not in copied) <= 60
