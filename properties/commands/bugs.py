@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH, Bug
 from cumae.properties.commands.json_file import write_json
-from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
@@ -37,8 +37,12 @@ def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("bugs", total=len(found), status="")
 
+        tell = log_lines("bugs", unless=console.is_terminal)
+
         def show(bug: Bug, verdict: Verdict) -> None:
-            progress.update(task, status=f"{bug.name}: {counted(verdict.cases, 'case')}")
+            status = f"{bug.name}: {counted(verdict.cases, 'case')}"
+            progress.update(task, status=status)
+            tell(f"{len(became)} of {len(found)}  {status}")
 
         try:
             for number, hunt in hunts(found, where, seed, show):

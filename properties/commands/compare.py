@@ -13,12 +13,13 @@ from cumae.properties.bench.comparison import CHECK, Compared, Ratio, first_diff
 from cumae.properties.bench.generated import generated_cases
 from cumae.properties.commands import options
 from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.results import fitted_report
 from cumae.properties.engines.versions import binding_at
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.case_text import MOST_CHARACTERS
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain, text_of
+from cumae.properties.results.explain import text_of
 from cumae.properties.results.failure_file import load_case, save_failure
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder, writing
@@ -67,8 +68,7 @@ def compare(
         if base is not None:
             given = _of_versions(targets[0], base, candidate, repo, operation, dialect)
         else:
-            require(operation is not None, "--op", operation, "name the operation that both compute")
-            given = _of_functions(targets[0], targets[1], operation or "", dialect)
+            given = _of_functions(targets[0], targets[1], operation, dialect)
         pair = _require_alike(stack.enter_context(given))
         tried = generated_cases(pair.old, pair.new, seed, cases)
         if file is not None:
@@ -113,12 +113,13 @@ def _as(operation: str, dialect: str) -> list[str]:
 
 
 @contextmanager
-def _of_functions(base: str, candidate: str, operation: str, dialect: str) -> Iterator[Pair]:
+def _of_functions(base: str, candidate: str, operation: str | None, dialect: str) -> Iterator[Pair]:
     """Yield two functions named by targets."""
     for name in (base, candidate):
         options.say_if_taken(name)
     old, new = (binding_of(load_function(name), operation, dialect) for name in (base, candidate))
-    yield Pair(old, new, base, candidate, (base, candidate, *_as(operation, dialect)))
+    given = _as(operation, dialect) if operation is not None else []
+    yield Pair(old, new, base, candidate, (base, candidate, *given))
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def _print_difference(
     if len(text) <= MOST_CHARACTERS:
         again.append(f"without a file: {shlex.join([*command, text])}")
     click.echo(f"{pair.candidate} differs from {pair.base} (expected: {pair.base}, actual: {pair.candidate})")
-    click.echo(explain(verdict, again=again))
+    click.echo(fitted_report(verdict, again=again))
 
 
 def _print_speed(ratio: Ratio, device: Device) -> None:

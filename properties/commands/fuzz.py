@@ -13,9 +13,11 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from cumae.oracle.model.rules import require
 from cumae.properties.commands.annotations import of_verdicts
-from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import merged
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
@@ -27,6 +29,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import address_of, shared_at
 from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
+from cumae.properties.search.printed import keeping_prints, own_output
 
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
@@ -74,11 +77,11 @@ def fuzz(
     """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel."""
     seconds = None if cases else parse_time(time_text)
     index, count = parse_shard(shard)
-    if target is not None and operation is None:
-        raise ValueError("--op = None, must name the operation that TARGET computes")
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
     chosen = prepare(device)
+    if target is not None and operation is None:
+        operation, dialect = _names_of(target, dialect)
     database = address_of("--database", database, os.environ)
     if coverage is not None:
         require(chosen == "cpu", "--coverage", str(coverage), "be left out on a GPU, which hides what runs")
@@ -109,7 +112,7 @@ def fuzz(
         for kernel, name in targets
     ]
     verdicts: list[Verdict] = []
-    console = Console()
+    console = Console(file=own_output())
     try:
         with _runner(chosen, sanitize or "", isolated=isolated) as run:
             if large:
@@ -138,13 +141,20 @@ def fuzz(
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
+def _names_of(target: str, dialect: str) -> tuple[str, str]:
+    """Return the operation and the dialect of a test made by ``conforms_to``. Imports its file, and torch."""
+    with keeping_prints():
+        binding = binding_of(load_function(target), None, dialect)
+    return binding.operation.name, binding.dialect.name
+
+
 @contextmanager
 def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
     """Yield a function that searches one job."""
     if not isolated:
-        from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
+        from cumae.properties.search.direct import search_here  # imports torch, which takes a second
 
-        yield search_directly
+        yield search_here
         return
     with searchers(device, sanitizer=sanitizer) as processes:
         yield lambda job, show: processes.run(searching(job, show))
@@ -169,6 +179,7 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
         TextColumn("{task.fields[status]}"),
         TimeElapsedColumn(),
     )
+    tell = log_lines("fuzz", unless=console.is_terminal)
     with Progress(*columns, console=console) as progress:
         for job in jobs:
             examples = job.budget.examples
@@ -180,9 +191,9 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
                     verdicts.append(verdict)
                 done = verdict.seconds if examples is None else verdict.cases
                 rate = verdict.cases / verdict.seconds if verdict.seconds else 0.0
-                progress.update(
-                    task, completed=done, status=f"{counted(verdict.cases, 'case')}, {rate:.0f}/s"
-                )
+                status = f"{counted(verdict.cases, 'case')}, {rate:.0f}/s"
+                progress.update(task, completed=done, status=status)
+                tell(f"{progress.tasks[task].description}: {status}")
 
             verdict = run(job, show)
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"

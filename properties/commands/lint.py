@@ -18,9 +18,11 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
+from cumae.properties.results.explain import printed_lines
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import current, imported_as
 from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.printed import keeping_prints, own_output
 
 if TYPE_CHECKING:
     from cumae.properties.lint.flaw import Flaw
@@ -81,17 +83,15 @@ def _findings(
     kept = None if record is None else record_in(record)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
-    functions = []
-    for function, name in [(target, operation)] if target else shipped:
-        loaded = load_function(function)
-        if name is None and not hasattr(loaded, "cumae_binding"):
-            raise ValueError("--op = None, must name the operation that TARGET computes")
-        binding = binding_of(loaded, name or "", dialect)
-        drawn = islice(seeded_cases(0, binding.domain, binding.features), CASES)
-        functions.append((function, binding, [*fixture_cases(binding), *drawn]))
-    console = Console()
-    with console.status(f"compiling for {', '.join(TARGETS)}"):
+    console = Console(file=own_output())
+    with keeping_prints() as printed, console.status(f"compiling for {', '.join(TARGETS)}"):
+        functions = []
+        for function, name in [(target, operation)] if target else shipped:
+            binding = binding_of(load_function(function), name, dialect)
+            drawn = islice(seeded_cases(0, binding.domain, binding.features), CASES)
+            functions.append((function, binding, [*fixture_cases(binding), *drawn]))
         found = look(functions, current(), record=kept)
+        said = printed.lines()
     columns = ("launches", "variants", f"compiled for {len(TARGETS)} targets", "compiles, any size")
     table = Table(Column("kernel", no_wrap=True), *columns)
     for kernel in found.kernels.values():
@@ -106,6 +106,8 @@ def _findings(
                 f"{name}: {counted(len(raised), 'call')} raised where no kernel ran: {raised[0]}",
                 markup=False,
             )
+    if said:
+        console.print(printed_lines(said), markup=False, highlight=False, soft_wrap=True)
     flaws = sorted(found.flaws)
     for flaw in flaws:
         where = f"{in_repository(flaw.file)}:{flaw.line}"

@@ -13,10 +13,11 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.rules import require
 from cumae.properties.commands.json_file import STDOUT, write_json
-from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function, taken_because
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
@@ -57,14 +58,17 @@ def mutate(
     )
     with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         bar = progress.add_task("", total=None)
+        tell = log_lines("mutate", unless=console.is_terminal)
 
         def stage(name: str, size: int) -> None:
             progress.update(bar, description=name, total=size, completed=0)
+            tell(f"{len(outcomes)} of {len(tasks)} judged; {name}")
 
         try:
             for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
                 outcomes[left[number]] = outcome
                 progress.advance(bar)
+                tell(f"{len(outcomes)} of {len(tasks)} judged; {progress.tasks[0].description}")
                 if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
                     with suppress(ValueError):  # the last write reports the error
                         _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
@@ -94,9 +98,8 @@ def _targets(target: str | None, operation: str | None, dialect: str, *, oracles
     function = load_function(target)
     if any(function is known.oracle for known in OPERATIONS.values()):
         return [Target(target)]
-    if operation is None:
-        raise ValueError("--op = None, must name the operation that TARGET computes")
-    return [Target(target, operation, dialect)]
+    binding = binding_of(function, operation, dialect)
+    return [Target(target, binding.operation.name, binding.dialect.name)]
 
 
 def _print(tasks: list[Task], outcomes: dict[int, Outcome], console: Console) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from cumae.oracle.model.rules import require_choice
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.running.device import DEVICES
 from cumae.properties.search.profiles import FAILURES, LIMIT_SECONDS
 
@@ -39,6 +39,8 @@ def _known_operation(context: click.Context, option: click.Parameter, name: str 
     if name is not None:
         from cumae.properties.operations import OPERATIONS
 
+        rule = "be left out for an operation of your own: put conforms_to(OPERATION) on TARGET"
+        require(":" not in name, "--op", name, rule)
         require_choice("--op", name, tuple(OPERATIONS))
     return name
 
@@ -76,7 +78,11 @@ def _said(context: click.Context, option: click.Parameter, target: str | None) -
     return target
 
 
-def operation(text: str = "The operation that TARGET computes.", *, required: bool = False) -> Option:
+def operation(
+    text: str = "The operation that TARGET computes; a test under conforms_to brings its own.",
+    *,
+    required: bool = False,
+) -> Option:
     """Return the option ``--op``."""
     return click.option("--op", "operation", required=required, callback=_known_operation, help=text)
 

@@ -20,12 +20,18 @@ def telling(what: str, every: float = LOG_SECONDS) -> Iterator[Callable[[str], N
         with console.status(f"{what} …") as line:
             yield lambda state: line.update(f"{what}: {state}")
         return
+    yield log_lines(what, every=every)
+
+
+def log_lines(what: str, *, unless: bool = False, every: float = LOG_SECONDS) -> Callable[[str], None]:
+    """Return a function that prints a state to standard error now and then. ``unless``: it prints nothing."""
+    console = Console(stderr=True)
     due_at = time.monotonic() + every
 
     def tell(state: str) -> None:
         nonlocal due_at
-        if time.monotonic() >= due_at:
+        if not unless and time.monotonic() >= due_at:
             console.print(f"{what}: {state}", markup=False, highlight=False, soft_wrap=True)
             due_at = time.monotonic() + every
 
-    yield tell
+    return tell

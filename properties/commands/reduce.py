@@ -9,10 +9,10 @@ from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require
 from cumae.properties.commands import options
 from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.results import fitted_report
 from cumae.properties.commands.sources import load_source
 from cumae.properties.results.case_text import is_text, name_of, shortened
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import steps_of, write_failure
 from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
@@ -73,7 +73,7 @@ def reduce(
         except KeyboardInterrupt:
             stopped = True
     verdict.failure = failure_of(smallest.finding, smallest.tried, 0, place)
-    click.echo(explain(verdict))
+    click.echo(fitted_report(verdict))
     with writing("--out", place):
         write_failure(place, verdict, verdict.failure)
     stop = "interrupted: " if stopped else ""

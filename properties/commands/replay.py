@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 from cumae.properties.commands.progress import INTERRUPTED, telling
+from cumae.properties.commands.results import fitted_report
 from cumae.properties.commands.sources import dialect_of_dump, holds_tensors, load_source
 from cumae.properties.dialects.dump import Contradiction, foreign_names
 from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
-from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import Saved, kept
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
@@ -19,7 +19,6 @@ from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
-from cumae.properties.search.printed import keeping_prints
 
 CONTRADICTION = """\
     No step has these inputs. If they were captured at one moment, the engine gave them to its kernels, and
@@ -72,7 +71,7 @@ def replay(
             status = max(status, 1)
             verdict.failure = replace(verdict.failure, found_after=0)
             click.echo(f"FAILED {shortened(file)}")
-            click.echo(explain(verdict, verbose=verbose))
+            click.echo(fitted_report(verdict, verbose=verbose))
     return status
 
 
@@ -95,7 +94,7 @@ def _judge(file: Path, dialect: str, operation: str | None, failures: Path) -> i
             require_folder("--failures", failures)
             verdict.failure = kept(failures, verdict, verdict.failure)
             click.echo(f"FAILED {file}")
-            click.echo(explain(verdict))
+            click.echo(fitted_report(verdict))
         for note in verdict.notes:
             click.echo(f"    {note}")
     for name in not_judged(file, dialect):
@@ -127,9 +126,6 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
     if isolated:
         with telling(f"replaying on {saved.target}") as tell:
             return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))
-    from cumae.properties.search.direct import search_directly  # imports torch, which takes a second
+    from cumae.properties.search.direct import search_here  # imports torch, which takes a second
 
-    with keeping_prints() as printed:
-        verdict = search_directly(job)
-        verdict.printed = printed.lines()
-    return verdict
+    return search_here(job)

@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import coverage_data, coverage_lines
-from cumae.properties.results.explain import explain, printed_lines, slow_line, time_line, time_was_short
+from cumae.properties.results.explain import printed_lines, report_lines, slow_line, time_line, time_was_short
+from cumae.properties.results.fitted import fitted, fitted_line, terminal_width
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
 from cumae.properties.results.verdict import Failure, Verdict
@@ -36,33 +38,35 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     comparisons = sum(verdict.comparisons for verdict in verdicts)
     result = disagreeing(wrong, verdicts) if wrong else "all agree"
     counts = f"{counted(cases, 'case')}, {counted(comparisons, 'comparison')}"
-    console.print(f"{result}: {counts}", markup=False, highlight=False, soft_wrap=True)
+    _tell(f"{result}: {counts}", console)
     console.print(_table(verdicts, console.width))
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
             for line in (time_line(verdict), *coverage_lines(verdict.coverage), *verdict.notes):
-                console.print(f"{name}: {line}", markup=False, highlight=False, soft_wrap=True)
+                _tell(f"{name}: {line}", console)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
-            console.print(f"{name}: {slow}", markup=False, highlight=False, soft_wrap=True)
+            _tell(f"{name}: {slow}", console)
         if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):
-            console.print(f"{name}: {pairs}", markup=False, highlight=False)
+            _tell(f"{name}: {pairs}", console)
         if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
-            console.print(f"{name}: {largest_line(verdict.largest)}", markup=False, highlight=False)
+            _tell(f"{name}: {largest_line(verdict.largest)}", console)
         if verdict.ok and verdict.printed and (verbose or len(verdicts) == 1):
-            console.print(f"{name} {printed_lines(verdict)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"{name} {printed_lines(verdict.printed)}", markup=False, highlight=False, soft_wrap=True
+            )
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
-            console.print(f"not fuzzed, because {name} takes no argument for them: {hidden}", markup=False)
+            _tell(f"not fuzzed, because {name} takes no argument for them: {hidden}", console)
     if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
-        console.print(f"{short} (-v says which)", markup=False, highlight=False, soft_wrap=True)
+        _tell(f"{short} (-v says which)", console)
     print_failures(wrong, console, verbose=verbose)
     if wrong:  # how far the search went would bury the failures
         return
     if largest := largest_among(_shown_sizes(verdict, verbose=verbose) for verdict in verdicts):
-        console.print(largest_line(largest), markup=False, highlight=False, soft_wrap=True)
+        _tell(largest_line(largest), console)
     if len(verdicts) == 1 and (pairs := pairs_line(*verdicts[0].pairs)) and not verbose:
-        console.print(pairs, markup=False, highlight=False)
+        _tell(pairs, console)
     several = sum(verdict.several_right for verdict in verdicts)
     if several:
         console.print(f"rows with several right answers, decided by rounding: {several}")
@@ -74,11 +78,16 @@ def print_interrupted(verdicts: list[Verdict], console: Console, *, verbose: boo
     found = [verdict for verdict in verdicts if verdict.failure is not None]
     agreed = sum(verdict.cases - (verdict.failure is not None) for verdict in verdicts)
     told = f"interrupted: {disagreeing(found, verdicts, ' tried')}; {counted(agreed, 'case')} agreed"
-    console.print(told, markup=False, highlight=False, soft_wrap=True)
+    _tell(told, console)
     print_failures(found, console, verbose=verbose)
     for verdict in found:
         if verdict.failure is not None and verdict.failure.file is not None:
             console.print(f"saved: {verdict.failure.file}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _tell(text: str, console: Console) -> None:
+    """Print text, broken to the width of the terminal, if there is one."""
+    console.print(fitted(text, terminal_width()), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(verdicts: list[Verdict], width: int) -> Table:
@@ -117,7 +126,14 @@ def print_failures(verdicts: list[Verdict], console: Console, *, verbose: bool =
     """Print the report of each verdict. ``verbose``: with tracebacks."""
     for verdict in verdicts:
         console.print()
-        console.print(explain(verdict, verbose=verbose), markup=False, highlight=False, soft_wrap=True)
+        report = fitted_report(verdict, verbose=verbose)
+        console.print(report, markup=False, highlight=False, soft_wrap=True)
+
+
+def fitted_report(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None) -> str:
+    """Return what ``explain`` returns, broken to the width of the terminal, if there is one."""
+    lines, width = report_lines(verdict, verbose=verbose, again=again), terminal_width()
+    return "\n".join(fitted_line(line, width) for line in lines)
 
 
 def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
@@ -179,14 +195,12 @@ def _print_shapes(verdicts: list[Verdict], cases: int, console: Console, *, verb
             [f"{100 * shown[name] / max(cases, 1):5.1f}% {name}" for name in SHAPES if shown[name]], console
         )
         others = "; ".join(name for name in SHAPES if name not in able)
-        console.print(
-            f"shapes that make no difference here: {others or 'none'}", markup=False, highlight=False
-        )
+        _tell(f"shapes that make no difference here: {others or 'none'}", console)
     wanted = [name for name in SHAPES if name in able]
     missing = [name for name in wanted if not shown[name]]
     told = f"shapes: {len(wanted) - len(missing)} of {len(wanted)}"
     told += f"; without a case: {'; '.join(missing)}" if missing else ""
-    console.print(told, markup=False, highlight=False, soft_wrap=True)
+    _tell(told, console)
 
 
 def _print_shares(cells: list[str], console: Console) -> None:

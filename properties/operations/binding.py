@@ -186,20 +186,26 @@ def _features(
 
 def binding_of(
     function: Callable[..., Any],
-    operation: str | Operation,
+    operation: str | Operation | None,
     dialect: str | Dialect = "cumae",
     domain: Domain | None = None,
 ) -> Binding:
     """Return the binding of a function by name, or the existing one of a test made by ``conforms_to``.
 
-    Raises ``ValueError`` for unknown names, listing the known ones, and for a test that only pytest can fill.
+    ``operation``: None for that of the test. Raises ``ValueError`` for unknown names, listing the known ones,
+    for a test of another operation, and for a test that only pytest can fill.
     """
     made = getattr(function, "cumae_binding", None)
     if isinstance(made, Binding):
         given: tuple[str, ...] = getattr(function, "cumae_given", ())
         if given:
             raise ValueError(f"target = {made.name!r}, must be run by pytest, which fills {', '.join(given)}")
+        own = made.operation.name
+        is_other = isinstance(operation, str) and operation != own
+        require(not is_other, "operation", operation, f"be {own}, which {made.name} conforms to")
         return made
+    if operation is None:
+        raise ValueError("--op = None, must name the operation that TARGET computes")
     if isinstance(operation, str):
         require_choice("operation", operation, tuple(OPERATIONS))
         operation = OPERATIONS[operation]

@@ -11,6 +11,7 @@ from cumae.properties.pytest_plugin.settings import HELP, header_lines, settings
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import KernelCoverage, coverage_lines, coverage_of_data, merged
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
+from cumae.properties.results.fitted import fitted, terminal_width
 from cumae.properties.results.reach import largest_among, largest_line
 from cumae.properties.results.writable import require_folder
 
@@ -138,7 +139,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     line += f", {not_promised} not promised"
     if comparisons:
         terminalreporter.write_line(line)
-        terminalreporter.write_line(largest_line(largest_among(_told(config, "cumae largest"))))
+        largest = largest_line(largest_among(_told(config, "cumae largest")))
+        terminalreporter.write_line(fitted(largest, terminal_width()))
     else:
         terminalreporter.write_line(f"{line}: nothing was compared, which is a failure", red=True)
     kernels = _coverage(config)

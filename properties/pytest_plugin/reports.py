@@ -7,6 +7,9 @@ import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprEntryNative, ReprFileLocation, ReprTraceback
 from _pytest._io import TerminalWriter
 
+from cumae.properties.results.explain import COPIED
+from cumae.properties.results.fitted import fitted, terminal_width
+
 REPORT = pytest.StashKey[dict[str, Any]]()
 """What a failed item tells, as data that an xdist worker can send."""
 ATTRIBUTE = "cumae_report"
@@ -33,8 +36,10 @@ class Coloured(ExceptionChainRepr):
 
     def toterminal(self, tw: TerminalWriter) -> None:
         """Print the lines; the terminal leaves colours out where it has none."""
+        width = terminal_width(tw._file)
         for text, style in self._lines:
-            tw.line(text, **COLOURS.get(style, {}))
+            shown = text if style in COPIED else fitted(text, width)
+            tw.line(shown, **COLOURS.get(style, {}))
 
 
 class Reporter:

@@ -14,7 +14,9 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
-Style = Literal["", "title", "finding", "expected", "actual", "command"]
+Style = Literal["", "title", "finding", "expected", "actual", "command", "copied"]
+COPIED: tuple[Style, ...] = ("command", "copied")
+"""Styles of lines that a reader copies, so they are never broken."""
 
 
 class Line(NamedTuple):
@@ -76,7 +78,7 @@ def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[st
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
     if verdict.printed:
-        lines += ["", *indent(printed_lines(verdict), "  ").splitlines()]
+        lines += ["", *indent(printed_lines(verdict.printed), "  ").splitlines()]
     if told_slow := slow_line(verdict):
         lines += ["", f"  {told_slow}"]
     if verdict.unsaved:
@@ -103,7 +105,7 @@ def _again(verdict: Verdict, failure: Failure) -> list[Line]:
             lines.append(Line(f"  reduce further: cumae reduce {failure.file}", "command"))
     text = text_of(verdict, failure)
     if len(text) <= MOST_CHARACTERS:
-        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}")]
+        return [*lines, Line(f"  without a file: cumae replay '{text}'{target}", "copied")]
     too_long = f"the case is too long for a line ({len(text):,} characters, at most {MOST_CHARACTERS:,})"
     kept = "keep the file" if failure.file is not None else "save it to a file"
     return [*lines, Line(f"  without a file: {too_long}: {kept}")]
@@ -117,9 +119,9 @@ def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
     return to_text(content)
 
 
-def printed_lines(verdict: Verdict) -> str:
-    """Return the last lines that the function printed, under a heading; "" if it printed nothing."""
-    return "\n  ".join(["printed at the end:", *verdict.printed]) if verdict.printed else ""
+def printed_lines(printed: Sequence[str]) -> str:
+    """Return the last lines that a function printed, under a heading."""
+    return "\n  ".join(["printed at the end:", *printed])
 
 
 def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:

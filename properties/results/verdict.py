@@ -94,8 +94,8 @@ class Verdict:
     part of a divided search this is, such as ``2of4``, "" for the whole; each part has its own files.
     ``source``: the file and line of the function's ``def``, None if unknown. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
-    ``printed``: the last lines that it printed in an isolated process. ``versions``: of cumae and the
-    libraries, and the device, as text. ``answer``: of a dump, the values of the judged outputs by name.
+    ``printed``: the last lines that it printed. ``versions``: of cumae and the libraries, and the device,
+    as text. ``answer``: of a dump, the values of the judged outputs by name.
     ``coverage``: of each kernel that was interpreted. ``notes``: what checks have seen that makes no
     difference to an output.
     """

@@ -22,6 +22,7 @@ from cumae.properties.search.database import Shared, shared_at
 from cumae.properties.search.first_cases import first_cases
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
+from cumae.properties.search.printed import keeping_prints
 from cumae.properties.search.profiles import FAILURES
 
 
@@ -42,8 +43,9 @@ def check(
 
     The function's parameters are filled by name. The verdict is true if everything agreed, as is its
     ``.ok``; ``.status`` is the result in words, and ``.failure`` the finding with its smallest case and
-    its file. ``examples``: cases beyond the first ones, at least 1; ``save_to``: the folder of saved
-    failures, None for no files. Raises ``ValueError`` for unknown names, for a check that needs a GPU
+    its file. Standard output gets nothing that the function prints; ``.printed`` has the last lines.
+    ``examples``: cases beyond the first ones, at least 1; ``save_to``: the folder of saved failures,
+    None for no files. Raises ``ValueError`` for unknown names, for a check that needs a GPU
     where there is none, and for a folder that cannot be written.
     """
     require_examples(examples)
@@ -56,13 +58,38 @@ def check(
     if folder is not None:
         require_folder("save_to", folder)
     first = first_cases(binding, binding.name, folder, checks or CHECKS)
-    return search(binding, chosen, budget, checks=checks, first=first, save_to=folder)
+    with keeping_prints() as printed:
+        verdict = search(
+            binding,
+            chosen,
+            budget,
+            checks=checks,
+            first=first,
+            save_to=folder,
+            progress=lambda _: printed.trim(),
+        )
+        verdict.printed = printed.lines()
+    return verdict
 
 
 def require_examples(examples: int | None) -> None:
     """Raise ``ValueError`` for a number of cases below 1."""
     if examples is not None:
         require_int("examples", examples, 1)
+
+
+def search_here(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:
+    """Return the verdict of a job, run in this process; the verdict keeps the last lines that are printed."""
+    with keeping_prints() as printed:
+
+        def seen(verdict: Verdict) -> None:
+            printed.trim()
+            if progress is not None:
+                progress(verdict)
+
+        verdict = search_directly(job, seen)
+        verdict.printed = printed.lines()
+    return verdict
 
 
 def search_directly(

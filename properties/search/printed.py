@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
 
 MOST_LINES, MOST_COLUMNS = 10, 200
 MOST_BYTES = 2**20
@@ -56,6 +57,15 @@ def keeping_prints() -> Iterator[Printed]:
         os.dup2(before, 1)
         os.close(before)
         printed.close()
+
+
+def own_output() -> TextIO:
+    """Return a stream to standard output that ``keeping_prints`` does not take: for progress and results."""
+    try:
+        number = os.dup(sys.stdout.fileno())
+    except (AttributeError, OSError):  # a stream of another kind
+        return sys.stdout
+    return os.fdopen(number, "w", buffering=1, encoding=sys.stdout.encoding, errors=sys.stdout.errors)
 
 
 def print_by_lines() -> None:

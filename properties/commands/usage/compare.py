@@ -21,7 +21,7 @@ from cumae.properties.commands import options
     default=Path(),
     help="The git repository of the revisions; default is that of the current folder.",
 )
-@options.operation("The operation that both compute; an adapter brings its own.")
+@options.operation("The operation that both compute; an adapter or a test under conforms_to brings its own.")
 @options.dialect("How both functions name their arguments.")
 @options.cases("Cases beyond the fixtures and chosen sizes.", default=200)
 @click.option(

@@ -10,7 +10,9 @@ from cumae.properties.commands.json_file import json_file
 
 @options.command("cumae mutate kernels:slots --op slot_mapping --dialect vllm --jobs 4")
 @options.target
-@options.operation("The operation that TARGET computes; not needed with an oracle.")
+@options.operation(
+    "The operation that TARGET computes; an oracle or a test under conforms_to brings its own."
+)
 @options.dialect()
 @click.option("--oracles", is_flag=True, help="Mutate this repository's oracles instead of its kernels.")
 @options.device

@@ -2,15 +2,18 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from cumae.oracle import Batch, Case, Request
-from cumae.properties.commands.progress import telling
+from cumae.properties.commands.progress import log_lines, telling
 from cumae.properties.commands.results import print_interrupted, print_verdicts
 from cumae.properties.results.verdict import Failure, Finding, Verdict
+from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
 
 LONG = "some.package:a_kernel_with_a_name_of_forty_characters"
 SHOWS = frozenset({"no requests", "one request", "two requests", "tokens"})
@@ -81,3 +84,36 @@ def test_a_log_gets_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> N
         tell("2 cases")
         tell("3 cases")
     assert capsys.readouterr().err == "comparing: 2 cases\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "line"),
+    [
+        ("fuzz", ("--op", "position_ids", "--cases", "1"), "fuzz: write_position_ids: 0 cases, 0/s"),
+        ("bugs", ("--report", "sglang#14224"), "bugs: 0 of 1  "),
+        ("mutate", ("cumae.oracle:position_ids",), " judged; small cases"),
+    ],
+)
+def test_a_log_of_a_long_command_gets_lines(
+    command: str, arguments: tuple[str, ...], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = partial(log_lines, every=0.0)
+    monkeypatch.setattr(f"cumae.properties.commands.{command}.log_lines", often)
+    told = cumae(command, *arguments, cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert line in told.stderr
+
+
+def test_a_narrow_terminal_breaks_a_report_at_spaces_and_keeps_what_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "5", cwd=tmp_path).stdout.splitlines()
+    monkeypatch.setattr("cumae.properties.commands.results.terminal_width", lambda: 60)
+    broken = cumae("fuzz", BROKEN, *AS_BROKEN, "--cases", "5", cwd=tmp_path).stdout.splitlines()
+    copied = [line for line in whole if line.startswith(("  reproduce: ", "  without a file: "))]
+    assert len(copied) == 2
+    assert set(copied) <= set(broken)
+    assert "  rule: one past the last key row complete at the token's" in broken
+    assert "      position" in broken
+    report = broken[broken.index("  `ke[0]` differs from the oracle") :]
+    assert max(len(line) for line in report if line not in copied) <= 60

@@ -181,6 +181,7 @@ def fill(out):
 def test_fill(query_lens, position_ids):
     if len(query_lens) < 2:
         raise IndexError("fewer requests than promised")
+    print("launches")
     fill[(max(position_ids.numel(), 1),)](position_ids)
 """
 
@@ -199,6 +200,8 @@ def test_a_module_that_sets_the_interpreter_is_compiled_on_its_own_domain(line: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings in 1 kernel" in done.stdout
     assert "fewer requests" not in done.stdout
+    assert done.stdout.count("launches\n") == 10  # the last lines of many
+    assert "printed at the end:\n  launches\n" in done.stdout
 
 
 def test_a_kernel_that_is_interpreted_in_spite_of_it_is_refused_at_once(tmp_path: Path) -> None:

@@ -110,3 +110,31 @@ def test_the_list_of_axes_names_and_explains_all(tmp_path: Path) -> None:
     assert max(map(len, listed.stdout.splitlines())) <= 100
     assert "  seq_lens                   [5, 0, 6, 0]\n" in listed.stdout
     assert "  request                     3 of 4  requests\n" in listed.stdout
+
+
+def test_a_command_takes_the_operation_from_the_test(tmp_path: Path) -> None:
+    (tmp_path / "test_own.py").write_text(changed("(seq_lens - 1) % block_size + 1, 0", "seq_lens, 0"))
+    target = "test_own.py:test_last_page_len"
+    found = command("fuzz", target, "--cases", "5", cwd=tmp_path)
+    assert found.returncode == 1, found.stderr
+    assert "test_own.py:test_last_page_len disagrees with last_page_len: agrees" in found.stdout
+    equal = command("compare", target, target, "--cases", "5", cwd=tmp_path)
+    assert equal.stdout.startswith("equal: ")
+
+
+@pytest.mark.parametrize(
+    ("operation", "rule"),
+    [
+        (
+            "test_own.py:LAST_PAGE_LEN",
+            "must be left out for an operation of your own: put conforms_to(OPERATION)",
+        ),
+        ("position_ids", "must be last_page_len, which test_own:test_last_page_len conforms to"),
+    ],
+)
+def test_another_operation_than_that_of_the_test_is_refused(
+    operation: str, rule: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test_own.py").write_text(BLOCKS[0])
+    refused = command("fuzz", "test_own.py:test_last_page_len", "--op", operation, cwd=tmp_path)
+    assert (refused.returncode, rule in refused.stderr) == (2, True), refused.stderr

@@ -33,6 +33,11 @@ def build(folder: Path) -> Path:
     return unpacked
 
 
+def test_no_name_beside_the_build_backend_hides_the_standard_library() -> None:
+    names = {path.stem for path in (ROOT / "ci").iterdir()}
+    assert names & sys.stdlib_module_names == set()
+
+
 def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
     site = build(tmp_path)
     for room in FOLDERS:

@@ -1,15 +1,18 @@
 """What a function prints: the last lines are kept, of a flood too, and of a process that dies."""
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.direct import check
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.printed import KEPT_BYTES, MOST_BYTES, MOST_LINES, Printed, keeping_prints
+from cumae.properties.tests.command_line import cumae_process
 
 HERE = "cumae.properties.tests.search.test_printed"
 
@@ -69,3 +72,23 @@ def test_the_verdict_of_an_isolated_search_holds_the_last_lines(
     assert verdict.printed[-len(last) :] == last
     assert len(verdict.printed) <= MOST_LINES
     assert capfd.readouterr().out == ""
+
+
+def test_the_verdict_of_a_check_holds_the_last_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    verdict = check(says_and_is_wrong, "position_ids", examples=5, checks=["agrees"], save_to=None)
+    assert verdict.failure is not None
+    assert verdict.printed[-2:] == ("said 99", "from below \u2191")
+    assert len(verdict.printed) <= MOST_LINES
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("how", ["--isolate", "--no-isolate"])
+def test_a_run_prints_the_last_lines_once(how: str, tmp_path: Path) -> None:
+    told = cumae_process(
+        "fuzz", f"{HERE}:says_and_is_wrong", "--op", "position_ids", "--cases", "5", how, cwd=tmp_path
+    )
+    assert told.returncode == 1, told.stderr
+    assert told.stdout.startswith("1 kernel against its oracle")
+    assert "  printed at the end:\n    said 91\n" in told.stdout
+    assert told.stdout.count("from below") == 1
+    assert "said 90" not in told.stdout
