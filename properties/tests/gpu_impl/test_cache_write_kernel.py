@@ -111,6 +111,21 @@ def test_a_product_and_an_exact_quotient_are_other_answers() -> None:
         assert (nearest_bytes(np.clip(wrong, -448, 448)) != expected).any()
 
 
+def test_a_product_corrected_by_multiply_adds_is_the_quotient() -> None:
+    """For all mantissas of x and of a tile's largest: a GPU with fp8 takes this way, the interpreter not."""
+    mantissas = np.arange(128, 256).astype(np.float32)
+
+    def multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return (a.astype(np.longdouble) * b + c).astype(np.float32)
+
+    for shift in range(22):
+        x, scale = np.broadcast_arrays(mantissas * np.float32(2.0**-shift), (mantissas / 448)[:, None])
+        reciprocal = 1 / scale
+        quotient = x * reciprocal
+        remainder = multiply_add(-quotient, scale, x)
+        np.testing.assert_array_equal(multiply_add(remainder, reciprocal, quotient), x / scale)
+
+
 def test_the_nearest_byte_is_the_even_one_of_two() -> None:
     numbers = np.array([0.0, -0.0, 2.0**-10, -3 * 2.0**-10, 17.0, 19.0, 31.1, 432.0, 448.0])
     assert nearest_bytes(numbers).tolist() == [0, 128, 0, 130, 0x58, 0x5A, 0x60, 0x7E, 0x7E]
