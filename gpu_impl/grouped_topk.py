@@ -7,18 +7,21 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
 
 MAX_EXPERTS = 2048
-EXPERTS_PER_BLOCK = 1024
+# One warp has whole rows, so that no step waits for another warp: rows for few tokens and for many.
+EXPERTS_PER_WARP = 1024
+MAX_ROWS_OF_FEW, MAX_ROWS = 1, 4
+MOST_OF_FEW = 2048
 
-NEVER = tl.constexpr(-(2**63))
+NEVER = tl.constexpr(-(2**31))
+NO_GROUP = tl.constexpr(-(2**63))
 LAST = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
-def _rank_keys(choice: tl.tensor, index: tl.tensor) -> tl.tensor:
-    """Return int64 keys in the order of the choices; on ties, the lower index (int64) has the larger key."""
+def _ordered(choice: tl.tensor) -> tl.tensor:
+    """Return int32 numbers in the order of the choices, all of them above NEVER."""
     bits = choice.to(tl.int32, bitcast=True)
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return (ordered.to(tl.int64) << 32) | (index ^ LAST)
+    return bits ^ ((bits >> 31) & LAST)
 
 
 @triton.jit
@@ -49,36 +52,41 @@ def _select_experts(
 ) -> None:
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_tokens
-    o_group = tl.arange(0, GROUPS)[None, :].to(tl.int64)
+    o_group = tl.arange(0, GROUPS)[None, :]
     o_size = tl.arange(0, SIZE)[None, None, :]
-    o_expert = o_group[:, :, None] * group_size + o_size
+    o_expert = o_group[:, :, None].to(tl.int64) * group_size + o_size
     m_expert = (o_group[:, :, None] < num_groups) & (o_size < group_size)
     m_logit = m_row[:, None, None] & m_expert
     o_logit = (o_row * logit_row_stride)[:, None, None] + o_expert
     logit = tl.load(logits + o_logit, mask=m_logit, other=0).to(tl.float32)
     choice = _sigmoid(logit) + tl.load(bias + o_expert, mask=m_expert, other=0).to(tl.float32)
     choice = tl.where(m_expert & (choice == choice), choice, float("-inf"))
-    key = tl.where(m_expert, _rank_keys(choice, o_expert), NEVER)
-
-    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias.
-    is_largest = key == tl.max(key, axis=2)[:, :, None]
-    second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
-    group_choice = tl.max(choice, axis=2) * 0.5 + second * 0.5
-    # Groups past num_groups have -inf and the highest indices, so none is kept.
-    group_key = _rank_keys(group_choice, o_group)
-    is_kept = tl.full((ROWS, GROUPS), 0, tl.int1)
-    for _ in range(0, topk_group):
-        is_best = group_key == tl.max(group_key, axis=1)[:, None]
-        is_kept = is_kept | is_best
-        group_key = tl.where(is_best, NEVER, group_key)
-    key = tl.reshape(tl.where(is_kept[:, :, None], key, NEVER), (ROWS, GROUPS * SIZE))
+    key = tl.where(m_expert, _ordered(choice), NEVER)
+    if GROUPS > 1:
+        largest = tl.max(choice, axis=2)
+        is_largest = choice == largest[:, :, None]
+        second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
+        second = tl.where(tl.sum(is_largest.to(tl.int32), axis=2) > 1, largest, second)
+        # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias.
+        # On ties, the lower group has the larger key. Groups past num_groups have -inf and the highest
+        # indices, so none is kept.
+        group_key = _ordered(largest * 0.5 + second * 0.5).to(tl.int64) << 32 | (o_group ^ LAST)
+        is_kept = tl.full((ROWS, GROUPS), 0, tl.int1)
+        for _ in range(0, topk_group):
+            is_best = group_key == tl.max(group_key, axis=1)[:, None]
+            is_kept = is_kept | is_best
+            group_key = tl.where(is_best, NO_GROUP, group_key)
+        key = tl.where(is_kept[:, :, None], key, NEVER)
+    key = tl.reshape(key, (ROWS, GROUPS * SIZE))
+    o_key = tl.reshape(o_expert.to(tl.int32), (1, GROUPS * SIZE))
 
     o_chosen = tl.arange(0, CHOSEN)[None, :]
     chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
     for i_chosen in range(0, top_k):
-        best = tl.max(key, axis=1)[:, None]
-        chosen = tl.where(o_chosen == i_chosen, best.to(tl.int32) ^ LAST, chosen)
-        key = tl.where(key == best, NEVER, key)
+        is_best = key == tl.max(key, axis=1)[:, None]
+        best = tl.min(tl.where(is_best, o_key, LAST), axis=1)[:, None]
+        chosen = tl.where(o_chosen == i_chosen, best, chosen)
+        key = tl.where(o_key == best, NEVER, key)
 
     m_chosen = m_row[:, None] & (o_chosen < top_k)
     o_logit = (o_row * logit_row_stride)[:, None] + chosen
@@ -137,7 +145,8 @@ def write_grouped_topk(
         return
     group_size = num_experts // num_groups
     groups, size = triton.next_power_of_2(num_groups), triton.next_power_of_2(group_size)
-    rows = max(1, EXPERTS_PER_BLOCK // (groups * size))
+    most_rows = MAX_ROWS_OF_FEW if num_tokens <= MOST_OF_FEW else MAX_ROWS
+    rows = max(1, min(most_rows, EXPERTS_PER_WARP // (groups * size)))
     with torch.cuda.device(logits.get_device()):
         _select_experts[(-(-num_tokens // rows),)](
             logits,
@@ -156,6 +165,7 @@ def write_grouped_topk(
             GROUPS=groups,
             SIZE=size,
             CHOSEN=triton.next_power_of_2(top_k),
+            num_warps=max(1, groups * size // EXPERTS_PER_WARP),
         )
 
 

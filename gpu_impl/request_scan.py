@@ -107,7 +107,7 @@ def owners_in_scan(
 
 
 @triton.jit
-def _count_stops(
+def count_stops(
     cu_seqlens: tl.tensor, num_requests: tl.tensor, low: tl.tensor, value: tl.tensor
 ) -> tl.tensor:
     """Return how many requests end at or before a value, at least `low` of them."""
@@ -140,8 +140,8 @@ def owners_in_memory(
     i_request = tl.full((TILE,), 0, tl.int32)
     if i_first < num_tokens:
         i_last = tl.minimum(i_first + TILE, num_tokens) - 1
-        low = _count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
-        span = _count_stops(cu_seqlens_q, num_requests, low, i_last) - low
+        low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
+        span = count_stops(cu_seqlens_q, num_requests, low, i_last) - low
         i_request += low
         i_high = i_request + span
         o_token = i_first + tl.arange(0, TILE)

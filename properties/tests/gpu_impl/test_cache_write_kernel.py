@@ -116,7 +116,8 @@ def test_a_product_corrected_by_multiply_adds_is_the_quotient() -> None:
     mantissas = np.arange(128, 256).astype(np.float32)
 
     def multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-        return (a.astype(np.longdouble) * b + c).astype(np.float32)
+        exact = a.astype(np.longdouble) * b + c
+        return np.asarray(exact, np.float32)
 
     for shift in range(22):
         x, scale = np.broadcast_arrays(mantissas * np.float32(2.0**-shift), (mantissas / 448)[:, None])
