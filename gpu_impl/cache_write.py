@@ -66,13 +66,14 @@ def _quotients(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
     Fused multiply-adds correct the product with the reciprocal, by less than the quotient's last bit. A test
     compares all mantissas of x and of the tile's largest x with IEEE division.
     """
-    # Numbers near 2^-126 are lifted, so that the remainder is not subnormal.
+    # Numbers near 2^-126 are lifted, so that the remainder is not subnormal. x and the reciprocal are
+    # negated, so that -0 stays -0.
     lift = tl.where(scale < 2.0**-40, 2.0**80, 1.0)
     scale = scale * lift
-    reciprocal = tl.div_rn(tl.full(scale.shape, 1.0, tl.float32), scale)
-    x = x * lift
+    reciprocal = tl.div_rn(tl.full(scale.shape, -1.0, tl.float32), scale)
+    x = x * -lift
     quotient = x * reciprocal
-    remainder = tl.fma(-quotient, tl.broadcast_to(scale, x.shape), x)
+    remainder = tl.fma(quotient, tl.broadcast_to(scale, x.shape), x)
     return tl.fma(remainder, tl.broadcast_to(reciprocal, x.shape), quotient)
 
 

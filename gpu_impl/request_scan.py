@@ -15,7 +15,7 @@ REQUESTS_PER_SCAN = (64, 256, 1024, MAX_REQUESTS)
 TOKENS_PER_TILE = (64, 128, 256, 512, 1024)
 # Tiles are as large as they can be with a program for each multiprocessor of an H100 or H200.
 NUM_PROGRAMS = 132
-TOKENS_PER_WARP, REQUESTS_PER_WARP, MAX_WARPS = 64, 256, 8
+TOKENS_PER_WARP, REQUESTS_PER_WARP, MAX_WARPS = 64, 128, 8
 PROBES_PER_ROUND = tl.constexpr(256)
 
 

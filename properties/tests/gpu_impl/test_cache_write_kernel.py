@@ -119,12 +119,13 @@ def test_a_product_corrected_by_multiply_adds_is_the_quotient() -> None:
         exact = a.astype(np.longdouble) * b + c
         return np.asarray(exact, np.float32)
 
-    for shift in range(22):
-        x, scale = np.broadcast_arrays(mantissas * np.float32(2.0**-shift), (mantissas / 448)[:, None])
-        reciprocal = 1 / scale
-        quotient = x * reciprocal
-        remainder = multiply_add(-quotient, scale, x)
-        np.testing.assert_array_equal(multiply_add(remainder, reciprocal, quotient), x / scale)
+    for factor in (*(2.0**-shift for shift in range(22)), -1.0, 0.0, -0.0):
+        x, scale = np.broadcast_arrays(mantissas * np.float32(factor), (mantissas / 448)[:, None])
+        reciprocal = -1 / scale
+        quotient = -x * reciprocal
+        remainder = multiply_add(quotient, scale, -x)
+        found = multiply_add(remainder, reciprocal, quotient)
+        np.testing.assert_array_equal(found.view(np.int32), (x / scale).view(np.int32))
 
 
 def test_the_nearest_byte_is_the_even_one_of_two() -> None:
