@@ -12,7 +12,7 @@ import triton.language as tl
 MAX_REQUESTS = 4096
 # Requests that a program loads, and tokens that it writes. Each number is a compile.
 REQUESTS_PER_SCAN = (64, 256, 1024, MAX_REQUESTS)
-TOKENS_PER_TILE = (64, 128, 256, 512, 1024)
+TOKENS_PER_TILE = (128, 256, 512, 1024)
 # Tiles are as large as they can be with a program for each multiprocessor of an H100 or H200.
 NUM_PROGRAMS = 132
 TOKENS_PER_WARP, REQUESTS_PER_WARP, MAX_WARPS = 64, 128, 8

@@ -88,7 +88,7 @@ def test_one_call_agrees_with_every_oracle(seed: int) -> None:
 def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int) -> dict[str, list[Any]]:
     """Return all outputs of a step of prefills with blocks of 4 tokens, request b having blocks 100 b on."""
     num_requests = len(query_lens)
-    rows = torch.arange(num_requests, dtype=torch.int32)[:, None] * 100 + torch.arange(40, dtype=torch.int32)
+    rows = torch.arange(num_requests, dtype=torch.int32)[:, None] * 100 + torch.arange(80, dtype=torch.int32)
     sizes = {"cu_seqlens_q": num_requests + 1, "cu_seqlens_k": num_requests + 1}
     sizes |= {"max_seqlen_q": 1, "max_seqlen_k": 1}
     sizes |= dict.fromkeys(
@@ -132,14 +132,14 @@ def by_hand(context_lens: list[int], query_lens: list[int], num_tokens_padded: i
 @pytest.mark.parametrize(
     "query_lens",
     [
-        [1] * 200,
-        [1] * 64 + [0] + [1] * 63,
-        [1] * 63 + [2] + [1] * 64,
-        [0] * 70 + [1] * 70 + [0] * 70,
-        [65] + [1] * 63 + [0, 2] * 40,
-        [2, 0] * 64,
-        [0, 0, 64, 0, 0, 64, 0, 0],
-        [129, 0, 1, 128, 0, 0, 63],
+        [1] * 300,
+        [1] * 128 + [0] + [1] * 127,
+        [1] * 127 + [2] + [1] * 128,
+        [0] * 130 + [1] * 130 + [0] * 130,
+        [129] + [1] * 127 + [0, 2] * 70,
+        [2, 0] * 128,
+        [0, 0, 128, 0, 0, 128, 0, 0],
+        [257, 0, 1, 256, 0, 0, 127],
     ],
     ids=[
         "decodes",
@@ -154,7 +154,7 @@ def by_hand(context_lens: list[int], query_lens: list[int], num_tokens_padded: i
 )
 @pytest.mark.parametrize("num_padding_tokens", [0, 3, 100])
 def test_tiles_of_every_mixture_are_right(query_lens: list[int], num_padding_tokens: int) -> None:
-    """A tile has 64 tokens here. One in which each request has one token takes no search."""
+    """A tile has 128 tokens here. One in which each request has one token takes no search."""
     context_lens = [(7 * b) % 23 for b in range(len(query_lens))]
     num_tokens_padded = sum(query_lens) + num_padding_tokens
     actual = step(context_lens, query_lens, num_tokens_padded)
