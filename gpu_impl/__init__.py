@@ -23,6 +23,7 @@ from cumae.gpu_impl.sequence_chunks import write_sequence_chunks
 from cumae.gpu_impl.sequence_layout import write_sequence_layout
 from cumae.gpu_impl.slot_mapping import write_slot_mapping
 from cumae.gpu_impl.sparse_schedule import write_sparse_schedule
+from cumae.gpu_impl.step_metadata import write_step_metadata
 from cumae.gpu_impl.topk_to_slots import write_topk_to_slots
 from cumae.gpu_impl.window_slots import write_window_slots
 
@@ -53,6 +54,7 @@ __all__ = [
     "write_sequence_layout",
     "write_slot_mapping",
     "write_sparse_schedule",
+    "write_step_metadata",
     "write_topk_to_slots",
     "write_window_slots",
 ]

@@ -1,5 +1,7 @@
 """New rows scattered into the slots of a paged cache, copied or quantised to fp8, as Triton kernels."""
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -9,10 +11,12 @@ from cumae.gpu_impl.e4m3 import e4m3_bytes
 
 PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
-WORDS_PER_BLOCK = 4096
-MAX_COLUMNS = 512
-# Tuned together: one program quantises the four tiles of ROWS rows.
-ROWS = 8
+# A thread copies chunks of 16 bytes. Chunks of a program and its warps, for few rows and for many.
+CHUNK_BYTES = 16
+FEW_CHUNKS, MANY_CHUNKS = (128, 4), (1024, 4)
+MOST_OF_FEW = 65536
+# One program quantises the four tiles of ROWS rows.
+ROWS, NUM_WARPS = 8, 4
 
 LATENT_WIDTH = tl.constexpr(512)
 ROPE_WIDTH = tl.constexpr(64)
@@ -32,24 +36,45 @@ def _scatter_rows(
     num_rows: tl.tensor,
     num_slots: tl.tensor,
     block_size: tl.tensor,
-    width: tl.tensor,
     new_row_stride: tl.tensor,
     cache_block_stride: tl.tensor,
     cache_row_stride: tl.tensor,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    CHUNKS_PER_ROW: tl.constexpr,
+    WORDS: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ) -> None:
-    o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    slot = tl.load(slot_mapping + o_row, mask=o_row < num_rows, other=-1)
+    # Each program copies CHUNKS chunks of WORDS words: chunk i is in row i // CHUNKS_PER_ROW.
+    i_first = tl.program_id(0).to(tl.int64) * CHUNKS
+    o_chunk = (i_first % CHUNKS_PER_ROW).to(tl.int32) + tl.arange(0, CHUNKS)
+    o_row = i_first // CHUNKS_PER_ROW + o_chunk // CHUNKS_PER_ROW
+    o_word = o_chunk % CHUNKS_PER_ROW * WORDS
+    m_row = o_row < num_rows
+    slot = tl.load(slot_mapping + o_row, mask=m_row, other=-1)
+    # Read before the slot is known: a row without a slot is read too, and not written.
+    source = new_latents + (o_row * new_row_stride + o_word)[:, None] + tl.arange(0, WORDS)[None, :]
+    words = tl.load(source, mask=m_row[:, None], other=0)
     m_row = (slot >= 0) & (slot < num_slots)
     slot = tl.where(m_row, slot, 0)
-    source = o_row * new_row_stride
-    target = slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
-    for i_column in range(0, width, COLUMNS):
-        o_column = i_column + tl.arange(0, COLUMNS)
-        m_word = m_row[:, None] & (o_column < width)[None, :]
-        words = tl.load(new_latents + source[:, None] + o_column[None, :], mask=m_word, other=0)
-        tl.store(cache + target[:, None] + o_column[None, :], words, mask=m_word)
+    target = slot // block_size * cache_block_stride + slot % block_size * cache_row_stride + o_word
+    tl.store(cache + target[:, None] + tl.arange(0, WORDS)[None, :], words, mask=m_row[:, None])
+
+
+@triton.jit
+def _quotients(x: tl.tensor, scale: tl.tensor) -> tl.tensor:
+    """Return x / scale, to nearest from 2^-12 to 448, for bf16 x and the fp32 scale of its tile.
+
+    Fused multiply-adds correct the product with the reciprocal, by less than the quotient's last bit. A test
+    compares all mantissas of x and of the tile's largest x with IEEE division.
+    """
+    # Numbers near 2^-126 are lifted, so that the remainder is not subnormal. x and the reciprocal are
+    # negated, so that -0 stays -0.
+    lift = tl.where(scale < 2.0**-40, 2.0**80, 1.0)
+    scale = scale * lift
+    reciprocal = tl.div_rn(tl.full(scale.shape, -1.0, tl.float32), scale)
+    x = x * -lift
+    quotient = x * reciprocal
+    remainder = tl.fma(quotient, tl.broadcast_to(scale, x.shape), x)
+    return tl.fma(remainder, tl.broadcast_to(reciprocal, x.shape), quotient)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_slots"])
@@ -64,6 +89,7 @@ def _quantise_rows(
     cache_block_stride: tl.tensor,
     cache_row_stride: tl.tensor,
     POWER_OF_TWO_SCALES: tl.constexpr,
+    HAS_FP8: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
     o_item = tl.arange(0, ROWS * NUM_TILES)
@@ -89,10 +115,14 @@ def _quantise_rows(
     scale_bits = tl.maximum(scale_bits, LEAST_SCALE_BITS)
     scale = scale_bits.to(tl.float32, bitcast=True)[:, None]
 
-    # Subnormal x matter: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and IEEE
-    # denormals for AMD; a flushed quotient below 2^-126 is far below the 2^-10 that fp8 rounds to 0.
-    quotient = tl.div_rn(x_bits.to(tl.float32, bitcast=True), tl.broadcast_to(scale, x_bits.shape))
-    byte = e4m3_bytes(quotient.to(tl.int32, bitcast=True))
+    x = x_bits.to(tl.float32, bitcast=True)
+    if HAS_FP8:
+        byte = _quotients(x, scale).to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+    else:
+        # Subnormal x matter: 2^-127 / 2^-126 is 0.5. Triton emits div.rn.f32 without .ftz for NVIDIA, and
+        # IEEE denormals for AMD; a flushed quotient below 2^-126 is far below the 2^-10 that fp8 rounds to 0.
+        quotient = tl.div_rn(x, tl.broadcast_to(scale, x.shape))
+        byte = e4m3_bytes(quotient.to(tl.int32, bitcast=True))
     tl.store(target[:, None] + o_column, byte, mask=m_column)
 
     scales = (target + LATENT_WIDTH).to(tl.pointer_type(tl.int32), bitcast=True)
@@ -139,6 +169,10 @@ def write_cache(
     num_rows, num_slots = min(new_latents.shape[0], slot_mapping.numel()), num_blocks * block_size
     if num_rows == 0 or num_slots == 0 or width == 0:
         return
+    block_stride, row_stride = cache.stride()[:2]
+    if block_stride == block_size * row_stride:
+        # As blocks of one row, slots take no division.
+        block_size, block_stride = 1, row_stride
     with torch.cuda.device(new_latents.get_device()):
         if cache.dtype == torch.uint8:
             _quantise_rows[(-(-num_rows // ROWS),)](
@@ -149,29 +183,44 @@ def write_cache(
                 num_slots,
                 block_size,
                 new_latents.stride(0),
-                cache.stride(0),
-                cache.stride(1),
+                block_stride,
+                row_stride,
                 POWER_OF_TWO_SCALES=power_of_two_scales,
+                HAS_FP8=_has_fp8(cache.device),
                 ROWS=ROWS,
+                num_warps=NUM_WARPS,
             )
             return
-        columns = min(triton.next_power_of_2(width), MAX_COLUMNS)
-        rows = WORDS_PER_BLOCK // columns
         word = WORDS_OF_PLAIN[cache.element_size()]
-        _scatter_rows[(-(-num_rows // rows),)](
+        words = math.gcd(width, CHUNK_BYTES // cache.element_size())
+        chunks_per_row = width // words
+        num_chunks = num_rows * chunks_per_row
+        chunks, num_warps = FEW_CHUNKS if num_chunks <= MOST_OF_FEW else MANY_CHUNKS
+        _scatter_rows[(-(-num_chunks // chunks),)](
             new_latents.view(word),
             slot_mapping,
             cache.view(word),
             num_rows,
             num_slots,
             block_size,
-            width,
             new_latents.stride(0),
-            cache.stride(0),
-            cache.stride(1),
-            ROWS=rows,
-            COLUMNS=columns,
+            block_stride,
+            row_stride,
+            CHUNKS_PER_ROW=chunks_per_row,
+            WORDS=words,
+            CHUNKS=chunks,
+            num_warps=num_warps,
         )
+
+
+def _has_fp8(device: torch.device) -> bool:
+    """Return whether the device rounds fp32 to e4m3fn; the interpreter does not round to nearest."""
+    is_nvidia = device.type == "cuda" and torch.version.cuda is not None
+    return (
+        is_nvidia
+        and not triton.knobs.runtime.interpret
+        and torch.cuda.get_device_capability(device) >= (8, 9)
+    )
 
 
 def _check_inputs(

@@ -21,6 +21,30 @@ def _num_owned(
     return num_keys
 
 
+@triton.jit
+def find_windows(
+    bound: tl.tensor,
+    first_key: tl.tensor,
+    m_token: tl.tensor,
+    compress_ratio: tl.tensor,
+    window: tl.tensor,
+    world: tl.tensor,
+    rank: tl.tensor,
+    interleave: tl.tensor,
+    HAS_WINDOW: tl.constexpr,
+    IS_SHARDED: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Return the range of key rows of each token, (0, 0) outside m_token.
+
+    bound: how many keys of its request a token sees, its own included; first_key: the request's first row.
+    """
+    bound = tl.where(m_token, bound, 0)
+    stop = first_key + _num_owned(bound // compress_ratio, world, rank, interleave, IS_SHARDED)
+    if HAS_WINDOW:
+        first_key += _num_owned(tl.maximum(bound - window, 0), world, rank, interleave, IS_SHARDED)
+    return tl.where(m_token, first_key, 0), tl.where(m_token, stop, 0)
+
+
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "window", "rank"])
 def _write_windows(
     token_to_request: tl.tensor,
@@ -53,13 +77,10 @@ def _write_windows(
     m_live = m_live & (start <= o_token) & (o_token < stop)
     m_live = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
     bound = tl.load(context_lens + i_request, mask=m_live, other=0) + (o_token - start) + 1
-    bound = tl.where(m_live, bound, 0)
     first = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
-    num_keys = _num_owned(bound // compress_ratio, world, rank, interleave, IS_SHARDED)
-    stop = tl.where(m_live, first + num_keys, 0)
-    if HAS_WINDOW:
-        first += _num_owned(tl.maximum(bound - window, 0), world, rank, interleave, IS_SHARDED)
-    first = tl.where(m_live, first, 0)
+    first, stop = find_windows(
+        bound, first, m_live, compress_ratio, window, world, rank, interleave, HAS_WINDOW, IS_SHARDED
+    )
     row = o_token.to(tl.int64)
     tl.store(ks + row * ks_stride, first.to(tl.int32), mask=m_token)
     tl.store(ke + row * ke_stride, stop.to(tl.int32), mask=m_token)
@@ -113,11 +134,8 @@ def write_causal_windows(
         rank,
         interleave,
     )
-    device, num_tokens_padded = token_to_request.device, token_to_request.numel()
-    for name, output in (("ks", ks), ("ke", ke)):
-        check_tensor(name, output, (torch.int32,), (num_tokens_padded,), device, contiguous=False)
-        if num_tokens_padded > 1 and output.stride(0) < 1:
-            raise ValueError(f"{name}.stride() = {output.stride()}, must be >= 1")
+    num_tokens_padded = token_to_request.numel()
+    check_windows(ks, ke, num_tokens_padded, token_to_request.device)
     if num_tokens_padded == 0:
         return
     with torch.cuda.device(token_to_request.get_device()):
@@ -178,6 +196,14 @@ def write_packed_causal_windows(
         windows[0::2],
         windows[1::2],
     )
+
+
+def check_windows(ks: torch.Tensor, ke: torch.Tensor, num_tokens: int, device: torch.device) -> None:
+    """Raise ValueError unless both are int32 tensors [num_tokens] with a stride of at least 1."""
+    for name, output in (("ks", ks), ("ke", ke)):
+        check_tensor(name, output, (torch.int32,), (num_tokens,), device, contiguous=False)
+        if num_tokens > 1 and output.stride(0) < 1:
+            raise ValueError(f"{name}.stride() = {output.stride()}, must be >= 1")
 
 
 def _check_inputs(

@@ -7,18 +7,23 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
 
 MAX_EXPERTS = 2048
-EXPERTS_PER_BLOCK = 1024
+# A warp has whole rows, so no step waits for another warp. Experts of a program, for few tokens and many.
+EXPERTS_OF_FEW, EXPERTS_OF_MANY = 256, 1024
+MOST_OF_FEW = 2048
+EXPERTS_PER_WARP = 1024
+# The most groups that are ranked by comparing all pairs, and not one after the other.
+MAX_GROUPS_IN_PAIRS = tl.constexpr(32)
 
-NEVER = tl.constexpr(-(2**63))
+NEVER = tl.constexpr(-(2**31))
+NO_GROUP = tl.constexpr(-(2**63))
 LAST = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
-def _rank_keys(choice: tl.tensor, index: tl.tensor) -> tl.tensor:
-    """Return int64 keys in the order of the choices; on ties, the lower index (int64) has the larger key."""
+def _ordered(choice: tl.tensor) -> tl.tensor:
+    """Return int32 numbers in the order of the choices, all of them above NEVER."""
     bits = choice.to(tl.int32, bitcast=True)
-    ordered = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    return (ordered.to(tl.int64) << 32) | (index ^ LAST)
+    return bits ^ ((bits >> 31) & LAST)
 
 
 @triton.jit
@@ -26,6 +31,46 @@ def _sigmoid(logit: tl.tensor) -> tl.tensor:
     """Return the sigmoid in fp32 without overflow: 1 for +inf, 0 for -inf."""
     power = tl.exp(-tl.abs(logit))
     return tl.where(logit >= 0, 1.0, power) / (1.0 + power)
+
+
+@triton.jit
+def _load_choices(
+    logits: tl.tensor,
+    bias: tl.tensor,
+    o_first: tl.tensor,
+    o_expert: tl.tensor,
+    m_row: tl.tensor,
+    m_expert: tl.tensor,
+) -> tl.tensor:
+    """Return the choices of the experts of each row, fp32; -inf for NaN and outside m_expert."""
+    o_logit = o_first[:, None, None] + o_expert
+    logit = tl.load(logits + o_logit, mask=m_row[:, None, None] & m_expert, other=0).to(tl.float32)
+    choice = _sigmoid(logit) + tl.load(bias + o_expert, mask=m_expert, other=0).to(tl.float32)
+    return tl.where(m_expert & (choice == choice), choice, float("-inf"))
+
+
+@triton.jit
+def _rank_groups(choice: tl.tensor, o_group: tl.tensor, topk_group: tl.tensor) -> tl.tensor:
+    """Return how many groups are better than each [rows, groups]; of many groups, right for those kept.
+
+    choice [rows, groups, size]. Groups past the last have -inf and the highest indices.
+    """
+    largest = tl.max(choice, axis=2)
+    is_largest = choice == largest[:, :, None]
+    second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
+    second = tl.where(tl.sum(is_largest.to(tl.int32), axis=2) > 1, largest, second)
+    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias. On
+    # ties, the lower group has the larger key.
+    key = (_ordered(largest * 0.5 + second * 0.5).to(tl.int64) << 32) | (o_group ^ LAST)
+    if key.shape[1] <= MAX_GROUPS_IN_PAIRS:
+        rank = tl.sum((key[:, None, :] > key[:, :, None]).to(tl.int32), axis=2)
+    else:
+        rank = tl.full(key.shape, LAST, tl.int32)
+        for i_rank in range(0, topk_group):
+            is_best = key == tl.max(key, axis=1)[:, None]
+            rank = tl.where(is_best, i_rank, rank)
+            key = tl.where(is_best, NO_GROUP, key)
+    return rank
 
 
 @triton.jit(do_not_specialize=["num_tokens", "scaling_factor"])
@@ -42,46 +87,42 @@ def _select_experts(
     top_k: tl.tensor,
     scaling_factor: tl.tensor,
     RENORMALIZE: tl.constexpr,
+    KEEPS_ALL: tl.constexpr,
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
+    KEPT: tl.constexpr,
     SIZE: tl.constexpr,
     CHOSEN: tl.constexpr,
 ) -> None:
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_tokens
-    o_group = tl.arange(0, GROUPS)[None, :].to(tl.int64)
+    o_group = tl.arange(0, GROUPS)[None, :]
     o_size = tl.arange(0, SIZE)[None, None, :]
-    o_expert = o_group[:, :, None] * group_size + o_size
+    o_expert = o_group[:, :, None].to(tl.int64) * group_size + o_size
     m_expert = (o_group[:, :, None] < num_groups) & (o_size < group_size)
-    m_logit = m_row[:, None, None] & m_expert
-    o_logit = (o_row * logit_row_stride)[:, None, None] + o_expert
-    logit = tl.load(logits + o_logit, mask=m_logit, other=0).to(tl.float32)
-    choice = _sigmoid(logit) + tl.load(bias + o_expert, mask=m_expert, other=0).to(tl.float32)
-    choice = tl.where(m_expert & (choice == choice), choice, float("-inf"))
-    key = tl.where(m_expert, _rank_keys(choice, o_expert), NEVER)
-
-    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias.
-    is_largest = key == tl.max(key, axis=2)[:, :, None]
-    second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
-    group_choice = tl.max(choice, axis=2) * 0.5 + second * 0.5
-    # Groups past num_groups have -inf and the highest indices, so none is kept.
-    group_key = _rank_keys(group_choice, o_group)
-    is_kept = tl.full((ROWS, GROUPS), 0, tl.int1)
-    for _ in range(0, topk_group):
-        is_best = group_key == tl.max(group_key, axis=1)[:, None]
-        is_kept = is_kept | is_best
-        group_key = tl.where(is_best, NEVER, group_key)
-    key = tl.reshape(tl.where(is_kept[:, :, None], key, NEVER), (ROWS, GROUPS * SIZE))
+    o_first = o_row * logit_row_stride
+    choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
+    if not KEEPS_ALL:
+        # The experts of the groups kept are loaded again: fewer numbers for each of the rounds below.
+        o_kept = tl.arange(0, KEPT)[None, :, None]
+        rank = _rank_groups(choice, o_group, topk_group)
+        kept = tl.sum(tl.where(rank[:, None, :] == o_kept, o_group[:, None, :], 0), axis=2)
+        o_expert = kept[:, :, None].to(tl.int64) * group_size + o_size
+        m_expert = (o_kept < topk_group) & (o_size < group_size)
+        choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
+    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, KEPT * SIZE))
+    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, KEPT, SIZE)), (ROWS, KEPT * SIZE))
 
     o_chosen = tl.arange(0, CHOSEN)[None, :]
     chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
     for i_chosen in range(0, top_k):
-        best = tl.max(key, axis=1)[:, None]
-        chosen = tl.where(o_chosen == i_chosen, best.to(tl.int32) ^ LAST, chosen)
-        key = tl.where(key == best, NEVER, key)
+        is_best = key == tl.max(key, axis=1)[:, None]
+        best = tl.min(tl.where(is_best, o_key, LAST), axis=1)[:, None]
+        chosen = tl.where(o_chosen == i_chosen, best, chosen)
+        key = tl.where(o_key == best, NEVER, key)
 
     m_chosen = m_row[:, None] & (o_chosen < top_k)
-    o_logit = (o_row * logit_row_stride)[:, None] + chosen
+    o_logit = o_first[:, None] + chosen
     score = _sigmoid(tl.load(logits + o_logit, mask=m_chosen, other=0).to(tl.float32))
     score = tl.where(m_chosen & (score == score), score, 0.0)
     if RENORMALIZE:
@@ -137,7 +178,8 @@ def write_grouped_topk(
         return
     group_size = num_experts // num_groups
     groups, size = triton.next_power_of_2(num_groups), triton.next_power_of_2(group_size)
-    rows = max(1, EXPERTS_PER_BLOCK // (groups * size))
+    experts = EXPERTS_OF_FEW if num_tokens <= MOST_OF_FEW else EXPERTS_OF_MANY
+    rows = max(1, experts // (groups * size))
     with torch.cuda.device(logits.get_device()):
         _select_experts[(-(-num_tokens // rows),)](
             logits,
@@ -152,10 +194,13 @@ def write_grouped_topk(
             top_k,
             float(scaling_factor),
             RENORMALIZE=renormalize,
+            KEEPS_ALL=topk_group == num_groups,
             ROWS=rows,
             GROUPS=groups,
+            KEPT=triton.next_power_of_2(topk_group),
             SIZE=size,
             CHOSEN=triton.next_power_of_2(top_k),
+            num_warps=max(1, groups * size // EXPERTS_PER_WARP),
         )
 
 

@@ -8,6 +8,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_tensor
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
+from cumae.gpu_impl.request_scan import count_stops
 
 # Tuned together: one program copies ROWS rows in passes of COLUMNS words of up to 8 bytes.
 ROWS = 64
@@ -61,25 +62,10 @@ def _copy_rows(
 
     # The request of a row is the first whose end lies past it: searched for the first row, then the last.
     cu_stops = cu_seqlens_k + 1
-    first_request = 0
-    high = num_requests
-    while first_request < high:
-        middle = (first_request + high) // 2
-        if tl.load(cu_stops + middle) > i_first:
-            high = middle
-        else:
-            first_request = middle + 1
+    zero = tl.full((), 0, tl.int32)
+    first_request = count_stops(cu_seqlens_k, num_requests, zero, i_first)
     i_last = tl.minimum(i_first + ROWS, i_stop) - 1
-    last_request = first_request
-    if tl.load(cu_stops + first_request) <= i_last:
-        last_request = first_request + 1
-        high = num_requests
-        while last_request < high:
-            middle = (last_request + high) // 2
-            if tl.load(cu_stops + middle) > i_last:
-                high = middle
-            else:
-                last_request = middle + 1
+    last_request = count_stops(cu_seqlens_k, num_requests, first_request, i_last)
 
     i_request = tl.full((ROWS,), 0, tl.int32) + first_request
     high_request = tl.full((ROWS,), 0, tl.int32) + last_request

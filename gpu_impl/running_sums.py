@@ -8,7 +8,7 @@ REQUESTS_PER_TILE = 1024
 TILES_PER_CHUNK = 1024
 
 
-@triton.jit(do_not_specialize=["num_requests", "last_q"])
+@triton.jit(do_not_specialize=["num_requests"])
 def _scan_tiles(
     context_lens: tl.tensor,
     query_lens: tl.tensor,
@@ -18,11 +18,8 @@ def _scan_tiles(
     max_seqlen_q: tl.tensor,
     max_seqlen_k: tl.tensor,
     num_requests: tl.tensor,
-    last_q: tl.tensor,
     compress_ratio: tl.tensor,
     IS_PREFILL_SCOPE: tl.constexpr,
-    HAS_DUMMY: tl.constexpr,
-    IS_ONLY_TILE: tl.constexpr,
     TILE: tl.constexpr,
 ) -> None:
     i_tile = tl.program_id(0)
@@ -33,22 +30,13 @@ def _scan_tiles(
     num_keys = seq_len // compress_ratio
     if IS_PREFILL_SCOPE:
         num_keys = tl.where(tl.load(is_prefill + o_request, mask=m_request, other=0) != 0, num_keys, 0)
-    sum_q = tl.cumsum(query_len)
-    if IS_ONLY_TILE and HAS_DUMMY:
-        sum_q = tl.where(o_request == num_requests - 1, last_q, sum_q)
-    tl.store(cu_seqlens_q + 1 + o_request, sum_q, mask=m_request)
+    tl.store(cu_seqlens_q + 1 + o_request, tl.cumsum(query_len), mask=m_request)
     tl.store(cu_seqlens_k + 1 + o_request, tl.cumsum(num_keys), mask=m_request)
-    if IS_ONLY_TILE:
-        longest_q = tl.max(query_len)
-        longest_k = tl.max(tl.where(query_len > 0, seq_len, 0))
-    else:
-        longest_q = 0
-        longest_k = 0
     if i_tile == 0:
         tl.store(cu_seqlens_q, 0)
         tl.store(cu_seqlens_k, 0)
-        tl.store(max_seqlen_q, longest_q)
-        tl.store(max_seqlen_k, longest_k)
+        tl.store(max_seqlen_q, 0)
+        tl.store(max_seqlen_k, 0)
 
 
 @triton.jit(do_not_specialize=["num_requests", "last_q"])
@@ -118,11 +106,10 @@ def launch_running_sums(
 ) -> None:
     """Write the running sums and maxima of `write_sequence_layout`, whose checks have passed.
 
-    If dummy_last_q is given, it replaces the last entry of cu_seqlens_q.
+    There is at least one request. If dummy_last_q is given, it replaces the last entry of cu_seqlens_q.
     """
     num_requests = context_lens.numel()
-    num_tiles = max(1, -(-num_requests // REQUESTS_PER_TILE))
-    has_dummy, last_q = dummy_last_q is not None, dummy_last_q or 0
+    num_tiles = -(-num_requests // REQUESTS_PER_TILE)
     _scan_tiles[(num_tiles,)](
         context_lens,
         query_lens,
@@ -132,21 +119,16 @@ def launch_running_sums(
         max_seqlen_q,
         max_seqlen_k,
         num_requests,
-        last_q,
         compress_ratio,
         IS_PREFILL_SCOPE=is_prefill_scope,
-        HAS_DUMMY=has_dummy,
-        IS_ONLY_TILE=num_tiles == 1,
         TILE=REQUESTS_PER_TILE,
     )
-    if num_tiles == 1:
-        return
     _carry_over_tile_ends[(1,)](
         cu_seqlens_q,
         cu_seqlens_k,
         num_requests,
-        last_q,
-        HAS_DUMMY=has_dummy,
+        dummy_last_q or 0,
+        HAS_DUMMY=dummy_last_q is not None,
         TILE=REQUESTS_PER_TILE,
         CHUNK=TILES_PER_CHUNK,
     )

@@ -7,12 +7,65 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
+from cumae.gpu_impl.request_scan import (
+    load_lens,
+    owners_in_memory,
+    owners_in_scan,
+    scan_lens,
+    shape_of_scan,
+    store_sums,
+)
 from cumae.gpu_impl.running_sums import launch_running_sums
 
 KeyScope = Literal["all", "prefill"]
 
-TOKENS_PER_TILE = 512
-STARTS_PER_CHUNK = 256
+
+@triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "token_padding", "last_q"])
+def _write_layout(
+    context_lens: tl.tensor,
+    query_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    token_to_request: tl.tensor,
+    max_seqlen_q: tl.tensor,
+    max_seqlen_k: tl.tensor,
+    num_requests: tl.tensor,
+    num_tokens_padded: tl.tensor,
+    token_padding: tl.tensor,
+    last_q: tl.tensor,
+    compress_ratio: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    HAS_DUMMY: tl.constexpr,
+    REQUESTS: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    context_len, query_len, num_keys = load_lens(
+        context_lens, query_lens, is_prefill, num_requests, compress_ratio, IS_PREFILL_SCOPE, REQUESTS
+    )
+    stop_q, stop_k = scan_lens(query_len, num_keys)
+    # The first program writes the sums, the others a tile of tokens each.
+    if tl.program_id(0) == 0:
+        store_sums(
+            context_len,
+            query_len,
+            stop_q,
+            stop_k,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            max_seqlen_q,
+            max_seqlen_k,
+            num_requests,
+            last_q,
+            HAS_DUMMY,
+            REQUESTS,
+        )
+        return
+    i_first = (tl.program_id(0) - 1) * TILE
+    o_token = i_first + tl.arange(0, TILE)
+    i_request, num_tokens = owners_in_scan(query_len, stop_q, i_first, TILE)
+    i_request = tl.where(o_token < num_tokens, i_request, token_padding)
+    tl.store(token_to_request + o_token, i_request, mask=o_token < num_tokens_padded)
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded", "token_padding"])
@@ -24,35 +77,10 @@ def _map_tokens(
     num_tokens_padded: tl.tensor,
     token_padding: tl.tensor,
     TILE: tl.constexpr,
-    CHUNK: tl.constexpr,
 ) -> None:
     i_first = tl.program_id(0) * TILE
     o_token = i_first + tl.arange(0, TILE)
-    # Not cu_seqlens_q[num_requests], which a dummy request raises to num_tokens_padded.
-    i_last = num_requests - 1
-    num_tokens = tl.load(cu_seqlens_q + i_last, mask=i_last >= 0, other=0)
-    num_tokens += tl.load(query_lens + i_last, mask=i_last >= 0, other=0).to(tl.int32)
-    i_stop = tl.minimum(i_first + TILE, num_tokens)
-    i_request = tl.full((TILE,), 0, tl.int32)
-    if i_first < i_stop:
-        # Requests 1 .. low start before i_first.
-        low = 0
-        high = i_last
-        while low < high:
-            middle = (low + high) // 2
-            if tl.load(cu_seqlens_q + 1 + middle) < i_first:
-                low = middle + 1
-            else:
-                high = middle
-        i_next = low + 1
-        num_starts = tl.full((TILE,), 0, tl.int32)
-        while tl.load(cu_seqlens_q + i_next, mask=i_next < num_requests, other=i_stop) < i_stop:
-            o_request = i_next + tl.arange(0, CHUNK)
-            start = tl.load(cu_seqlens_q + o_request, mask=o_request < num_requests, other=i_stop)
-            m_start = start < i_stop
-            num_starts += tl.histogram(tl.where(m_start, start - i_first, 0), TILE, mask=m_start)
-            i_next += CHUNK
-        i_request = low + tl.cumsum(num_starts)
+    i_request, num_tokens = owners_in_memory(query_lens, cu_seqlens_q, num_requests, i_first, TILE)
     i_request = tl.where(o_token < num_tokens, i_request, token_padding)
     tl.store(token_to_request + o_token, i_request, mask=o_token < num_tokens_padded)
 
@@ -97,6 +125,87 @@ def write_sequence_layout(
     >>> token_to_request, longest
     ([0, 0, 2, 2, 2, -1], [[3], [5]])
     """
+    check_layout(
+        context_lens,
+        query_lens,
+        is_prefill,
+        compress_ratio,
+        key_scope,
+        token_padding,
+        dummy_request,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        token_to_request,
+        max_seqlen_q,
+        max_seqlen_k,
+    )
+    num_requests = context_lens.numel()
+    num_tokens_padded = token_to_request.numel()
+    requests, tile, num_warps = shape_of_scan(num_requests, num_tokens_padded)
+    num_tiles = -(-num_tokens_padded // tile)
+    with torch.cuda.device(context_lens.get_device()):
+        if requests > 0:
+            _write_layout[(1 + num_tiles,)](
+                context_lens,
+                query_lens,
+                is_prefill,
+                cu_seqlens_q,
+                cu_seqlens_k,
+                token_to_request,
+                max_seqlen_q,
+                max_seqlen_k,
+                num_requests,
+                num_tokens_padded,
+                token_padding,
+                num_tokens_padded,
+                compress_ratio,
+                IS_PREFILL_SCOPE=key_scope == "prefill",
+                HAS_DUMMY=dummy_request,
+                REQUESTS=requests,
+                TILE=tile,
+                num_warps=num_warps,
+            )
+            return
+        launch_running_sums(
+            context_lens,
+            query_lens,
+            is_prefill,
+            compress_ratio,
+            key_scope == "prefill",
+            num_tokens_padded if dummy_request else None,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            max_seqlen_q,
+            max_seqlen_k,
+        )
+        if num_tiles > 0:
+            _map_tokens[(num_tiles,)](
+                query_lens,
+                cu_seqlens_q,
+                token_to_request,
+                num_requests,
+                num_tokens_padded,
+                token_padding,
+                TILE=tile,
+                num_warps=num_warps,
+            )
+
+
+def check_layout(
+    context_lens: torch.Tensor,
+    query_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    compress_ratio: int,
+    key_scope: KeyScope,
+    token_padding: int,
+    dummy_request: bool,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    token_to_request: torch.Tensor,
+    max_seqlen_q: torch.Tensor,
+    max_seqlen_k: torch.Tensor,
+) -> None:
+    """Raise ValueError unless the arguments are those of `write_sequence_layout`."""
     check_indices("context_lens", context_lens, None)
     device, num_requests = context_lens.device, context_lens.numel()
     check_indices("query_lens", query_lens, num_requests, device)
@@ -110,28 +219,3 @@ def write_sequence_layout(
     check_tensor("token_to_request", token_to_request, (torch.int32,), (None,), device)
     check_tensor("max_seqlen_q", max_seqlen_q, (torch.int32,), (1,), device)
     check_tensor("max_seqlen_k", max_seqlen_k, (torch.int32,), (1,), device)
-    num_tokens_padded = token_to_request.numel()
-    with torch.cuda.device(context_lens.get_device()):
-        launch_running_sums(
-            context_lens,
-            query_lens,
-            is_prefill,
-            compress_ratio,
-            key_scope == "prefill",
-            num_tokens_padded if dummy_request else None,
-            cu_seqlens_q,
-            cu_seqlens_k,
-            max_seqlen_q,
-            max_seqlen_k,
-        )
-        if num_tokens_padded > 0:
-            _map_tokens[(-(-num_tokens_padded // TOKENS_PER_TILE),)](
-                query_lens,
-                cu_seqlens_q,
-                token_to_request,
-                num_requests,
-                num_tokens_padded,
-                token_padding,
-                TILE=TOKENS_PER_TILE,
-                CHUNK=STARTS_PER_CHUNK,
-            )

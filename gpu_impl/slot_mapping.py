@@ -4,9 +4,42 @@ import torch
 import triton
 import triton.language as tl
 
-from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.table_rows import check_table, find_rows
 
 TOKENS_PER_TILE = 512
+
+
+@triton.jit
+def find_slots(
+    block_table: tl.tensor,
+    i_row: tl.tensor,
+    position: tl.tensor,
+    m_slot: tl.tensor,
+    table_width: tl.tensor,
+    table_row_stride: tl.tensor,
+    table_column_stride: tl.tensor,
+    kernel_block_size: tl.tensor,
+    world: tl.tensor,
+    rank: tl.tensor,
+    interleave: tl.tensor,
+    IS_SHARDED: tl.constexpr,
+) -> tl.tensor:
+    """Return the slot of each position, int64, -1 where the rank, the table or m_slot has none.
+
+    i_row: a row of the table, int64; position: any integer, not negative where m_slot holds.
+    """
+    position = tl.where(m_slot, position, 0)
+    if IS_SHARDED:
+        position = position.to(tl.int64)
+        i_run = position // interleave
+        m_slot = m_slot & (i_run % world == rank)
+        position = i_run // world * interleave + position % interleave
+    i_column = position // kernel_block_size
+    m_slot = m_slot & (i_column < table_width)
+    entry = i_row * table_row_stride + i_column.to(tl.int64) * table_column_stride
+    block_id = tl.load(block_table + entry, mask=m_slot, other=-1).to(tl.int64)
+    return tl.where(block_id >= 0, block_id * kernel_block_size + position % kernel_block_size, -1)
 
 
 @triton.jit(
@@ -44,23 +77,23 @@ def _write_slots(
     o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
     i_request = tl.load(token_to_request + o_token, mask=o_token < num_tokens_padded, other=-1)
     m_slot = (i_request >= 0) & (i_request < num_requests)
-    i_row = i_request.to(tl.int64)
-    if HAS_ROW_INDEX:
-        i_row = tl.load(row_index + i_request, mask=m_slot, other=-1).to(tl.int64)
-    m_slot = m_slot & (i_row >= 0) & (i_row < num_rows)
+    i_row, m_slot = find_rows(row_index, i_request, m_slot, num_rows, HAS_ROW_INDEX)
     position = tl.load(position_ids + o_token, mask=m_slot, other=0).to(tl.int64)
-    m_slot = m_slot & (position >= 0)
-    position = tl.where(m_slot, position, 0)
-    if IS_SHARDED:
-        i_run = position // interleave
-        m_slot = m_slot & (i_run % world == rank)
-        position = i_run // world * interleave + position % interleave
-    i_column = position // kernel_block_size
-    m_slot = m_slot & (i_column < table_width)
-    entry = i_row * table_row_stride + i_column * table_column_stride
-    block_id = tl.load(block_table + entry, mask=m_slot, other=-1).to(tl.int64)
-    slot = block_id * kernel_block_size + position % kernel_block_size
-    tl.store(slot_mapping + o_token, tl.where(block_id >= 0, slot, -1), mask=o_token < num_slots)
+    slot = find_slots(
+        block_table,
+        i_row,
+        position,
+        m_slot & (position >= 0),
+        table_width,
+        table_row_stride,
+        table_column_stride,
+        kernel_block_size,
+        world,
+        rank,
+        interleave,
+        IS_SHARDED,
+    )
+    tl.store(slot_mapping + o_token, slot, mask=o_token < num_slots)
 
 
 def write_slot_mapping(
@@ -101,16 +134,8 @@ def write_slot_mapping(
     check_indices("token_to_request", token_to_request, None)
     device, num_tokens_padded = token_to_request.device, token_to_request.numel()
     check_indices("position_ids", position_ids, num_tokens_padded, device)
-    check_tensor("block_table", block_table, INDEX_DTYPES, (None, None), device, contiguous=False)
-    if row_index is not None:
-        check_indices("row_index", row_index, None, device)
-    check_int("block_size", block_size, 1)
-    check_int("kernel_block_size", kernel_block_size, 1)
-    if block_size % kernel_block_size:
-        raise ValueError(f"kernel_block_size = {kernel_block_size}, must divide block_size = {block_size}")
-    check_shard(world, rank, interleave)
-    if world > 1 and block_size % interleave:
-        raise ValueError(f"interleave = {interleave}, must divide block_size = {block_size}")
+    check_table(block_table, row_index, None, device)
+    check_blocks(block_size, kernel_block_size, world, rank, interleave)
     check_tensor("slot_mapping", slot_mapping, (torch.int64,), (None,), device)
     num_slots = slot_mapping.numel()
     if num_slots < num_tokens_padded:
@@ -139,3 +164,14 @@ def write_slot_mapping(
             IS_SHARDED=world > 1,
             TILE=TOKENS_PER_TILE,
         )
+
+
+def check_blocks(block_size: int, kernel_block_size: int, world: int, rank: int, interleave: int) -> None:
+    """Raise ValueError unless kernel blocks divide the manager's, and so do the runs of several ranks."""
+    check_int("block_size", block_size, 1)
+    check_int("kernel_block_size", kernel_block_size, 1)
+    if block_size % kernel_block_size:
+        raise ValueError(f"kernel_block_size = {kernel_block_size}, must divide block_size = {block_size}")
+    check_shard(world, rank, interleave)
+    if world > 1 and block_size % interleave:
+        raise ValueError(f"interleave = {interleave}, must divide block_size = {block_size}")

@@ -7,7 +7,7 @@ from cumae.properties.cases.domain import MAX_LEN
 from cumae.properties.lint.launches import Launch
 from cumae.properties.operations.binding import Binding
 
-COUNTS = (*range(66), 127, 128, 129, 1000, 2000)
+COUNTS = (*range(66), 127, 128, 129, 1000, 2000, 5000)
 MOST_VALUES = 16  # more than the powers of two up to the largest count
 MOST_TOKENS = MAX_LEN
 _CONTEXT_LEN = 5

@@ -111,6 +111,23 @@ def test_a_product_and_an_exact_quotient_are_other_answers() -> None:
         assert (nearest_bytes(np.clip(wrong, -448, 448)) != expected).any()
 
 
+def test_a_product_corrected_by_multiply_adds_is_the_quotient() -> None:
+    """For all mantissas of x and of a tile's largest: a GPU with fp8 takes this way, the interpreter not."""
+    mantissas = np.arange(128, 256).astype(np.float32)
+
+    def multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        exact = a.astype(np.longdouble) * b + c
+        return np.asarray(exact, np.float32)
+
+    for factor in (*(2.0**-shift for shift in range(22)), -1.0, 0.0, -0.0):
+        x, scale = np.broadcast_arrays(mantissas * np.float32(factor), (mantissas / 448)[:, None])
+        reciprocal = -1 / scale
+        quotient = -x * reciprocal
+        remainder = multiply_add(quotient, scale, -x)
+        found = multiply_add(remainder, reciprocal, quotient)
+        np.testing.assert_array_equal(found.view(np.int32), (x / scale).view(np.int32))
+
+
 def test_the_nearest_byte_is_the_even_one_of_two() -> None:
     numbers = np.array([0.0, -0.0, 2.0**-10, -3 * 2.0**-10, 17.0, 19.0, 31.1, 432.0, 448.0])
     assert nearest_bytes(numbers).tolist() == [0, 128, 0, 130, 0x58, 0x5A, 0x60, 0x7E, 0x7E]

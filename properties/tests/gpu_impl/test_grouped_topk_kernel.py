@@ -17,6 +17,7 @@ U = 2.0**-24
 INF, NAN = math.inf, math.nan
 # Experts, groups, groups kept, experts taken.
 SHAPES = [(256, 8, 4, 8), (24, 4, 2, 5), (160, 8, 3, 6), (6, 3, 1, 2), (384, 1, 1, 8), (10, 5, 5, 10)]
+SHAPES += [(80, 40, 5, 9)]
 
 
 def sigmoid(logit: float) -> float:

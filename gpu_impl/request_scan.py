@@ -1,0 +1,163 @@
+"""Running sums of request lengths in the registers of each program, and the request that owns each token.
+
+Up to MAX_REQUESTS requests, a kernel needs no earlier launch: each of its programs loads all lengths. Beyond,
+`launch_running_sums` writes the sums, and programs search them in memory. Both forms find the owner of each
+token by binary search among the requests of the program's tokens. The owner of a token is the first request
+that ends behind it, so requests without tokens own none.
+"""
+
+import triton
+import triton.language as tl
+
+MAX_REQUESTS = 4096
+# Requests that a program loads, and tokens that it writes. Each number is a compile.
+REQUESTS_PER_SCAN = (64, 256, 1024, MAX_REQUESTS)
+TOKENS_PER_TILE = (128, 256, 512, 1024)
+# Tiles are as large as they can be with a program for each multiprocessor of an H100 or H200.
+NUM_PROGRAMS = 132
+TOKENS_PER_WARP, REQUESTS_PER_WARP, MAX_WARPS = 64, 128, 8
+PROBES_PER_ROUND = tl.constexpr(256)
+
+
+@triton.jit
+def load_lens(
+    context_lens: tl.tensor,
+    query_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    num_requests: tl.tensor,
+    compress_ratio: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return context_len, query_len and key rows of each request, int32; 0 past the last request."""
+    o_request = tl.arange(0, REQUESTS)
+    m_request = o_request < num_requests
+    query_len = tl.load(query_lens + o_request, mask=m_request, other=0).to(tl.int32)
+    context_len = tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32)
+    num_keys = (context_len + query_len) // compress_ratio
+    if IS_PREFILL_SCOPE:
+        num_keys = tl.where(tl.load(is_prefill + o_request, mask=m_request, other=0) != 0, num_keys, 0)
+    return context_len, query_len, num_keys
+
+
+@triton.jit
+def scan_lens(query_len: tl.tensor, num_keys: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """Return the running sums of both, int32, each request included: one scan of packed pairs."""
+    sums = tl.cumsum((num_keys.to(tl.int64) << 32) + query_len)
+    return sums.to(tl.int32), (sums >> 32).to(tl.int32)
+
+
+@triton.jit
+def store_sums(
+    context_len: tl.tensor,
+    query_len: tl.tensor,
+    stop_q: tl.tensor,
+    stop_k: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    max_seqlen_q: tl.tensor,
+    max_seqlen_k: tl.tensor,
+    num_requests: tl.tensor,
+    last_q: tl.tensor,
+    HAS_DUMMY: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    """Store the running sums and the maxima; with HAS_DUMMY last_q is the last of cu_seqlens_q."""
+    o_request = tl.arange(0, REQUESTS)
+    m_request = o_request < num_requests
+    if HAS_DUMMY:
+        stop_q = tl.where(o_request == num_requests - 1, last_q, stop_q)
+    tl.store(cu_seqlens_q, 0)
+    tl.store(cu_seqlens_k, 0)
+    tl.store(cu_seqlens_q + 1 + o_request, stop_q, mask=m_request)
+    tl.store(cu_seqlens_k + 1 + o_request, stop_k, mask=m_request)
+    tl.store(max_seqlen_q, tl.max(query_len))
+    tl.store(max_seqlen_k, tl.max(tl.where(query_len > 0, context_len + query_len, 0)))
+
+
+@triton.jit
+def owners_in_scan(
+    query_len: tl.tensor, stop_q: tl.tensor, i_first: tl.tensor, TILE: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor]:
+    """Return the owner of each of TILE tokens from i_first on, and the number of tokens of the step.
+
+    The owner of a padding row may be any number from 0 to the number of requests in the scan.
+    """
+    num_tokens = tl.sum(query_len)
+    i_last = tl.minimum(i_first + TILE, num_tokens) - 1
+    # Three counts in one sum: requests before the tile, requests that end in it, and those without tokens.
+    m_inside = (stop_q > i_first) & (stop_q <= i_last)
+    counts = (stop_q <= i_first).to(tl.int64) + (m_inside.to(tl.int64) << 16)
+    counts = tl.sum(counts + ((m_inside & (query_len == 0)).to(tl.int64) << 32))
+    low = (counts & 0xFFFF).to(tl.int32)
+    span = ((counts >> 16) & 0xFFFF).to(tl.int32)
+    i_request = low + tl.arange(0, TILE)
+    # As many requests as tokens and none without: each has one token of the tile, as in a step of decodes.
+    if ((counts >> 32) != 0) | (span != i_last - i_first):
+        i_request = tl.full((TILE,), 0, tl.int32) + low
+        i_high = i_request + span
+        o_token = i_first + tl.arange(0, TILE)
+        while span > 0:
+            middle = (i_request + i_high) >> 1
+            is_past = tl.gather(stop_q, middle, 0) <= o_token
+            i_request = tl.where(is_past, middle + 1, i_request)
+            i_high = tl.where(is_past, i_high, middle)
+            span = span >> 1
+    return tl.minimum(i_request, stop_q.shape[0]), num_tokens
+
+
+@triton.jit
+def count_stops(
+    cu_seqlens: tl.tensor, num_requests: tl.tensor, low: tl.tensor, value: tl.tensor
+) -> tl.tensor:
+    """Return how many requests end at or before a value, at least `low` of them."""
+    high = num_requests
+    while low < high:
+        stride = (high - low + PROBES_PER_ROUND - 1) // PROBES_PER_ROUND
+        o_stop = low + (tl.arange(0, PROBES_PER_ROUND) + 1) * stride
+        m_stop = o_stop <= high
+        m_stop = m_stop & (tl.load(cu_seqlens + o_stop, mask=m_stop, other=0) <= value)
+        low += tl.sum(m_stop.to(tl.int32)) * stride
+        high = tl.minimum(high, low + stride - 1)
+    return low
+
+
+@triton.jit
+def owners_in_memory(
+    query_lens: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    num_requests: tl.tensor,
+    i_first: tl.tensor,
+    TILE: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Return the owner of each of TILE tokens from i_first on, and the number of tokens of the step.
+
+    There is at least one request. The owner of a padding row may be any number from 0 to num_requests.
+    """
+    # Not cu_seqlens_q[num_requests], which a dummy request raises to the number of padded tokens.
+    num_tokens = tl.load(cu_seqlens_q + num_requests - 1)
+    num_tokens += tl.load(query_lens + num_requests - 1).to(tl.int32)
+    i_request = tl.full((TILE,), 0, tl.int32)
+    if i_first < num_tokens:
+        i_last = tl.minimum(i_first + TILE, num_tokens) - 1
+        low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
+        span = count_stops(cu_seqlens_q, num_requests, low, i_last) - low
+        i_request += low
+        i_high = i_request + span
+        o_token = i_first + tl.arange(0, TILE)
+        while span > 0:
+            middle = (i_request + i_high) >> 1
+            is_past = tl.load(cu_seqlens_q + 1 + middle) <= o_token
+            i_request = tl.where(is_past, middle + 1, i_request)
+            i_high = tl.where(is_past, i_high, middle)
+            span = span >> 1
+    return i_request, num_tokens
+
+
+def shape_of_scan(num_requests: int, num_tokens: int) -> tuple[int, int, int]:
+    """Return the requests and tokens of a program, and its warps. The requests are 0 beyond MAX_REQUESTS."""
+    requests = next((size for size in REQUESTS_PER_SCAN if num_requests <= size), 0)
+    wanted = -(-num_tokens // NUM_PROGRAMS)
+    tile = next((size for size in TOKENS_PER_TILE if wanted <= size), TOKENS_PER_TILE[-1])
+    warps = max(tile // TOKENS_PER_WARP, requests // REQUESTS_PER_WARP)
+    return requests, tile, min(warps, MAX_WARPS)

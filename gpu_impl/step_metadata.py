@@ -1,0 +1,288 @@
+"""All that a step needs of where its tokens and keys lie, in one launch for up to 4,096 requests."""
+
+import torch
+import triton
+import triton.language as tl
+
+from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
+from cumae.gpu_impl.causal_windows import check_windows, find_windows
+from cumae.gpu_impl.request_scan import (
+    load_lens,
+    owners_in_memory,
+    owners_in_scan,
+    scan_lens,
+    shape_of_scan,
+    store_sums,
+)
+from cumae.gpu_impl.running_sums import launch_running_sums
+from cumae.gpu_impl.sequence_layout import KeyScope, check_layout
+from cumae.gpu_impl.slot_mapping import check_blocks, find_slots
+from cumae.gpu_impl.table_rows import check_table, find_rows
+
+
+@triton.jit(
+    do_not_specialize=[
+        "num_requests",
+        "num_tokens_padded",
+        "num_slots",
+        "num_rows",
+        "table_width",
+        "table_row_stride",
+        "token_padding",
+        "last_q",
+        "window",
+        "rank",
+    ]
+)
+def _write_step(
+    context_lens: tl.tensor,
+    query_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    block_table: tl.tensor,
+    row_index: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    token_to_request: tl.tensor,
+    max_seqlen_q: tl.tensor,
+    max_seqlen_k: tl.tensor,
+    position_ids: tl.tensor,
+    slot_mapping: tl.tensor,
+    ks: tl.tensor,
+    ke: tl.tensor,
+    num_requests: tl.tensor,
+    num_tokens_padded: tl.tensor,
+    num_slots: tl.tensor,
+    num_rows: tl.tensor,
+    table_width: tl.tensor,
+    table_row_stride: tl.tensor,
+    table_column_stride: tl.tensor,
+    ks_stride: tl.tensor,
+    ke_stride: tl.tensor,
+    token_padding: tl.tensor,
+    last_q: tl.tensor,
+    kernel_block_size: tl.tensor,
+    compress_ratio: tl.tensor,
+    window: tl.tensor,
+    world: tl.tensor,
+    rank: tl.tensor,
+    interleave: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    HAS_DUMMY: tl.constexpr,
+    HAS_ROW_INDEX: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
+    IS_SHARDED: tl.constexpr,
+    REQUESTS: tl.constexpr,
+    TILE: tl.constexpr,
+) -> None:
+    i_tile = tl.program_id(0)
+    if REQUESTS > 0:
+        context_len, query_len, num_keys = load_lens(
+            context_lens, query_lens, is_prefill, num_requests, compress_ratio, IS_PREFILL_SCOPE, REQUESTS
+        )
+        stop_q, stop_k = scan_lens(query_len, num_keys)
+        # The first program writes the sums, the others a tile of tokens each.
+        if i_tile == 0:
+            store_sums(
+                context_len,
+                query_len,
+                stop_q,
+                stop_k,
+                cu_seqlens_q,
+                cu_seqlens_k,
+                max_seqlen_q,
+                max_seqlen_k,
+                num_requests,
+                last_q,
+                HAS_DUMMY,
+                REQUESTS,
+            )
+            return
+        i_first = (i_tile - 1) * TILE
+        i_request, num_tokens = owners_in_scan(query_len, stop_q, i_first, TILE)
+        # Two numbers of each request in one gather: its first key, and its context without its first token.
+        shift = context_len - (stop_q - query_len)
+        pair = ((stop_k - num_keys).to(tl.int64) << 32) | (shift.to(tl.int64) & 0xFFFFFFFF)
+        pair = tl.gather(pair, tl.minimum(i_request, REQUESTS - 1), 0)
+        shift = pair.to(tl.int32)
+        first_key = (pair >> 32).to(tl.int32)
+        o_token = i_first + tl.arange(0, TILE)
+        m_live = o_token < num_tokens
+    else:
+        i_first = i_tile * TILE
+        i_request, num_tokens = owners_in_memory(query_lens, cu_seqlens_q, num_requests, i_first, TILE)
+        o_token = i_first + tl.arange(0, TILE)
+        m_live = o_token < num_tokens
+        shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
+        shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
+        first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
+
+    position = tl.where(m_live, o_token + shift, 0)
+    i_row, m_slot = find_rows(row_index, i_request, m_live, num_rows, HAS_ROW_INDEX)
+    slot = find_slots(
+        block_table,
+        i_row,
+        position,
+        m_slot,
+        table_width,
+        table_row_stride,
+        table_column_stride,
+        kernel_block_size,
+        world,
+        rank,
+        interleave,
+        IS_SHARDED,
+    )
+    m_window = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
+    first, stop = find_windows(
+        position + 1,
+        first_key,
+        m_window,
+        compress_ratio,
+        window,
+        world,
+        rank,
+        interleave,
+        HAS_WINDOW,
+        IS_SHARDED,
+    )
+    m_token = o_token < num_tokens_padded
+    row = o_token.to(tl.int64)
+    tl.store(token_to_request + o_token, tl.where(m_live, i_request, token_padding), mask=m_token)
+    tl.store(position_ids + o_token, position, mask=m_token)
+    tl.store(ks + row * ks_stride, first, mask=m_token)
+    tl.store(ke + row * ke_stride, stop, mask=m_token)
+    tl.store(slot_mapping + o_token, slot, mask=o_token < num_slots)
+
+
+def write_step_metadata(
+    context_lens: torch.Tensor,
+    query_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    block_table: torch.Tensor,
+    row_index: torch.Tensor | None,
+    block_size: int,
+    kernel_block_size: int,
+    compress_ratio: int,
+    window: int,
+    world: int,
+    rank: int,
+    interleave: int,
+    key_scope: KeyScope,
+    token_padding: int,
+    dummy_request: bool,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    token_to_request: torch.Tensor,
+    max_seqlen_q: torch.Tensor,
+    max_seqlen_k: torch.Tensor,
+    position_ids: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    ks: torch.Tensor,
+    ke: torch.Tensor,
+) -> None:
+    """Write what the launches of layout, positions, slots and windows write, in one launch.
+
+    Arguments, outputs and errors are those of `write_sequence_layout`, `write_position_ids`,
+    `write_slot_mapping` and `write_causal_windows`: tokens are counted from context_lens and query_lens [R],
+    every output is padded to T, the length of token_to_request, and slot_mapping to S >= T. seq_lens,
+    slots aside, fit int32. ks and ke may be views with a stride, as those of a packed tensor [2T].
+    Up to 4,096 requests take one launch, more of them four. No program reads what another one of its launch
+    writes. Every element is written. Does not synchronise or allocate, so a CUDA graph can capture it.
+
+    >>> lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3]), torch.ones(3, dtype=torch.bool)
+    >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
+    >>> layout = [torch.empty(size, dtype=torch.int32) for size in (4, 4, 6, 1, 1)]
+    >>> position_ids, slot_mapping = torch.empty((2, 6), dtype=torch.int64)
+    >>> ks, ke = torch.empty((2, 6), dtype=torch.int32)
+    >>> options = (4, 4, 1, 0, 1, 0, 1, "all", -1, False)
+    >>> write_step_metadata(*lens, table, None, *options, *layout, position_ids, slot_mapping, ks, ke)
+    >>> layout[2].tolist(), position_ids.tolist()
+    ([0, 0, 2, 2, 2, -1], [3, 4, 0, 1, 2, 0])
+    >>> slot_mapping.tolist(), ks.tolist(), ke.tolist()
+    ([31, 20, 8, 9, 10, -1], [0, 0, 9, 9, 9, 0], [4, 5, 10, 11, 12, 0])
+    """
+    check_layout(
+        context_lens,
+        query_lens,
+        is_prefill,
+        compress_ratio,
+        key_scope,
+        token_padding,
+        dummy_request,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        token_to_request,
+        max_seqlen_q,
+        max_seqlen_k,
+    )
+    device, num_requests = context_lens.device, context_lens.numel()
+    num_tokens_padded, num_slots = token_to_request.numel(), slot_mapping.numel()
+    check_table(block_table, row_index, num_requests, device)
+    check_blocks(block_size, kernel_block_size, world, rank, interleave)
+    check_int("window", window, 0)
+    if compress_ratio > 1 and window > 0:
+        raise ValueError(f"window = {window}, must be 0 when compress_ratio > 1")
+    check_tensor("position_ids", position_ids, INDEX_DTYPES, (num_tokens_padded,), device)
+    check_tensor("slot_mapping", slot_mapping, (torch.int64,), (None,), device)
+    if num_slots < num_tokens_padded:
+        raise ValueError(f"slot_mapping.shape = ({num_slots},), must be at least ({num_tokens_padded},)")
+    check_windows(ks, ke, num_tokens_padded, device)
+
+    requests, tile, num_warps = shape_of_scan(num_requests, num_slots)
+    num_tiles = -(-num_slots // tile)
+    with torch.cuda.device(context_lens.get_device()):
+        if requests == 0:
+            launch_running_sums(
+                context_lens,
+                query_lens,
+                is_prefill,
+                compress_ratio,
+                key_scope == "prefill",
+                num_tokens_padded if dummy_request else None,
+                cu_seqlens_q,
+                cu_seqlens_k,
+                max_seqlen_q,
+                max_seqlen_k,
+            )
+            if num_tiles == 0:
+                return
+        _write_step[(num_tiles + (requests > 0),)](
+            context_lens,
+            query_lens,
+            is_prefill,
+            block_table,
+            block_table if row_index is None else row_index,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            token_to_request,
+            max_seqlen_q,
+            max_seqlen_k,
+            position_ids,
+            slot_mapping,
+            ks,
+            ke,
+            num_requests,
+            num_tokens_padded,
+            num_slots,
+            block_table.shape[0],
+            block_table.shape[1],
+            *block_table.stride(),
+            ks.stride(0),
+            ke.stride(0),
+            token_padding,
+            num_tokens_padded,
+            kernel_block_size,
+            compress_ratio,
+            window,
+            world,
+            rank,
+            interleave,
+            IS_PREFILL_SCOPE=key_scope == "prefill",
+            HAS_DUMMY=dummy_request,
+            HAS_ROW_INDEX=row_index is not None,
+            HAS_WINDOW=window > 0,
+            IS_SHARDED=world > 1,
+            REQUESTS=requests,
+            TILE=tile,
+            num_warps=num_warps,
+        )

@@ -1,0 +1,169 @@
+"""One launch for all of a step: by each of its operations, and as a whole."""
+
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from cumae import gpu_impl, oracle
+from cumae.gpu_impl import request_scan
+from cumae.oracle import Case
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.running.device import prepare
+from cumae.properties.running.tensors import tensors
+from cumae.properties.search.direct import check
+from cumae.properties.tests import fused_step
+from cumae.properties.tests.simulated import oracle_answer
+
+DEVICE = prepare("auto")
+FUSED = ("sequence_layout", "position_ids", "slot_mapping", "causal_windows")
+INPUTS = ("context_lens", "query_lens", "is_prefill", "block_table", "row_index", "block_size")
+OPTIONS = (
+    "kernel_block_size",
+    "compress_ratio",
+    "window",
+    "world",
+    "rank",
+    "interleave",
+    "key_scope",
+    "token_padding",
+    "dummy_request",
+)
+# Tensors that the functions in `fused_step` make for the outputs they drop cannot be captured.
+DOMAIN = Domain(captured=False)
+
+
+@pytest.fixture(params=["one launch", "four launches"])
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the second form scan one request at most, so that small steps take its launches too."""
+    if request.param == "four launches":
+        monkeypatch.setattr(request_scan, "REQUESTS_PER_SCAN", (1,))
+    return str(request.param)
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_each_operation_passes_every_check(name: Any) -> None:
+    function = getattr(fused_step, f"fused_{name}")
+    verdict = check(function, name, domain=DOMAIN, examples=12, save_to=None)
+    assert verdict, verdict
+    assert verdict.comparisons > verdict.cases >= 24
+
+
+@pytest.mark.usefixtures("form")
+def test_a_layout_of_its_own_passes_every_check() -> None:
+    verdict = check(gpu_impl.write_sequence_layout, "sequence_layout", examples=12, save_to=None)
+    assert verdict, verdict
+
+
+def written(case: Case) -> dict[str, list[Any]]:
+    """Return all outputs of one call."""
+    held = tensors(case, device=DEVICE, names=(*INPUTS, *OPTIONS))
+    outputs: dict[str, Any] = {}
+    for name in FUSED:
+        for output in OPERATIONS[name].outputs:
+            size = len(oracle_answer(oracle.OPERATIONS[name], case)[output.name])
+            dtype = torch.int64 if output.dtype == "int64" else torch.int32
+            outputs[output.name] = torch.full((size,), 77, dtype=dtype, device=DEVICE)
+    gpu_impl.write_step_metadata(**held, **outputs)
+    return {name: output.tolist() for name, output in outputs.items()}
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("seed", range(2))
+def test_one_call_agrees_with_every_oracle(seed: int) -> None:
+    cases = (
+        case
+        for case in seeded_cases(seed)
+        if case.options.keys.compress_ratio == 1 or case.options.keys.window == 0
+    )
+    for case in islice(cases, 30):
+        answers = [oracle_answer(oracle.OPERATIONS[name], case) for name in FUSED]
+        expected = {name: values for answer in answers for name, values in answer.items()}
+        assert written(case) == expected, case
+
+
+def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int) -> dict[str, list[Any]]:
+    """Return all outputs of a step of prefills with blocks of 4 tokens, request b having blocks 100 b on."""
+    num_requests = len(query_lens)
+    rows = torch.arange(num_requests, dtype=torch.int32)[:, None] * 100 + torch.arange(80, dtype=torch.int32)
+    sizes = {"cu_seqlens_q": num_requests + 1, "cu_seqlens_k": num_requests + 1}
+    sizes |= {"max_seqlen_q": 1, "max_seqlen_k": 1}
+    sizes |= dict.fromkeys(
+        ("token_to_request", "ks", "ke", "position_ids", "slot_mapping"), num_tokens_padded
+    )
+    outputs: dict[str, Any] = {}
+    for name, size in sizes.items():
+        dtype = torch.int64 if name in ("position_ids", "slot_mapping") else torch.int32
+        outputs[name] = torch.full((size,), 77, dtype=dtype, device=DEVICE)
+    gpu_impl.write_step_metadata(
+        torch.tensor(context_lens, dtype=torch.int32, device=DEVICE),
+        torch.tensor(query_lens, dtype=torch.int32, device=DEVICE),
+        torch.ones(num_requests, dtype=torch.bool, device=DEVICE),
+        rows.to(DEVICE),
+        **fused_step.NEUTRAL | {"block_size": 4, "kernel_block_size": 4},
+        **outputs,
+    )
+    return {name: output.tolist() for name, output in outputs.items()}
+
+
+def by_hand(context_lens: list[int], query_lens: list[int], num_tokens_padded: int) -> dict[str, list[Any]]:
+    rows: list[tuple[int, int, int, int, int]] = []
+    cu_q, cu_k = [0], [0]
+    for b, (context_len, query_len) in enumerate(zip(context_lens, query_lens, strict=True)):
+        for p in range(context_len, context_len + query_len):
+            rows.append((b, p, (100 * b + p // 4) * 4 + p % 4, cu_k[-1], cu_k[-1] + p + 1))
+        cu_q.append(cu_q[-1] + query_len)
+        cu_k.append(cu_k[-1] + context_len + query_len)
+    rows += [(-1, 0, -1, 0, 0)] * (num_tokens_padded - len(rows))
+    names = ("token_to_request", "position_ids", "slot_mapping", "ks", "ke")
+    live = [c + q for c, q in zip(context_lens, query_lens, strict=True) if q]
+    return {
+        "cu_seqlens_q": cu_q,
+        "cu_seqlens_k": cu_k,
+        "max_seqlen_q": [max(query_lens, default=0)],
+        "max_seqlen_k": [max(live, default=0)],
+    } | {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize(
+    "query_lens",
+    [
+        [1] * 300,
+        [1] * 128 + [0] + [1] * 127,
+        [1] * 127 + [2] + [1] * 128,
+        [0] * 130 + [1] * 130 + [0] * 130,
+        [129] + [1] * 127 + [0, 2] * 70,
+        [2, 0] * 128,
+        [0, 0, 128, 0, 0, 128, 0, 0],
+        [257, 0, 1, 256, 0, 0, 127],
+    ],
+    ids=[
+        "decodes",
+        "an idle request among decodes",
+        "one of two tokens",
+        "idle ones around decodes",
+        "a chunk, decodes, verifies",
+        "idle ones between verifies",
+        "tiles that requests fill",
+        "edges off by one",
+    ],
+)
+@pytest.mark.parametrize("num_padding_tokens", [0, 3, 100])
+def test_tiles_of_every_mixture_are_right(query_lens: list[int], num_padding_tokens: int) -> None:
+    """A tile has 128 tokens here. One in which each request has one token takes no search."""
+    context_lens = [(7 * b) % 23 for b in range(len(query_lens))]
+    num_tokens_padded = sum(query_lens) + num_padding_tokens
+    actual = step(context_lens, query_lens, num_tokens_padded)
+    assert actual == by_hand(context_lens, query_lens, num_tokens_padded)
+
+
+@pytest.mark.parametrize("num_requests", [63, 64, 65, 257, 1025, 4096, 4097])
+def test_every_size_of_a_scan_is_right(num_requests: int) -> None:
+    query_lens = [(b * b) % 5 // 3 for b in range(num_requests)]
+    context_lens = [b % 3 for b in range(num_requests)]
+    actual = step(context_lens, query_lens, sum(query_lens))
+    assert actual == by_hand(context_lens, query_lens, sum(query_lens))
