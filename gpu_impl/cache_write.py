@@ -11,10 +11,9 @@ from cumae.gpu_impl.e4m3 import e4m3_bytes
 
 PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
-# A thread copies chunks of 16 bytes. Chunks of a program and its warps, for few rows and for many.
+# A thread copies chunks of 16 bytes, CHUNKS of them a program.
 CHUNK_BYTES = 16
-FEW_CHUNKS, MANY_CHUNKS = (128, 4), (1024, 4)
-MOST_OF_FEW = 65536
+CHUNKS = 256
 # One program quantises the four tiles of ROWS rows.
 ROWS, NUM_WARPS = 8, 4
 
@@ -195,8 +194,7 @@ def write_cache(
         words = math.gcd(width, CHUNK_BYTES // cache.element_size())
         chunks_per_row = width // words
         num_chunks = num_rows * chunks_per_row
-        chunks, num_warps = FEW_CHUNKS if num_chunks <= MOST_OF_FEW else MANY_CHUNKS
-        _scatter_rows[(-(-num_chunks // chunks),)](
+        _scatter_rows[(-(-num_chunks // CHUNKS),)](
             new_latents.view(word),
             slot_mapping,
             cache.view(word),
@@ -208,8 +206,7 @@ def write_cache(
             row_stride,
             CHUNKS_PER_ROW=chunks_per_row,
             WORDS=words,
-            CHUNKS=chunks,
-            num_warps=num_warps,
+            CHUNKS=CHUNKS,
         )
 
 

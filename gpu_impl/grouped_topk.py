@@ -90,7 +90,6 @@ def _select_experts(
     KEEPS_ALL: tl.constexpr,
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
-    KEPT: tl.constexpr,
     SIZE: tl.constexpr,
     CHOSEN: tl.constexpr,
 ) -> None:
@@ -103,15 +102,11 @@ def _select_experts(
     o_first = o_row * logit_row_stride
     choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
     if not KEEPS_ALL:
-        # The experts of the groups kept are loaded again: fewer numbers for each of the rounds below.
-        o_kept = tl.arange(0, KEPT)[None, :, None]
-        rank = _rank_groups(choice, o_group, topk_group)
-        kept = tl.sum(tl.where(rank[:, None, :] == o_kept, o_group[:, None, :], 0), axis=2)
-        o_expert = kept[:, :, None].to(tl.int64) * group_size + o_size
-        m_expert = (o_kept < topk_group) & (o_size < group_size)
-        choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
-    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, KEPT * SIZE))
-    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, KEPT, SIZE)), (ROWS, KEPT * SIZE))
+        m_kept = (_rank_groups(choice, o_group, topk_group) < topk_group)[:, :, None]
+        choice = tl.where(m_kept, choice, float("-inf"))
+        m_expert = m_expert & m_kept
+    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, GROUPS * SIZE))
+    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, GROUPS, SIZE)), (ROWS, GROUPS * SIZE))
 
     o_chosen = tl.arange(0, CHOSEN)[None, :]
     chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
@@ -197,7 +192,6 @@ def write_grouped_topk(
             KEEPS_ALL=topk_group == num_groups,
             ROWS=rows,
             GROUPS=groups,
-            KEPT=triton.next_power_of_2(topk_group),
             SIZE=size,
             CHOSEN=triton.next_power_of_2(top_k),
             num_warps=max(1, groups * size // EXPERTS_PER_WARP),

@@ -11,8 +11,8 @@ from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 from cumae.gpu_impl.request_scan import count_stops
 
 # Tuned together: one program copies ROWS rows in passes of COLUMNS words of up to 8 bytes.
-ROWS = 64
-COLUMNS = 64
+ROWS = 16
+COLUMNS = 256
 NUM_WARPS = 4
 
 

@@ -1,9 +1,9 @@
 """Running sums of request lengths in the registers of each program, and the request that owns each token.
 
-Up to MAX_REQUESTS requests, a kernel needs no earlier launch: each of its programs loads all lengths. Beyond,
-`launch_running_sums` writes the sums, and programs search them in memory. Both forms find the owner of each
-token by binary search among the requests of the program's tokens. The owner of a token is the first request
-that ends behind it, so requests without tokens own none.
+Up to MAX_REQUESTS requests, and MOST_SCANNED lengths in all, a kernel needs no earlier launch: each of its
+programs loads all lengths. Beyond, `launch_running_sums` writes the sums, and programs search them in memory.
+Both forms find the owner of each token by binary search among the requests of the program's tokens. The owner
+of a token is the first request that ends behind it, so requests without tokens own none.
 """
 
 import triton
@@ -13,9 +13,10 @@ MAX_REQUESTS = 4096
 # Requests that a program loads, and tokens that it writes. Each number is a compile.
 REQUESTS_PER_SCAN = (64, 256, 1024, MAX_REQUESTS)
 TOKENS_PER_TILE = (128, 256, 512, 1024)
-# Tiles are as large as they can be with a program for each multiprocessor of an H100 or H200.
-NUM_PROGRAMS = 132
-TOKENS_PER_WARP, REQUESTS_PER_WARP, MAX_WARPS = 64, 128, 8
+# Tiles are as large as they can be with four programs for each of the 132 multiprocessors of an H100 or H200.
+NUM_PROGRAMS = 528
+# The most lengths that all programs of a launch load together. With more, they search running sums in memory.
+MOST_SCANNED = 2**20
 PROBES_PER_ROUND = tl.constexpr(256)
 
 
@@ -155,9 +156,10 @@ def owners_in_memory(
 
 
 def shape_of_scan(num_requests: int, num_tokens: int) -> tuple[int, int, int]:
-    """Return the requests and tokens of a program, and its warps. The requests are 0 beyond MAX_REQUESTS."""
-    requests = next((size for size in REQUESTS_PER_SCAN if num_requests <= size), 0)
+    """Return the requests and tokens of a program, and its warps. 0 requests: it searches running sums."""
     wanted = -(-num_tokens // NUM_PROGRAMS)
     tile = next((size for size in TOKENS_PER_TILE if wanted <= size), TOKENS_PER_TILE[-1])
-    warps = max(tile // TOKENS_PER_WARP, requests // REQUESTS_PER_WARP)
-    return requests, tile, min(warps, MAX_WARPS)
+    requests = next((size for size in REQUESTS_PER_SCAN if num_requests <= size), 0)
+    if num_requests > REQUESTS_PER_SCAN[0] and requests * -(-num_tokens // tile) > MOST_SCANNED:
+        requests = 0
+    return requests, tile, 8 if requests == MAX_REQUESTS else 4

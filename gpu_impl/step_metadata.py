@@ -1,4 +1,4 @@
-"""All that a step needs of where its tokens and keys lie, in one launch for up to 4,096 requests."""
+"""All that a step needs of where its tokens and keys lie, in one launch or, for very large steps, in four."""
 
 import torch
 import triton
@@ -186,8 +186,9 @@ def write_step_metadata(
     `write_slot_mapping` and `write_causal_windows`: tokens are counted from context_lens and query_lens [R],
     every output is padded to T, the length of token_to_request, and slot_mapping to S >= T. seq_lens,
     slots aside, fit int32. ks and ke may be views with a stride, as those of a packed tensor [2T].
-    Up to 4,096 requests take one launch, more of them four. No program reads what another one of its launch
-    writes. Every element is written. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or four for more than 4,096 requests or millions of tokens. No program reads what another one
+    of its launch writes. Every element is written. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
 
     >>> lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3]), torch.ones(3, dtype=torch.bool)
     >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
