@@ -1,25 +1,25 @@
 """Device times of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
-from triton.testing import do_bench_cudagraph
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.model.rules import require
+from cumae.properties.bench.clock import graph_time, host_time, queued_time
+from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.cases.seeded import large_case
+from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.operations.binding import bind
+from cumae.properties.operations.binding import Binding, bind
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 
-LAUNCHES = 20
+Progress = Callable[[str], None]
 _SCHEDULED = Options.of(topk=2048, split_size=64, num_workers=132)
 SELECTED = {
     "sparse_schedule": _SCHEDULED,
@@ -42,10 +42,36 @@ class Timing:
     gigabytes_per_second: float | None = None
 
 
-def timings(device: Device, progress: Callable[[str], None] = lambda state: None) -> list[Timing]:
-    """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
-    require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
+class WrongResult(Exception):
+    """Raised for a function that is to be timed and does not agree."""
+
+
+def timings_of(target: Binding, device: Device, progress: Progress = lambda state: None) -> list[Timing]:
+    """Return the timings of a function beside those of the shipped kernels of its operation.
+
+    Raises ``ValueError`` without a GPU, ``WrongResult`` for a function that does not agree on a step.
+    """
+    _require_gpu(device)
+    shipped = [bind(load_function(kernel), target.operation, CUMAE) for kernel in target.operation.kernels]
     found = []
+    for size, case in _steps().items():
+        case = replace(case, options=SELECTED.get(target.operation.name, case.options))
+        if why := target.why_not(case):
+            progress(f"{size} left out: {why}")
+            continue
+        for binding in (target, *shipped):
+            progress(f"{binding.name}, {size}")
+            wrong = CHECKS["agrees"](Trial(binding, case, device))
+            if wrong is not None:
+                raise WrongResult(f"{binding.name}, {size}: {wrong.message}")
+            found.append(_timing(binding, case, size))
+    return found
+
+
+def timings(device: Device, progress: Progress = lambda state: None) -> list[Timing]:
+    """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
+    _require_gpu(device)
+    found = _whole_steps(device, progress)
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
             if operation.name not in ("prefix_interleave", "cache_write", "grouped_topk"):
@@ -56,22 +82,53 @@ def timings(device: Device, progress: Callable[[str], None] = lambda state: None
     return [*found, *_cache_timings(), *_router_timings(), *_write_timings(), *_interleave_timings()]
 
 
+def _require_gpu(device: Device) -> None:
+    require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
+
+
+def _whole_steps(device: Device, progress: Progress) -> list[Timing]:
+    """Time the ways to write a step's metadata, each compared with the first."""
+    found = []
+    for size, sizes in SHAPES.items():
+        step = drawn_step(device, sizes)
+        expected: dict[str, torch.Tensor] = {}
+        for name, call in step.ways():
+            progress(f"{name}, {size}")
+            for output in step.outputs.values():
+                output.fill_(-7)
+            call()
+            expected = expected or {n: output.clone() for n, output in step.outputs.items()}
+            if wrong := step.difference(expected):
+                raise WrongResult(f"{name}, {size}: {wrong}")
+            median, spread = graph_time(call)
+            found.append(Timing(name, size, median, spread, step.bytes / median / 1000))
+    return found
+
+
 def _steps() -> dict[str, Case]:
     mixed = [
         Request(1000 + 7 * b, 1 + 31 * b, tuple(range(256 * b, 256 * (b + 1))), "prefill") for b in range(64)
     ]
+    decodes = [Request(4000 + b, 1, tuple(range(267 * b, 267 * (b + 1))), "decode") for b in range(256)]
+    prefill = Request(0, 131_072, tuple(range(8192)), "prefill")
     return {
         "64 requests, 62,560 tokens": Case(Batch(tuple(mixed), 16)),
+        "256 decodes": Case(Batch(tuple(decodes), 16)),
+        "1 prefill of 131,072 tokens": Case(Batch((prefill,), 16)),
         "65,536 requests, 1,000,000 tokens": large_case(0, features=()),
     }
 
 
 def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
-    case = replace(case, options=SELECTED.get(operation, case.options))
+    return _timing(binding, replace(case, options=SELECTED.get(operation, case.options)), size)
+
+
+def _timing(binding: Binding, case: Case, size: str) -> Timing:
+    operation = binding.operation.name
     call = Bench(binding, case, "cuda").call(poison=0)
     arguments, topk = call.arguments, case.options.selection.topk
-    median, spread = _graph_time(lambda: call.function(**arguments))
+    median, spread = graph_time(lambda: call.function(**arguments))
     shown = f"{size}, topk {topk}" if operation in SELECTED else size
     return Timing(binding.function.__name__, shown, median, spread)
 
@@ -92,8 +149,8 @@ def _cache_timings() -> list[Timing]:
     for name, arguments in (("MetadataCache, kept", kept), ("MetadataCache, rebuilt", missed)):
         call.function(**arguments)
         run = partial(call.function, **arguments)
-        found.append(Timing(name, f"{count} decodes, topk 2048, device", *_queued_time(run)))
-        found.append(Timing(name, f"{count} decodes, topk 2048, host", *_host_time(run)))
+        found.append(Timing(name, f"{count} decodes, topk 2048, device", *queued_time(run)))
+        found.append(Timing(name, f"{count} decodes, topk 2048, host", *host_time(run)))
     return found
 
 
@@ -115,27 +172,26 @@ def _router_timings() -> list[Timing]:
                     "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
                     "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
                 }
-                median, spread = _graph_time(partial(load_function(kernel), **arguments))
+                median, spread = graph_time(partial(load_function(kernel), **arguments))
                 size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
                 found.append(Timing(kernel.partition(":")[2], size, median, spread))
     return found
 
 
 def _write_timings() -> list[Timing]:
-    """Time 65,536 new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8."""
-    count, block_size = 65_536, 64
-    new_latents = torch.randn((count, 576), device="cuda", dtype=torch.bfloat16)
-    slots = torch.randperm(count, device="cuda")
-    found = []
-    for kernel in OPERATIONS["cache_write"].kernels:
-        for dtype, width in ((torch.bfloat16, 576), (torch.uint8, 656)):
-            cache = torch.zeros((count // block_size, block_size, width), device="cuda", dtype=dtype)
-            run = partial(load_function(kernel), new_latents, slots, cache, False)
-            median, spread = _graph_time(run)
-            moved = count * (2 * 576 + width * cache.element_size() + 8)
-            size = f"{count:,} rows to {str(dtype).removeprefix('torch.')}"
-            rate = moved / median / 1000
-            found.append(Timing(kernel.partition(":")[2], size, median, spread, rate))
+    """Time new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8."""
+    found, block_size = [], 64
+    for count in (1, 128, 65_536):
+        new_latents = torch.randn((count, 576), device="cuda", dtype=torch.bfloat16)
+        slots = torch.randperm(count, device="cuda")
+        for kernel in OPERATIONS["cache_write"].kernels:
+            for dtype, width in ((torch.bfloat16, 576), (torch.uint8, 656)):
+                blocks = -(-count // block_size)
+                cache = torch.zeros((blocks, block_size, width), device="cuda", dtype=dtype)
+                median, spread = graph_time(partial(load_function(kernel), new_latents, slots, cache, False))
+                moved = count * (2 * 576 + width * cache.element_size() + 8)
+                size = f"{count:,} rows to {str(dtype).removeprefix('torch.')}"
+                found.append(Timing(kernel.partition(":")[2], size, median, spread, moved / median / 1000))
     return found
 
 
@@ -166,46 +222,8 @@ def _interleave_timings() -> list[Timing]:
     moved = 2 * keys.numel() * keys.element_size()
     size = "1,048,576 rows of 576 bf16"
     timed = {
-        "write_prefix_interleave": _graph_time(lambda: write(**arguments)),
-        "copy, in a graph": _graph_time(lambda: keys.copy_(source)),
-        "copy, launched": _queued_time(lambda: keys.copy_(source)),
+        "write_prefix_interleave": graph_time(lambda: write(**arguments)),
+        "copy, in a graph": graph_time(lambda: keys.copy_(source)),
+        "copy, launched": queued_time(lambda: keys.copy_(source)),
     }
     return [Timing(name, size, *times, moved / times[0] / 1000) for name, times in timed.items()]
-
-
-def _graph_time(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return median and spread in microseconds of one call, from graphs of many."""
-    torch.cuda.synchronize()  # the timed calls run on another stream
-    low, median, high = do_bench_cudagraph(run, quantiles=(0.1, 0.5, 0.9))
-    return median * 1000, (high - low) * 1000
-
-
-def _queued_time(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return median and spread in microseconds of one call on a busy device with queued launches."""
-    times = []
-    for _ in range(20):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda._sleep(100_000_000)  # type: ignore[no-untyped-call]
-        start.record()
-        for _ in range(LAUNCHES):
-            run()
-        stop.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(stop) * 1000 / LAUNCHES)
-    return _median_and_spread(times)
-
-
-def _host_time(run: Callable[[], Any]) -> tuple[float, float]:
-    """Return median and spread in microseconds of host time of one call."""
-    times = []
-    for _ in range(60):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - started) * 1e6)
-    return _median_and_spread(times)
-
-
-def _median_and_spread(times: list[float]) -> tuple[float, float]:
-    times.sort()
-    return times[len(times) // 2], times[len(times) * 9 // 10] - times[len(times) // 10]

@@ -1,28 +1,41 @@
-"""``cumae bench``: device times of the shipped kernels."""
+"""``cumae bench``: device times of a function beside the shipped kernels, or of all of these."""
 
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from cumae.properties.bench.device_times import timings
+from cumae.properties.bench.device_times import WrongResult, timings, timings_of
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.commands.progress import telling
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
 
-def bench(file: Path | None) -> int:
-    """Time every shipped kernel in a CUDA graph. Needs a GPU."""
+def bench(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
+    """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU."""
     device = prepare("cuda")
     with telling("timing") as tell:
-        found = timings(device, tell)
+        try:
+            if target is None:
+                found = timings(device, tell)
+            else:
+                found = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
+        except WrongResult as wrong:
+            click.echo(f"not timed, because wrong: {wrong}")
+            return 1
     for timing in found:
         rate = f"  {timing.gigabytes_per_second:7.0f} GB/s" if timing.gigabytes_per_second else ""
         click.echo(
             f"{timing.kernel:32} {timing.size:36} {timing.microseconds:9.2f} µs ± {timing.spread:.2f}{rate}"
         )
     if file is not None:
-        content = {**machine(), "command": "cumae bench", "timings": [asdict(timing) for timing in found]}
+        content = {
+            **machine(),
+            "command": f"cumae bench {target or ''}".strip(),
+            "timings": [asdict(timing) for timing in found],
+        }
         write_json(file, content)
     return 0

@@ -1,11 +1,11 @@
 """Keys and values of several heads, new and in the pages of a cache, as tensors of opaque rows."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from cumae.oracle import Case, Inputs, PageWrite, page_units, scaled_head
+from cumae.oracle import Case, HeadFormat, Inputs, PageWrite, page_units, scaled_head
 from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows
 from cumae.properties.dialects.latents import hard_to_quantise
 from cumae.properties.dialects.output import Output, Piece
@@ -78,8 +78,14 @@ def _as_cached(case: Case, content: ByteArray, scale: float) -> ByteArray:
     heads = case.options.heads
     if not heads.is_scaled or not len(content):
         return content
-    made = [scaled_head(row.view(np.uint16).tolist(), heads.head_format, scale) for row in content]
+    made = [_scaled(row.tobytes(), heads.head_format, scale) for row in content]
     return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(content), -1)
+
+
+@lru_cache(maxsize=2**14)
+def _scaled(numbers: bytes, head_format: HeadFormat, scale: float) -> bytes:
+    """Return what the oracle makes of a head; the variants of a case hold the same heads."""
+    return scaled_head(np.frombuffer(numbers, dtype=np.uint16).tolist(), head_format, scale)
 
 
 def two_caches(keys: str, values: str) -> tuple[Output, ...]:

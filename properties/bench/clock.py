@@ -1,0 +1,48 @@
+"""Times of a call: on the device in a CUDA graph, on the device behind queued launches, and on the host."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from triton.testing import do_bench_cudagraph
+
+LAUNCHES = 20
+
+
+def graph_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds of one call, from graphs of many."""
+    torch.cuda.synchronize()  # the timed calls run on another stream
+    low, median, high = do_bench_cudagraph(run, quantiles=(0.1, 0.5, 0.9))
+    return median * 1000, (high - low) * 1000
+
+
+def queued_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds of one call on a busy device with queued launches."""
+    times = []
+    for _ in range(20):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(100_000_000)  # type: ignore[no-untyped-call]
+        start.record()
+        for _ in range(LAUNCHES):
+            run()
+        stop.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(stop) * 1000 / LAUNCHES)
+    return _median_and_spread(times)
+
+
+def host_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds of host time of one call."""
+    times = []
+    for _ in range(60):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        run()
+        times.append((time.perf_counter() - started) * 1e6)
+    return _median_and_spread(times)
+
+
+def _median_and_spread(times: list[float]) -> tuple[float, float]:
+    times.sort()
+    return times[len(times) // 2], times[len(times) * 9 // 10] - times[len(times) // 10]

@@ -1,0 +1,60 @@
+"""What `cumae bench` times: ways that agree. The times themselves need a GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cumae.properties.bench.device_times import WrongResult, timings_of
+from cumae.properties.bench.step_times import SHAPES, drawn_step
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.running.device import prepare
+from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+
+DEVICE = prepare("auto")
+
+
+@pytest.mark.parametrize("sizes", [(3, (0, 70), (0, 140)), (70, (1, 130), (1, 1)), (1, (0, 0), (300, 300))])
+def test_the_ways_to_write_a_step_agree(sizes: tuple[int, tuple[int, int], tuple[int, int]]) -> None:
+    step = drawn_step(DEVICE, sizes)
+    found = {}
+    for name, call in step.ways():
+        for output in step.outputs.values():
+            output.fill_(-7)
+        call()
+        found[name] = {n: output.clone() for n, output in step.outputs.items()}
+    assert list(found) == ["straightforward torch", "four kernels", "write_step_metadata"]
+    assert step.outputs["token_to_request"].min() >= 0
+    for outputs in found.values():
+        assert step.difference(outputs) == ""
+    step.outputs["slot_mapping"][1] += 1
+    slot = int(step.outputs["slot_mapping"][1])
+    assert step.difference(found["four kernels"]) == f"slot_mapping[1] = {slot}, must be {slot - 1}"
+
+
+def test_shapes_are_those_of_production() -> None:
+    step = drawn_step("cpu", SHAPES["256 decodes"])
+    assert step.num_tokens == 256
+    assert step.bytes == 4 * (257 + 257 + 2 + 3 * 256) + 8 * 2 * 256 + 4 * 2 * 256
+
+
+@pytest.mark.skipif(DEVICE == "cuda", reason="without a GPU it is refused")
+def test_without_a_gpu_nothing_is_timed(tmp_path: Path) -> None:
+    done = cumae("bench", BROKEN, *AS_BROKEN, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and "GPU" in done.stderr
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="times need a GPU")
+def test_a_function_is_timed_only_if_it_agrees() -> None:
+    right = binding_of(load_function("cumae.gpu_impl:write_position_ids"), "position_ids")
+    found = timings_of(right, "cuda")
+    assert {timing.kernel for timing in found} == {"write_position_ids"}
+    assert all(0 < timing.microseconds < 1000 for timing in found)
+
+    def wrong(position_ids: torch.Tensor) -> None:
+        position_ids.zero_()
+
+    with pytest.raises(WrongResult, match=r"wrong, 64 requests, 62,560 tokens: `position_ids\["):
+        timings_of(binding_of(wrong, "position_ids"), "cuda")
