@@ -7,8 +7,7 @@ import pytest
 from _pytest._code.code import ExceptionChainRepr, ReprEntryNative, ReprFileLocation, ReprTraceback
 from _pytest._io import TerminalWriter
 
-from cumae.properties.results.explain import COPIED
-from cumae.properties.results.fitted import fitted, terminal_width
+from cumae.properties.results.fitted import COPIED, fitted, terminal_width
 
 REPORT = pytest.StashKey[dict[str, Any]]()
 """What a failed item tells, as data that an xdist worker can send."""

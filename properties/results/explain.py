@@ -15,8 +15,6 @@ from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
 Style = Literal["", "title", "finding", "expected", "actual", "command", "copied"]
-COPIED: tuple[Style, ...] = ("command", "copied")
-"""Styles of lines that a reader copies, so they are never broken."""
 
 
 class Line(NamedTuple):

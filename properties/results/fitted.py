@@ -3,10 +3,13 @@
 import sys
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from cumae.properties.results.explain import COPIED, Line
+if TYPE_CHECKING:
+    from cumae.properties.results.explain import Line
 
+COPIED = ("command", "copied")
+"""Styles of lines that a reader copies, so they are never broken."""
 HANGING = 4
 """Columns by which the rest of a broken line stands further in."""
 
@@ -47,6 +50,6 @@ def _broken(line: str, width: int) -> list[str]:
     return parts or [line]
 
 
-def fitted_line(line: Line, width: int) -> str:
+def fitted_line(line: "Line", width: int) -> str:
     """Return the text of a line of a report, whole if it is to be copied."""
     return line.text if line.style in COPIED else fitted(line.text, width)

@@ -132,4 +132,6 @@ def test_an_operation_and_a_dialect_of_ones_own_are_taken() -> None:
 
 def test_a_test_made_by_conforms_to_keeps_its_binding() -> None:
     made = conforms_to("position_ids")(wrong.one_too_far)
-    assert binding_of(made, "slot_mapping").operation.name == "position_ids"
+    assert binding_of(made, None).operation.name == "position_ids"
+    with pytest.raises(ValueError, match="operation = 'slot_mapping', must be position_ids"):
+        binding_of(made, "slot_mapping")
