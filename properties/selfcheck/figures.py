@@ -240,8 +240,8 @@ def times_lines(timings: list[Json]) -> list[str]:
     for timing in timings:
         rate = timing["gigabytes_per_second"]
         speed = f", {rate:,.0f} GB/s read and written" if rate else ""
-        digits = 2 if timing["microseconds"] < 1 else 1
-        time = f"{timing['microseconds']:.{digits}f} µs{speed}"
+        digits = 2 if timing["microseconds"] < 10 else 1
+        time = f"{timing['microseconds']:.{digits}f} µs{speed}" if timing["microseconds"] else "nothing to launch"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
     return lines
 

@@ -111,6 +111,7 @@ class TestExamples:
 
     def test_attention_judges_as_its_page_says(self) -> None:
         (example,) = examples_of("properties/attention/attention.md")
+        example = example.replace('"cpu"', repr(DEVICE))
         case = Case(Batch((Request(3, 2, (5, 2)), Request(6, 1, (7, 3), "decode")), 4))
         names: dict[str, Any] = {
             "case": case,
