@@ -117,17 +117,21 @@ def _check_sharing(batch: Batch) -> None:
                 places[block_id] = (j, previous)
                 holders[block_id] = [b]
             else:
-                name, shared = f"requests[{b}].block_ids[{j}]", holders[block_id]
-                column, before = places[block_id]
-                require(b not in shared, name, block_id, "be distinct within its request")
-                same = column == j and (before == previous or before < 0 or previous < 0)
-                rule = f"be shared with request {shared[0]} only as part of a common prefix"
-                require(same, name, block_id, rule)
+                shared, (column, before) = holders[block_id], places[block_id]
+                if shared[-1] == b:
+                    require(False, _entry(b, j), block_id, "be distinct within its request")
+                if column != j or (before != previous and before >= 0 and previous >= 0):
+                    rule = f"be shared with request {shared[0]} only as part of a common prefix"
+                    require(False, _entry(b, j), block_id, rule)
                 places[block_id] = (j, max(before, previous))
                 shared.append(b)
     for block_id, sharers in holders.items():
         if len(sharers) > 1:
             _check_one_writer(batch, block_id, places[block_id][0], sharers)
+
+
+def _entry(b: int, j: int) -> str:
+    return f"requests[{b}].block_ids[{j}]"
 
 
 def _check_one_writer(batch: Batch, block_id: int, column: int, sharers: list[int]) -> None:
@@ -142,7 +146,7 @@ def _check_one_writer(batch: Batch, block_id: int, column: int, sharers: list[in
         other = second if b == longest else longest
         require(
             batch.requests[other].seq_len <= first_write,
-            f"requests[{b}].block_ids[{column}]",
+            _entry(b, column),
             block_id,
             f"not be written at position {first_write}: request {other} holds it there too",
         )
