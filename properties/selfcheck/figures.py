@@ -198,7 +198,7 @@ def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
     told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
     told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
     return [
-        "Faults injected into kernels, one at a time (`cumae mutate`, on a CPU):",
+        f"Faults injected into kernels, one at a time (`cumae mutate`, on a CPU{_note(kernels)}):",
         "",
         *_mutants_table("kernels of", runs),
         "",
@@ -241,7 +241,8 @@ def times_lines(timings: list[Json]) -> list[str]:
         rate = timing["gigabytes_per_second"]
         speed = f", {rate:,.0f} GB/s read and written" if rate else ""
         digits = 2 if timing["microseconds"] < 10 else 1
-        time = f"{timing['microseconds']:.{digits}f} µs{speed}" if timing["microseconds"] else "nothing to launch"
+        time = f"{timing['microseconds']:.{digits}f} µs{speed}"
+        time = time if timing["microseconds"] else "nothing to launch"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
     return lines
 
