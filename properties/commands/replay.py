@@ -57,7 +57,8 @@ def replay(
             click.echo(f"FAILED {file}: the inputs contradict each other\n    {error}\n{CONTRADICTION}")
             continue
         except ValueError as error:
-            click.echo(f"ERROR  {error}", err=True)
+            where = f"{file}: " if len(files) > 1 and str(file) not in str(error) else ""
+            click.echo(f"ERROR  {where}{error}", err=True)
             status = 2
             continue
         except KeyboardInterrupt:

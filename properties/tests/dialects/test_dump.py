@@ -70,6 +70,17 @@ def test_the_command_line_judges_a_dump(tmp_path: Path) -> None:
     assert "`slot_mapping[3]` differs from the oracle" in done.stdout
 
 
+def test_of_several_dumps_an_error_names_its_own(tmp_path: Path) -> None:
+    whole = written(tmp_path, ".json", STEP)
+    short = written(tmp_path, ".npz", {name: value for name, value in STEP.items() if name != "block_size"})
+    done = cumae("replay", str(short), str(whole), "--dialect", "vllm", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"ERROR  {short}: ") and "must be given" in done.stderr
+    assert f"AGREES {whole}: position_ids" in done.stdout
+    alone = cumae("replay", str(short), "--dialect", "vllm", cwd=tmp_path)
+    assert alone.stderr.startswith("ERROR  block_size = None, must be given")
+
+
 def test_a_function_is_run_on_the_inputs_of_a_dump(tmp_path: Path) -> None:
     file = written(tmp_path, ".json", STALE)
     code = "def zero(query_start_loc, num_computed_tokens, positions):\n    positions.zero_()\n"
