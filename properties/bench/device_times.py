@@ -11,7 +11,8 @@ from cumae.oracle.model.rules import require
 from cumae.properties.bench.clock import graph_time, host_time, queued_time
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.cases.seeded import large_case
-from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.checks import Trial
+from cumae.properties.checks.agrees import agrees
 from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import Binding, bind
@@ -61,7 +62,7 @@ def timings_of(target: Binding, device: Device, progress: Progress = lambda stat
             continue
         for binding in (target, *shipped):
             progress(f"{binding.name}, {size}")
-            wrong = CHECKS["agrees"](Trial(binding, case, device))
+            wrong = agrees(Trial(binding, case, device))
             if wrong is not None:
                 raise WrongResult(f"{binding.name}, {size}: {wrong.message}")
             found.append(_timing(binding, case, size))
