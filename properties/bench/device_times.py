@@ -111,7 +111,7 @@ def _steps() -> dict[str, Case]:
         Request(1000 + 7 * b, 1 + 31 * b, tuple(range(256 * b, 256 * (b + 1))), "prefill") for b in range(64)
     ]
     decodes = [Request(4000 + b, 1, tuple(range(267 * b, 267 * (b + 1))), "decode") for b in range(256)]
-    prefill = Request(0, 131_072, tuple(range(8192)), "prefill")
+    prefill = Request(16, 131_072, tuple(range(8193)), "prefill")
     return {
         "64 requests, 62,560 tokens": Case(Batch(tuple(mixed), 16)),
         "256 decodes": Case(Batch(tuple(decodes), 16)),

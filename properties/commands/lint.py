@@ -118,7 +118,7 @@ def _findings(
     click.echo(f"{findings} in {counted(len(found.kernels), 'kernel')}")
     if record is not None and kept is not None:
         for rise in kept.rises:
-            click.echo(f"more than {record.name} holds: {rise}")
+            click.echo(f"increase over {record.name}: {rise}")
         click.echo(f"{counted(kept.compiled, 'compile')} that {record.name} did not hold")
         with writing("--record", record):
             record.write_text(

@@ -1,4 +1,4 @@
-"""What compiled kernels need of a GPU, and a record of it that tells a rise and spares compiles."""
+"""Registers, stack and shared memory of compiled kernels, and a record of them that avoids compiles."""
 
 import json
 import re
@@ -47,9 +47,9 @@ def resources_of(compiled: Any) -> Resources:
 
 
 class Record:
-    """The resources of kernels by variant and target, with a digest of the text that was compiled.
+    """The resources of each kernel variant on each target, with a digest of the TTIR that was compiled.
 
-    ``rises`` are those of variants whose text has changed since the record was written, by this Triton.
+    ``rises``: resources that increased since this version of Triton wrote the record.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -61,8 +61,8 @@ class Record:
         self.rises: list[str] = []
 
     def known(self, launch: Launch, text: str, target: str) -> bool:
-        """Whether this text was compiled for a target before; if so, its resources are kept."""
-        name, digest = _variant(launch), _digest(launch, text)
+        """Return whether the record holds this TTIR for a target, and keep what it holds."""
+        name, digest = _variant(launch), _digest(text)
         kept = self._before.get(name, {})
         if kept.get("text") != digest or target not in kept:
             return False
@@ -70,9 +70,9 @@ class Record:
         return True
 
     def add(self, launch: Launch, text: str, target: str, found: Resources) -> None:
-        """Keep what a compile has found, and tell what rose."""
+        """Record the resources of a compile, and compare them with the former ones."""
         name = _variant(launch)
-        self._now.setdefault(name, {"text": _digest(launch, text)})[target] = asdict(found)
+        self._now.setdefault(name, {"text": _digest(text)})[target] = asdict(found)
         self.compiled += 1
         before = self._before.get(name, {}).get(target, {})
         for field in (one.name for one in fields(Resources)):
@@ -108,6 +108,6 @@ def _parts(launch: Launch) -> Iterator[str]:
     yield from (f"{name}={value!r}" for name, value in launch.options.items())
 
 
-def _digest(launch: Launch, text: str) -> str:
-    """Return a digest of what is compiled, without the places in source files."""
+def _digest(text: str) -> str:
+    """Return a digest of the TTIR without its locations in source files."""
     return sha256(_LOCATION.sub("", text).encode()).hexdigest()[:16]

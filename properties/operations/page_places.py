@@ -88,7 +88,7 @@ def _parts_of(case: Case, index: int) -> tuple[int, str, int, int]:
 
 @lru_cache(maxsize=1)
 def _order_of(heads: Heads, size: int) -> list[tuple[str, int, int, int]]:
-    """Return what stands in a page; a report asks for one unit after another."""
+    """Return kind, token, head and unit of each entry of a page, cached for reports."""
     sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
     return list(page_units(heads.page_order, size, *sizes))
 

@@ -145,7 +145,7 @@ def attention_line(run: Json) -> str:
     noticed = sum(bool(routes) for routes in run["planted"].values())
     worst, planted = run["worst_error_over_bound"], len(run["planted"])
     return (
-        f"Attention through the kernels (`ci/attention.py`, same GPU): {run['rows']:,} rows of "
+        f"Attention through the kernels (`ci/attention.py`, same GPU{_note(run)}): {run['rows']:,} rows of "
         f"{' and '.join(sizes)} cached tokens, {len(run['faults'])} wrong, error at most {worst:.0e} of the "
         f"bound; of faults planted in {planted} operations, one each, it noticed {noticed}."
     )
@@ -242,7 +242,6 @@ def times_lines(timings: list[Json]) -> list[str]:
         speed = f", {rate:,.0f} GB/s read and written" if rate else ""
         digits = 2 if timing["microseconds"] < 10 else 1
         time = f"{timing['microseconds']:.{digits}f} µs{speed}"
-        time = time if timing["microseconds"] else "nothing to launch"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
     return lines
 

@@ -23,8 +23,8 @@ from cumae.properties.commands.json_file import json_file
 @click.option(
     "--record",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep registers, stack and shared memory of each kernel in this file: what stands there is not"
-    " compiled again, and a rise is told.",
+    help="Record registers, stack and shared memory of each kernel in this file. Kernels that it holds"
+    " unchanged are not compiled again; an increase is reported.",
 )
 @json_file("the findings")
 def lint(**given: Any) -> int:
