@@ -1,4 +1,4 @@
-"""Times of a call: on the device in a CUDA graph, on the device behind queued launches, and on the host."""
+"""Times of a call: on the device in a CUDA graph or behind queued launches, on the host, and of both."""
 
 import time
 from collections.abc import Callable
@@ -34,11 +34,21 @@ def queued_time(run: Callable[[], Any]) -> tuple[float, float]:
 
 def host_time(run: Callable[[], Any]) -> tuple[float, float]:
     """Return median and spread in microseconds of host time of one call."""
+    return _timed(run, lambda: None)
+
+
+def whole_time(run: Callable[[], Any]) -> tuple[float, float]:
+    """Return median and spread in microseconds from a call on an idle device until the device is done."""
+    return _timed(run, torch.cuda.synchronize)
+
+
+def _timed(run: Callable[[], Any], wait: Callable[[], None]) -> tuple[float, float]:
     times = []
     for _ in range(60):
         torch.cuda.synchronize()
         started = time.perf_counter()
         run()
+        wait()
         times.append((time.perf_counter() - started) * 1e6)
     return _median_and_spread(times)
 

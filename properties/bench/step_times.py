@@ -69,7 +69,7 @@ class Step:
         """Yield the name and the call of each way, the reference first."""
         yield "straightforward torch", self._torch
         yield "four kernels", self._separate()
-        yield "write_step_metadata", partial(_gpu("write_step_metadata"), **self._fused())
+        yield "write_step_metadata", partial(shipped("write_step_metadata"), **self._fused())
 
     def difference(self, expected: Arguments) -> str:
         """Return the first element that is not as expected, empty if there is none."""
@@ -89,7 +89,8 @@ class Step:
     def _separate(self) -> Callable[[], None]:
         given = self._fused()
         kernels = [
-            _gpu(f"write_{n}") for n in ("sequence_layout", "position_ids", "slot_mapping", "causal_windows")
+            shipped(f"write_{n}")
+            for n in ("sequence_layout", "position_ids", "slot_mapping", "causal_windows")
         ]
         calls = [partial(kernel, **_taken(kernel, given)) for kernel in kernels]
 
@@ -122,7 +123,8 @@ class Step:
         out["ke"].copy_(torch.where(is_prefill, first + position + 1, 0))
 
 
-def _gpu(name: str) -> Callable[..., Any]:
+def shipped(name: str) -> Callable[..., Any]:
+    """Return a kernel's launcher, imported only now: before, Triton may not know the device."""
     function: Callable[..., Any] = load_function(f"cumae.gpu_impl:{name}")
     return function
 

@@ -36,12 +36,18 @@ def holds_in_any_order(trial: Trial) -> Finding | None:
     Nothing is run again if no program touches what another changes, and none loads what it has stored.
     Races, and values that depend on the order of whole programs, are left to ``is_deterministic``.
     """
-    watch = trial.first.watch and trial.again().watch
+    watch = trial.second.watch
+    if watch is not None and not watch.seeks_races:
+        watch = trial.again().watch
     if watch is None:
         trial.saw_nothing = True
         return None
     atomics = watch.counts["atomic"] + watch.counts["exchange"]
     trial.shares = bool(watch.contested or watch.loads_again or atomics)
+    if not trial.shares:
+        return None
+    watch = trial.again().watch
+    assert watch is not None
     if not (watch.contested or watch.loads_again):
         return None
     if watch.num_accesses > MOST_ACCESSES or watch.most_programs > MOST_PROGRAMS:

@@ -30,7 +30,7 @@ def _garbage(trial: Trial) -> list[Garbage]:
     first = trial.first.watch
     if first is None or not first.garbage:
         return []
-    second = trial.second.watch
+    second = trial.complement.watch
     assert second is not None
     kept = {
         (name, index)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from cumae.properties.bench.device_times import WrongResult, timings, timings_of
+from cumae.properties.bench.savings import Saving, savings
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.commands.progress import telling
 from cumae.properties.operations.binding import binding_of
@@ -17,10 +18,12 @@ from cumae.properties.running.machine import machine
 def bench(target: str | None, operation: str | None, dialect: str, file: Path | None) -> int:
     """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU."""
     device = prepare("cuda")
+    saved: list[Saving] = []
     with telling("timing") as tell:
         try:
             if target is None:
                 found = timings(device, tell)
+                saved = savings(device, tell)
             else:
                 found = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
         except WrongResult as wrong:
@@ -31,11 +34,15 @@ def bench(target: str | None, operation: str | None, dialect: str, file: Path | 
         click.echo(
             f"{timing.kernel:32} {timing.size:36} {timing.microseconds:9.2f} µs ± {timing.spread:.2f}{rate}"
         )
+    for one in saved:
+        times = f"{one.before:,.1f} → {one.after:,.1f} µs, {one.before / one.after:,.1f} times"
+        click.echo(f"{one.report}, {one.size}, {one.clock}: {one.before_is} → {one.after_is}: {times}")
     if file is not None:
         content = {
             **machine(),
             "command": f"cumae bench {target or ''}".strip(),
             "timings": [asdict(timing) for timing in found],
+            **({"savings": [asdict(saving) for saving in saved]} if saved else {}),
         }
         write_json(file, content)
     return 0

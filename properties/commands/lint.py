@@ -78,11 +78,13 @@ def _findings(
     from cumae.properties.lint.flaw import RULES
     from cumae.properties.lint.linter import lint as look
     from cumae.properties.lint.resources import record_in
+    from cumae.properties.operations.whole_step import WHOLE_STEP
 
     torch.set_num_threads(1)  # many small copies
     kept = None if record is None else record_in(record)
     names = [operation] if operation else list(OPERATIONS)
     shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
+    shipped += [(function, name) for function, name in WHOLE_STEP.items() if name in names]
     console = Console(file=own_output())
     with keeping_prints() as printed, console.status(f"compiling for {', '.join(TARGETS)}"):
         functions = []

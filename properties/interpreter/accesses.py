@@ -59,8 +59,8 @@ def _guarded(
         if mask_at is not None:
             live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
         watch.counts[kind] += 1
-        inside = watch.inside(pointers)
-        if not np.all(inside | ~live):
+        inside = None if watch.holds(addresses[live]) else watch.inside(pointers)
+        if inside is not None and not np.all(inside | ~live):
             watch.stray(kind, pointers[live & ~inside])
             if mask_at is None:
                 return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)

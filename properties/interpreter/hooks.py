@@ -57,7 +57,7 @@ def watching(
     patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
     patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
-    patch_lang = PatchOnce(interpreter._patch_lang)
+    patch_lang = PatchOnce(interpreter._patch_lang, by_numpy=not overflow)
     rewriter = interpreter.FunctionRewriter
     for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
         setattr(interpreter, name, function)
@@ -144,12 +144,15 @@ def _asserted(watch: Watch) -> Any:
 
 
 def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> Any:
+    orders: dict[int, Any] = {}
+
     def reordered(self: Any, x: int, y: int, z: int) -> Any:
         sizes = self.grid_dim
         if seed is not None:
             count = sizes[0] * sizes[1] * sizes[2]
-            order = np.random.default_rng(seed).permutation(count)[::-1]
-            flat = int(order[(x * sizes[1] + y) * sizes[2] + z])
+            if count not in orders:
+                orders[count] = np.random.default_rng(seed).permutation(count)[::-1]
+            flat = int(orders[count][(x * sizes[1] + y) * sizes[2] + z])
             x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
         watch.begin((x * sizes[1] + y) * sizes[2] + z)
         return original(self, x, y, z)

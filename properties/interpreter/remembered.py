@@ -7,8 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-_PATCHED: dict[tuple[str, ...], list[tuple[Any, str, Any]]] = {}
-"""The patches of ``triton.language``, by the names of its modules that a kernel's module imports."""
+from cumae.properties.interpreter.operators import OPERATORS, by_numpy
+
+_PATCHED: dict[tuple[bool, tuple[str, ...]], list[tuple[Any, str, Any]]] = {}
+"""The patches of ``triton.language``, by the names of its modules that a kernel's module imports, and whether
+operators are NumPy's."""
 Init = Callable[..., None]
 
 
@@ -67,11 +70,15 @@ def _block(original: Init) -> Init:
 
 
 class PatchOnce:
-    """Patch what kernels see of ``triton.language`` once: the interpreter does it at each launch and call."""
+    """Patch what kernels see of ``triton.language`` once: the interpreter does it at each launch and call.
+
+    ``by_numpy``: whether operators of blocks are NumPy's where they give the same; that asserts nothing.
+    """
 
     _original: Callable[[Any], Any]
 
-    def __init__(self, original: Any) -> None:
+    def __init__(self, original: Any, *, by_numpy: bool) -> None:
+        self._by_numpy = by_numpy
         self._is_nested = isinstance(original, PatchOnce)
         self._original = original._original if isinstance(original, PatchOnce) else original
         self._scopes: list[Any] = []
@@ -107,11 +114,15 @@ class PatchOnce:
         """Patch as the interpreter does the first time, then what it patched that time."""
         from triton.runtime import interpreter
 
-        if names not in _PATCHED:
+        key = self._by_numpy, names
+        if key not in _PATCHED:
             scope = self._original(fn)
-            _PATCHED[names] = [(owner, name, vars(owner)[name]) for owner, name, _ in scope._changes]
+            tensor = interpreter.tl.core.tensor
+            for name in OPERATORS if self._by_numpy else ():
+                scope.set_attr(tensor, name, by_numpy(name, vars(tensor)[name]))
+            _PATCHED[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in scope._changes]
             return scope
         scope = interpreter._LangPatchScope()
-        for owner, name, value in _PATCHED[names]:
+        for owner, name, value in _PATCHED[key]:
             scope.set_attr(owner, name, value)
         return scope

@@ -104,6 +104,13 @@ class Watch:
             launches.append(list(counts.values()))
         return launches
 
+    def holds(self, addresses: Any) -> bool:
+        """Return whether one tensor of the launch holds all of these addresses; False proves nothing."""
+        if self.pointers.any_made or not addresses.size:
+            return not addresses.size
+        low, high = np.minimum.reduce(addresses, axis=None), np.maximum.reduce(addresses, axis=None)
+        return any(span.start <= low and high < span.stop for span in self._reached)
+
     def inside(self, pointers: Any) -> Any:
         """Return which pointers lie in the tensor they were made for, or in one of the launch.
 

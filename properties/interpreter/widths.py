@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,23 @@ def with_widths(rewritten: Any, args: list[Any], kwargs: dict[str, Any]) -> tupl
     it calls. A default of an annotated parameter becomes an argument. Raises ``OverflowError`` for a
     number that does not fit its width, as a launch does.
     """
-    kernel = _original(rewritten)
-    parameters = inspect.signature(kernel).parameters
-    annotated = {name: scalar for name, p in parameters.items() if (scalar := _annotation(p)) in _SCALARS}
-    names = list(parameters)[: len(args)]
+    all_names, annotated, all_defaults = _parameters(rewritten)
+    names = all_names[: len(args)]
     defaults = {
-        name: parameters[name].default
-        for name in annotated
-        if name not in names
-        and name not in kwargs
-        and parameters[name].default is not inspect.Parameter.empty
+        name: value for name, value in all_defaults.items() if name not in names and name not in kwargs
     }
     held = [_held(value, annotated.get(name)) for name, value in zip(names, args, strict=True)]
     return held, {name: _held(value, annotated.get(name)) for name, value in (kwargs | defaults).items()}
+
+
+@lru_cache(maxsize=256)
+def _parameters(rewritten: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, str], dict[str, Any]]:
+    """Return the names of a kernel's parameters, the annotated widths, and the defaults of those."""
+    parameters = inspect.signature(_original(rewritten)).parameters
+    annotated = {name: scalar for name, p in parameters.items() if (scalar := _annotation(p)) in _SCALARS}
+    given = {name: parameters[name].default for name in annotated}
+    defaults = {name: value for name, value in given.items() if value is not inspect.Parameter.empty}
+    return tuple(parameters), annotated, defaults
 
 
 def _original(rewritten: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,9 +15,10 @@ from cumae.properties.operations.enlarged import with_small_slots, without_empty
 from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
-from cumae.properties.running.observation import Observation
+from cumae.properties.running.observation import KernelRaised, Observation
 
 Begins = Callable[[Case | None, str], None]
+ORDER_SEED = 1
 
 
 class Trial:
@@ -64,6 +65,7 @@ class Trial:
         self._expected: dict[str, Expected] | None = None
         self._first: Observation | None = None
         self._second: Observation | None = None
+        self._complement: Observation | None = None
         self._again: dict[int | None, Observation] = {}
 
     def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
@@ -95,10 +97,25 @@ class Trial:
 
     @property
     def second(self) -> Observation:
-        """A second call, on outputs with the complementary poison."""
+        """A second call, watched for races: complementary poison, and in the interpreter another order.
+
+        A function that need not be deterministic, or that raises in another order, keeps its own.
+        """
         if self._second is None:
-            self._second = self.quiet.observe(COMPLEMENT)
+            try:
+                may_change = "is_deterministic" not in self.binding.domain.all_but
+                order_seed = ORDER_SEED if may_change else None
+                self._second = self.quiet.observe(COMPLEMENT, order_seed, races=True)
+            except KernelRaised:
+                self._second = self.complement
         return self._second
+
+    @property
+    def complement(self) -> Observation:
+        """A call like the first one, on outputs with the complementary poison."""
+        if self._complement is None:
+            self._complement = self.quiet.observe(COMPLEMENT)
+        return self._complement
 
     @property
     def expected(self) -> dict[str, Expected]:

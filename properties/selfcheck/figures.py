@@ -34,6 +34,7 @@ def tables(results: Json) -> str:
         router_lines(results["cpu-router-bf16"]),
         ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
+        savings_lines(results["gpu-bench"]["savings"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
 
@@ -243,6 +244,19 @@ def times_lines(timings: list[Json]) -> list[str]:
         digits = 2 if timing["microseconds"] < 10 else 1
         time = f"{timing['microseconds']:.{digits}f} µs{speed}"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
+    return lines
+
+
+def savings_lines(savings: list[Json]) -> list[str]:
+    """Return the table of what the original pull requests save."""
+    lines = ["What the original pull requests save in one step, both ways measured in the same run:", ""]
+    lines += ["| report | before | after | size | measured | before, µs | after, µs | saved, µs | ratio |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    for one in savings:
+        before, after = one["before"], one["after"]
+        told = " | ".join(one[key] for key in ("report", "before_is", "after_is", "size", "clock"))
+        numbers = f"{before:,.1f} | {after:,.1f} | {before - after:,.1f} | {before / after:,.1f}"
+        lines.append(f"| {told} | {numbers} |")
     return lines
 
 

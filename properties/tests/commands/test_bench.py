@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from cumae.properties.bench.device_times import WrongResult, timings_of
+from cumae.properties.bench.savings import changes
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -37,6 +38,29 @@ def test_shapes_are_those_of_production() -> None:
     step = drawn_step("cpu", SHAPES["256 decodes"])
     assert step.num_tokens == 256
     assert step.bytes == 4 * (257 + 257 + 2 + 3 * 256) + 8 * 2 * 256 + 4 * 2 * 256
+
+
+def test_both_ways_of_a_change_do_the_same_work() -> None:
+    found = {}
+    for change in changes(DEVICE, num_decodes=3, cached=128):
+        assert set(change.clocks) and change.times in (1, 61)
+        found[change.before_is] = change
+        change.before()
+        change.after()
+    assert len(found) == 5
+    windows = found["windows by a Python loop over requests"]
+    owner = windows.after.__self__  # type: ignore[attr-defined]
+    written = []
+    for run in (windows.before, windows.after):
+        owner.ks.fill_(-7)
+        owner.ke.fill_(-7)
+        run()
+        written.append((owner.ks.tolist(), owner.ke.tolist()))
+    assert written[0] == written[1]
+    assert written[0][1][0] == 1001
+    kept, rebuilt = (getattr(found["a schedule built in each step"], way)() for way in ("after", "before"))
+    assert (kept.rebuilt, rebuilt.rebuilt) == (0, 1)
+    assert all(torch.equal(a, b) for a, b in zip(kept[:5], rebuilt[:5], strict=True))
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="without a GPU it is refused")

@@ -8,18 +8,19 @@ import torch
 
 from cumae import gpu_impl, oracle
 from cumae.gpu_impl import request_scan
-from cumae.oracle import Case
+from cumae.oracle import Case, OperationName
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.targets import load_function
+from cumae.properties.operations.whole_step import NEUTRAL, WHOLE_STEP
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.direct import check
-from cumae.properties.tests import fused_step
 from cumae.properties.tests.simulated import oracle_answer
 
 DEVICE = prepare("auto")
-FUSED = ("sequence_layout", "position_ids", "slot_mapping", "causal_windows")
+FUSED = tuple(WHOLE_STEP.values())
 INPUTS = ("context_lens", "query_lens", "is_prefill", "block_table", "row_index", "block_size")
 OPTIONS = (
     "kernel_block_size",
@@ -32,7 +33,7 @@ OPTIONS = (
     "token_padding",
     "dummy_request",
 )
-# Tensors that the functions in `fused_step` make for the outputs they drop cannot be captured.
+# Tensors that the functions in `whole_step` make for the outputs they drop cannot be captured.
 DOMAIN = Domain(captured=False)
 
 
@@ -44,10 +45,9 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-@pytest.mark.parametrize("name", FUSED)
-def test_each_operation_passes_every_check(name: Any) -> None:
-    function = getattr(fused_step, f"fused_{name}")
-    verdict = check(function, name, domain=DOMAIN, examples=12, save_to=None)
+@pytest.mark.parametrize(("target", "name"), WHOLE_STEP.items(), ids=FUSED)
+def test_each_operation_passes_every_check(target: str, name: OperationName) -> None:
+    verdict = check(load_function(target), name, domain=DOMAIN, examples=12, save_to=None)
     assert verdict, verdict
     assert verdict.comparisons > verdict.cases >= 24
 
@@ -103,7 +103,7 @@ def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int)
         torch.tensor(query_lens, dtype=torch.int32, device=DEVICE),
         torch.ones(num_requests, dtype=torch.bool, device=DEVICE),
         rows.to(DEVICE),
-        **fused_step.NEUTRAL | {"block_size": 4, "kernel_block_size": 4},
+        **NEUTRAL | {"block_size": 4, "kernel_block_size": 4},
         **outputs,
     )
     return {name: output.tolist() for name, output in outputs.items()}

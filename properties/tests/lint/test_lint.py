@@ -82,13 +82,6 @@ def test_a_record_spares_compiles_and_tells_what_rose(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "must be a file that this option has written" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["sequence_layout", "slot_mapping"])
-def test_the_launch_of_a_whole_step_breaks_no_rule(tmp_path: Path, name: str) -> None:
-    target = f"{SCRIPT.with_name('fused_step.py')}:fused_{name}"
-    done = run(tmp_path, "-m", "cumae.properties.commands", "lint", target, "--op", name)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
-
-
 @pytest.mark.parametrize(
     "name",
     ["narrow", "widened_late", "shifted", "stored_wide", "carried", "called", "too_many_programs"],

@@ -6,7 +6,11 @@ import torch
 
 from cumae import gpu_impl
 from cumae.gpu_impl.sequence_layout import KeyScope
+from cumae.oracle import OperationName
 
+_NAMES: tuple[OperationName, ...] = ("sequence_layout", "position_ids", "slot_mapping", "causal_windows")
+WHOLE_STEP = {f"cumae.properties.operations.whole_step:fused_{name}": name for name in _NAMES}
+"""The functions here as targets, and the operation of each."""
 NEUTRAL: dict[str, Any] = {
     "row_index": None,
     "block_size": 1,
@@ -54,6 +58,7 @@ def fused_sequence_layout(
     max_seqlen_q: torch.Tensor,
     max_seqlen_k: torch.Tensor,
 ) -> None:
+    """Write the layout."""
     _write(
         token_to_request.numel(),
         context_lens,
@@ -74,6 +79,7 @@ def fused_sequence_layout(
 def fused_position_ids(
     context_lens: torch.Tensor, query_lens: torch.Tensor, position_ids: torch.Tensor
 ) -> None:
+    """Write the positions."""
     _write(position_ids.numel(), context_lens, query_lens, position_ids=position_ids)
 
 
@@ -119,6 +125,7 @@ def fused_causal_windows(
     ks: torch.Tensor,
     ke: torch.Tensor,
 ) -> None:
+    """Write the windows."""
     _write(
         ks.numel(),
         context_lens,
