@@ -1,23 +1,21 @@
 """The command ``cumae`` as a shell sees it: exit status, standard output and standard error."""
 
 import os
-import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 from cumae.properties.commands.main import main
+from cumae.properties.tests.python_process import Done, run_python
 
-Done = subprocess.CompletedProcess[str]
 BROKEN = "cumae.fixtures.bugs.causal_windows:key_offsets_as_rows"
 AS_BROKEN = ("--op", "causal_windows", "--dialect", "fastdeploy")
 
 
 def cumae_process(*arguments: str, cwd: Path) -> Done:
     """Run the command in a process of its own."""
-    command = [sys.executable, "-m", "cumae.properties.commands", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return run_python("-m", "cumae.properties.commands", *arguments, cwd=cwd)
 
 
 def cumae(*arguments: str, cwd: Path) -> Done:

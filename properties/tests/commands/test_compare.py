@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.command_line import Done, cumae
+from cumae.properties.tests.command_line import cumae
 from cumae.properties.tests.own_tree import FILE, OP, SOURCE, TARGET, write_tree
+from cumae.properties.tests.python_process import Done
 
 QUICK = ("--cases", "3", "--no-speed")
 

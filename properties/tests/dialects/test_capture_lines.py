@@ -14,7 +14,8 @@ import torch
 from cumae.oracle import Batch, Case, Inputs, Layout, Request
 from cumae.properties import dialects
 from cumae.properties.dialects import DIALECTS, Ints
-from cumae.properties.tests.command_line import Done, cumae
+from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.python_process import Done
 from cumae.properties.tests.sglang_steps import DECODE, MIXED, VERIFY
 
 STEP = Case(

@@ -1,21 +1,18 @@
 """The plugin changes nothing uninvited, and says what to add where it is needed."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cumae.properties.tests.python_process import Done, run_python
 
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+
+def run_pytest(folder: Path, *arguments: str, fresh: bool = False) -> Done:
     clean = {k: v for k, v in os.environ.items() if k not in ("TRITON_INTERPRET", "PYTEST_ADDOPTS")}
     clean["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     plugin = ["-p", "cumae.properties.pytest_plugin.plugin", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugin, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=clean, capture_output=True, text=True, timeout=300, check=False
-    )
+    return run_python("-m", "pytest", "-q", *plugin, *arguments, cwd=folder, environment=clean, fresh=fresh)
 
 
 def write_test(folder: Path, body: str) -> None:
@@ -33,7 +30,7 @@ def test_uninvited_it_imports_nothing_and_sets_nothing(tmp_path: Path) -> None:
         "    assert not {'torch', 'triton', 'numpy', 'cumae.oracle'} & set(sys.modules)\n"
         "    assert settings.default.max_examples == 100\n",
     )
-    done = run_pytest(tmp_path)
+    done = run_pytest(tmp_path, fresh=True)
     assert done.returncode == 0, done.stdout
     assert "cumae" not in done.stdout
 
