@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from cumae.oracle.grouped_topk import check_router_shape
@@ -267,12 +268,25 @@ class Options:
         for name, value in values.items():
             require(name in GROUP_OF, name, value, f"be an option: {', '.join(sorted(GROUP_OF))}")
             changed.setdefault(GROUP_OF[name], {})[name] = value
-        groups = {group: replace(getattr(self, group), **its) for group, its in changed.items()}
+        groups = {group: _with(getattr(self, group), its) for group, its in changed.items()}
         return replace(self, **groups)
 
     def value(self, name: str) -> Any:
         """Return the value of a field, whichever group has it."""
         return getattr(getattr(self, GROUP_OF[name]), name)
+
+
+def _with(group: Any, values: dict[str, Any]) -> Any:
+    """Return a group with other values; few are ever in use, and each is made and checked once."""
+    try:
+        return _made(group, tuple(values), *values.values())
+    except TypeError:  # a value without a hash, which the group refuses
+        return replace(group, **values)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _made(group: Any, names: tuple[str, ...], *values: Any) -> Any:
+    return replace(group, **dict(zip(names, values, strict=True)))
 
 
 GROUPS: Mapping[str, type[Any]] = {one.name: type(one.default) for one in fields(Options)}

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd
 from typing import Protocol, TypeVar
 
@@ -42,7 +43,7 @@ class HypothesisChoices:
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer of ``[low, high]``."""
-        return low if low == high else self._draw(st.integers(low, high))
+        return low if low == high else self._draw(_integers(low, high))
 
     def pick(self, values: Sequence[T]) -> T:
         """Return one of the values."""
@@ -51,6 +52,10 @@ class HypothesisChoices:
     def chance(self, percent: int) -> bool:
         """Return True in about ``percent`` of 100 draws; shrinks to False."""
         return self.integer(0, 99) >= 100 - percent
+
+
+_integers = lru_cache(maxsize=4096)(st.integers)
+"""The strategies: to make one takes as long as to draw from it."""
 
 
 class SeededChoices:
