@@ -124,6 +124,49 @@ def count_stops(
 
 
 @triton.jit
+def count_tokens(query_lens: tl.tensor, cu_seqlens_q: tl.tensor, num_requests: tl.tensor) -> tl.tensor:
+    """Return the number of tokens of the step; there is at least one request."""
+    # Not cu_seqlens_q[num_requests], which a dummy request raises to the number of padded tokens.
+    return tl.load(cu_seqlens_q + num_requests - 1) + tl.load(query_lens + num_requests - 1).to(tl.int32)
+
+
+@triton.jit
+def count_near_stops(
+    cu_seqlens: tl.tensor, num_requests: tl.tensor, low: tl.tensor, value: tl.tensor
+) -> tl.tensor:
+    """Return how many requests end at or before a value, at least `low` of them and mostly few more."""
+    o_stop = low + 1 + tl.arange(0, PROBES_PER_ROUND)
+    m_stop = o_stop <= num_requests
+    m_stop = m_stop & (tl.load(cu_seqlens + o_stop, mask=m_stop, other=0) <= value)
+    found = low + tl.sum(m_stop.to(tl.int32))
+    if found == low + PROBES_PER_ROUND:
+        found = count_stops(cu_seqlens, num_requests, found, value)
+    return found
+
+
+@triton.jit
+def owners_between(
+    cu_seqlens: tl.tensor, low: tl.tensor, high: tl.tensor, i_first: tl.tensor, TILE: tl.constexpr
+) -> tl.tensor:
+    """Return the owner of each of TILE tokens from i_first on, the running sums being in memory.
+
+    It is a request from low to high - 1, or high for a token behind their last.
+    """
+    i_request = tl.full((TILE,), 0, tl.int32) + low
+    i_high = tl.full((TILE,), 0, tl.int32) + high
+    o_token = i_first + tl.arange(0, TILE)
+    span = high - low
+    while span > 0:
+        middle = (i_request + i_high) >> 1
+        m_open = middle < i_high
+        is_past = m_open & (tl.load(cu_seqlens + 1 + middle, mask=m_open, other=0) <= o_token)
+        i_request = tl.where(is_past, middle + 1, i_request)
+        i_high = tl.where(is_past, i_high, middle)
+        span = span >> 1
+    return i_request
+
+
+@triton.jit
 def owners_in_memory(
     query_lens: tl.tensor,
     cu_seqlens_q: tl.tensor,
@@ -135,23 +178,12 @@ def owners_in_memory(
 
     There is at least one request. The owner of a padding row may be any number from 0 to num_requests.
     """
-    # Not cu_seqlens_q[num_requests], which a dummy request raises to the number of padded tokens.
-    num_tokens = tl.load(cu_seqlens_q + num_requests - 1)
-    num_tokens += tl.load(query_lens + num_requests - 1).to(tl.int32)
+    num_tokens = count_tokens(query_lens, cu_seqlens_q, num_requests)
     i_request = tl.full((TILE,), 0, tl.int32)
     if i_first < num_tokens:
-        i_last = tl.minimum(i_first + TILE, num_tokens) - 1
         low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
-        span = count_stops(cu_seqlens_q, num_requests, low, i_last) - low
-        i_request += low
-        i_high = i_request + span
-        o_token = i_first + tl.arange(0, TILE)
-        while span > 0:
-            middle = (i_request + i_high) >> 1
-            is_past = tl.load(cu_seqlens_q + 1 + middle) <= o_token
-            i_request = tl.where(is_past, middle + 1, i_request)
-            i_high = tl.where(is_past, i_high, middle)
-            span = span >> 1
+        high = count_near_stops(cu_seqlens_q, num_requests, low, i_first + TILE)
+        i_request = owners_between(cu_seqlens_q, low, high, i_first, TILE)
     return i_request, num_tokens
 
 

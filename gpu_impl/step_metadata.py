@@ -1,5 +1,7 @@
 """All that a step needs of where its tokens and keys lie, in one launch or, for very large steps, in four."""
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
@@ -7,8 +9,12 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
 from cumae.gpu_impl.causal_windows import check_windows, find_windows
 from cumae.gpu_impl.request_scan import (
+    NUM_PROGRAMS,
+    count_near_stops,
+    count_stops,
+    count_tokens,
     load_lens,
-    owners_in_memory,
+    owners_between,
     owners_in_scan,
     scan_lens,
     shape_of_scan,
@@ -18,6 +24,86 @@ from cumae.gpu_impl.running_sums import launch_running_sums
 from cumae.gpu_impl.sequence_layout import KeyScope, check_layout
 from cumae.gpu_impl.slot_mapping import check_blocks, find_slots
 from cumae.gpu_impl.table_rows import check_table, find_rows
+
+# With more tokens than these, a program searches the running sums once for several tiles.
+MANY_TOKENS = 512 * NUM_PROGRAMS
+TILES_PER_SEARCH = 4
+
+
+@triton.jit
+def _write_tile(
+    is_prefill: tl.tensor,
+    block_table: tl.tensor,
+    row_index: tl.tensor,
+    token_to_request: tl.tensor,
+    position_ids: tl.tensor,
+    slot_mapping: tl.tensor,
+    ks: tl.tensor,
+    ke: tl.tensor,
+    o_token: tl.tensor,
+    m_live: tl.tensor,
+    i_request: tl.tensor,
+    shift: tl.tensor,
+    first_key: tl.tensor,
+    num_tokens_padded: tl.tensor,
+    num_slots: tl.tensor,
+    num_rows: tl.tensor,
+    table_width: tl.tensor,
+    table_row_stride: tl.tensor,
+    table_column_stride: tl.tensor,
+    ks_stride: tl.tensor,
+    ke_stride: tl.tensor,
+    token_padding: tl.tensor,
+    kernel_block_size: tl.tensor,
+    compress_ratio: tl.tensor,
+    window: tl.tensor,
+    world: tl.tensor,
+    rank: tl.tensor,
+    interleave: tl.tensor,
+    HAS_ROW_INDEX: tl.constexpr,
+    HAS_WINDOW: tl.constexpr,
+    IS_SHARDED: tl.constexpr,
+) -> None:
+    """Write what tokens have: their request, position, slot and window.
+
+    shift: what a token's number and its position differ by; first_key: the first row of its request's keys.
+    """
+    position = tl.where(m_live, o_token + shift, 0)
+    i_row, m_slot = find_rows(row_index, i_request, m_live, num_rows, HAS_ROW_INDEX)
+    slot = find_slots(
+        block_table,
+        i_row,
+        position,
+        m_slot,
+        table_width,
+        table_row_stride,
+        table_column_stride,
+        kernel_block_size,
+        world,
+        rank,
+        interleave,
+        IS_SHARDED,
+    )
+    m_window = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
+    first, stop = find_windows(
+        position + 1,
+        first_key,
+        m_window,
+        compress_ratio,
+        window,
+        world,
+        rank,
+        interleave,
+        HAS_WINDOW,
+        IS_SHARDED,
+    )
+    m_token = o_token < num_tokens_padded
+    row = o_token.to(tl.int64)
+    tl.store(token_to_request + o_token, tl.where(m_live, i_request, token_padding), mask=m_token)
+    tl.store(position_ids + o_token, position, mask=m_token)
+    tl.store(ks + row * ks_stride, first, mask=m_token)
+    tl.store(ke + row * ke_stride, stop, mask=m_token)
+    tl.store(slot_mapping + o_token, slot, mask=o_token < num_slots)
 
 
 @triton.jit(
@@ -73,7 +159,13 @@ def _write_step(
     IS_SHARDED: tl.constexpr,
     REQUESTS: tl.constexpr,
     TILE: tl.constexpr,
+    TILES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    if BEGINS_EARLY:
+        # This launch began while the one before it ran. It waits for its end, and lets the next one begin.
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     i_tile = tl.program_id(0)
     if REQUESTS > 0:
         context_len, query_len, num_keys = load_lens(
@@ -107,51 +199,87 @@ def _write_step(
         first_key = (pair >> 32).to(tl.int32)
         o_token = i_first + tl.arange(0, TILE)
         m_live = o_token < num_tokens
+        _write_tile(
+            is_prefill,
+            block_table,
+            row_index,
+            token_to_request,
+            position_ids,
+            slot_mapping,
+            ks,
+            ke,
+            o_token,
+            m_live,
+            i_request,
+            shift,
+            first_key,
+            num_tokens_padded,
+            num_slots,
+            num_rows,
+            table_width,
+            table_row_stride,
+            table_column_stride,
+            ks_stride,
+            ke_stride,
+            token_padding,
+            kernel_block_size,
+            compress_ratio,
+            window,
+            world,
+            rank,
+            interleave,
+            HAS_ROW_INDEX,
+            HAS_WINDOW,
+            IS_SHARDED,
+        )
     else:
-        i_first = i_tile * TILE
-        i_request, num_tokens = owners_in_memory(query_lens, cu_seqlens_q, num_requests, i_first, TILE)
-        o_token = i_first + tl.arange(0, TILE)
-        m_live = o_token < num_tokens
-        shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
-        shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
-        first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
-
-    position = tl.where(m_live, o_token + shift, 0)
-    i_row, m_slot = find_rows(row_index, i_request, m_live, num_rows, HAS_ROW_INDEX)
-    slot = find_slots(
-        block_table,
-        i_row,
-        position,
-        m_slot,
-        table_width,
-        table_row_stride,
-        table_column_stride,
-        kernel_block_size,
-        world,
-        rank,
-        interleave,
-        IS_SHARDED,
-    )
-    m_window = m_live & (tl.load(is_prefill + i_request, mask=m_live, other=0) != 0)
-    first, stop = find_windows(
-        position + 1,
-        first_key,
-        m_window,
-        compress_ratio,
-        window,
-        world,
-        rank,
-        interleave,
-        HAS_WINDOW,
-        IS_SHARDED,
-    )
-    m_token = o_token < num_tokens_padded
-    row = o_token.to(tl.int64)
-    tl.store(token_to_request + o_token, tl.where(m_live, i_request, token_padding), mask=m_token)
-    tl.store(position_ids + o_token, position, mask=m_token)
-    tl.store(ks + row * ks_stride, first, mask=m_token)
-    tl.store(ke + row * ke_stride, stop, mask=m_token)
-    tl.store(slot_mapping + o_token, slot, mask=o_token < num_slots)
+        num_tokens = count_tokens(query_lens, cu_seqlens_q, num_requests)
+        i_first = i_tile * (TILE * TILES)
+        low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
+        for i_part in range(TILES):
+            i_begin = i_first + i_part * TILE
+            o_token = i_begin + tl.arange(0, TILE)
+            m_live = o_token < num_tokens
+            # The search for the next part begins where this one ends.
+            high = count_near_stops(cu_seqlens_q, num_requests, low, i_begin + TILE)
+            i_request = owners_between(cu_seqlens_q, low, high, i_begin, TILE)
+            low = high
+            shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
+            shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
+            first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
+            _write_tile(
+                is_prefill,
+                block_table,
+                row_index,
+                token_to_request,
+                position_ids,
+                slot_mapping,
+                ks,
+                ke,
+                o_token,
+                m_live,
+                i_request,
+                shift,
+                first_key,
+                num_tokens_padded,
+                num_slots,
+                num_rows,
+                table_width,
+                table_row_stride,
+                table_column_stride,
+                ks_stride,
+                ke_stride,
+                token_padding,
+                kernel_block_size,
+                compress_ratio,
+                window,
+                world,
+                rank,
+                interleave,
+                HAS_ROW_INDEX,
+                HAS_WINDOW,
+                IS_SHARDED,
+            )
 
 
 def write_step_metadata(
@@ -187,8 +315,9 @@ def write_step_metadata(
     every output is padded to T, the length of token_to_request, and slot_mapping to S >= T. seq_lens,
     slots aside, fit int32. ks and ke may be views with a stride, as those of a packed tensor [2T].
     One launch, or four for more than 4,096 requests or millions of tokens. No program reads what another one
-    of its launch writes. Every element is written. Does not synchronise or allocate, so a CUDA graph can
-    capture it.
+    of its launch writes. From Hopper on, the launch begins while the kernel before it ends, and waits for it
+    before it reads or writes anything. Every element is written. Does not synchronise or allocate, so a
+    CUDA graph can capture it.
 
     >>> lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3]), torch.ones(3, dtype=torch.bool)
     >>> table = torch.tensor([[7, 5], [9, -1], [2, -1]])
@@ -230,7 +359,12 @@ def write_step_metadata(
     check_windows(ks, ke, num_tokens_padded, device)
 
     requests, tile, num_warps = shape_of_scan(num_requests, num_slots)
-    num_tiles = -(-num_slots // tile)
+    tiles = 1
+    if requests == 0 and num_slots > MANY_TOKENS:
+        # With two tokens a thread, no width of store needs another layout, which goes through shared memory.
+        tile, tiles, num_warps = 512, TILES_PER_SEARCH, 8
+    num_tiles = -(-num_slots // (tile * tiles))
+    begins_early = _can_begin_early(device)
     with torch.cuda.device(context_lens.get_device()):
         if requests == 0:
             launch_running_sums(
@@ -285,5 +419,17 @@ def write_step_metadata(
             IS_SHARDED=world > 1,
             REQUESTS=requests,
             TILE=tile,
+            TILES=tiles,
+            BEGINS_EARLY=begins_early,
             num_warps=num_warps,
+            **({"launch_pdl": True} if begins_early else {}),
         )
+
+
+@cache
+def _can_begin_early(device: torch.device) -> bool:
+    """Return whether a launch can begin while the one before it runs: on NVIDIA's GPUs from Hopper on."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return False
+    is_compiled = isinstance(_write_step, triton.runtime.JITFunction)
+    return is_compiled and torch.cuda.get_device_capability(device)[0] >= 9

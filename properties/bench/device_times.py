@@ -103,7 +103,18 @@ def _whole_steps(device: Device, progress: Progress) -> list[Timing]:
                 raise WrongResult(f"{name}, {size}: {wrong}")
             median, spread = graph_time(call)
             found.append(Timing(name, size, median, spread, step.bytes / median / 1000))
+        if step.num_tokens > 1_000_000:
+            found += _copies(size, step.bytes)
     return found
+
+
+def _copies(size: str, num_bytes: int) -> list[Timing]:
+    """Time a copy that moves so many bytes, read and written; a graph may copy more slowly than a launch."""
+    source = torch.zeros(num_bytes // 2, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    ways = {"copy, in a graph": graph_time, "copy, launched": queued_time}
+    times = {name: clock(lambda: target.copy_(source)) for name, clock in ways.items()}
+    return [Timing(name, size, *each, num_bytes / each[0] / 1000) for name, each in times.items()]
 
 
 def _steps() -> dict[str, Case]:

@@ -28,11 +28,15 @@ _DARK = {
 
 @dataclass(slots=True)
 class Picture:
-    """A picture: elements drawn so far, the ``y`` of the next one, and pixels per token (``cell``)."""
+    """A picture: elements drawn so far, the ``y`` of the next one, and pixels per token (``cell``).
+
+    ``label``: what it shows, in words for those who cannot see it.
+    """
 
     cell: float
     y: float = 12.0
     parts: list[str] = field(default_factory=list)
+    label: str = "requests of one step as rows of tokens"
 
     def x(self, position: float) -> float:
         """Return the pixel of a position."""
@@ -70,7 +74,7 @@ class Picture:
         height, place = self.height, f'y="{top}" ' if top else ""
         head = (
             f'<svg {place}xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-            f'height="{height}" role="img" aria-label="requests of one step as rows of tokens">'
+            f'height="{height}" role="img" aria-label="{escape(self.label)}">'
         )
         ground = f'<rect width="{WIDTH}" height="{height}" class="ground"/>'
         return "\n".join([head, _style(), ground, *self.parts, "</svg>"]) + "\n"

@@ -34,6 +34,7 @@ def tables(results: Json) -> str:
         router_lines(results["cpu-router-bf16"]),
         ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
+        growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
@@ -244,6 +245,23 @@ def times_lines(timings: list[Json]) -> list[str]:
         digits = 2 if timing["microseconds"] < 10 else 1
         time = f"{timing['microseconds']:.{digits}f} µs{speed}"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
+    return lines
+
+
+def growth_lines(sweeps: list[Json]) -> list[str]:
+    """Return the table of how times grow."""
+    lines = ["How a whole step's metadata grows, in CUDA graphs, with the line that fits the times:", ""]
+    lines += [
+        "| way | grows | sizes | µs at each | µs at 0 | ns for each more |",
+        "|---|---|---|---|---|---|",
+    ]
+    for sweep in sweeps:
+        sizes = ", ".join(f"{size:,}".replace(",", " ") for size in sweep["sizes"])
+        times = ", ".join(f"{time:.1f}" for time in sweep["times"])
+        lines.append(
+            f"| {sweep['way']} | {sweep['grows']} | {sizes} | {times} | {sweep['microseconds']:.2f} "
+            f"| {sweep['nanoseconds']:.4f} |"
+        )
     return lines
 
 

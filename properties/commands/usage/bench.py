@@ -1,6 +1,9 @@
 """How ``cumae bench`` is called."""
 
+from pathlib import Path
 from typing import Any
+
+import click
 
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
@@ -10,12 +13,14 @@ from cumae.properties.commands.json_file import json_file
 @options.target
 @options.operation()
 @options.dialect()
+@click.option("--svg", "picture", type=Path, help="Also draw the times as bars into this file.")
 @json_file("the figures")
 def bench(**given: Any) -> int:
     """Time TARGET beside the shipped kernels of its operation, in CUDA graphs. Needs a GPU.
 
     TARGET is module:function or file.py:function; it must agree on each step that is timed. Without it, every
-    shipped kernel is timed, and whole steps in three ways.
+    shipped kernel is timed, whole steps in three ways, how their times grow, and what the original pull
+    requests save.
     """
     from cumae.properties.commands.bench import bench as run
 

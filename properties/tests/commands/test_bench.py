@@ -1,11 +1,15 @@
 """What `cumae bench` times: ways that agree. The times themselves need a GPU."""
 
+import doctest
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
 
-from cumae.properties.bench.device_times import WrongResult, timings_of
+from cumae.properties.bench import growth
+from cumae.properties.bench.device_times import Timing, WrongResult, timings_of
+from cumae.properties.bench.plot import plot
 from cumae.properties.bench.savings import changes
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.operations.binding import binding_of
@@ -38,6 +42,26 @@ def test_shapes_are_those_of_production() -> None:
     step = drawn_step("cpu", SHAPES["256 decodes"])
     assert step.num_tokens == 256
     assert step.bytes == 4 * (257 + 257 + 2 + 3 * 256) + 8 * 2 * 256 + 4 * 2 * 256
+
+
+def test_growing_steps_have_the_sizes_that_they_are_named_after() -> None:
+    tried = doctest.testmod(growth)
+    assert (tried.attempted, tried.failed) == (1, 0)
+    for grows, sweep in growth.SWEEPS.items():
+        for size, (count, _, queries) in sweep.items():
+            number = count * queries[0] if "tokens" in grows else count
+            assert queries[0] == queries[1] and size == f"{number:,}"
+
+
+def test_a_plot_has_a_bar_for_each_time() -> None:
+    times = [Timing("a", "1 row", 2.0, 0.1), Timing("b", "1 row", 4.0, 0.1), Timing("a", "2 rows", 9.5, 0.2)]
+    picture = ElementTree.fromstring(plot(times))
+    bars = [part for part in picture.iter() if part.get("class") == "new"]
+    widths = [float(bar.get("width", 0)) for bar in bars]
+    assert widths[0] * 2 == widths[1] == widths[2]
+    words = [part.text for part in picture.iter() if part.tag.endswith("text")]
+    assert words.count("a") == 2 and "9.50 µs" in words and words.count("1 row") == 1
+    assert picture.get("aria-label") == "times of kernels as bars"
 
 
 def test_both_ways_of_a_change_do_the_same_work() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cumae import gpu_impl, oracle
-from cumae.gpu_impl import request_scan
+from cumae.gpu_impl import request_scan, step_metadata
 from cumae.oracle import Case, OperationName
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
@@ -37,11 +37,13 @@ OPTIONS = (
 DOMAIN = Domain(captured=False)
 
 
-@pytest.fixture(params=["one launch", "four launches"])
+@pytest.fixture(params=["one launch", "four launches", "four launches, several tiles a program"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let the second form scan one request at most, so that small steps take its launches too."""
-    if request.param == "four launches":
+    """Let the other forms scan one request at most, so that small steps take their launches too."""
+    if request.param != "one launch":
         monkeypatch.setattr(request_scan, "REQUESTS_PER_SCAN", (1,))
+    if "several" in request.param:
+        monkeypatch.setattr(step_metadata, "MANY_TOKENS", 0)
     return str(request.param)
 
 
@@ -161,9 +163,60 @@ def test_tiles_of_every_mixture_are_right(query_lens: list[int], num_padding_tok
     assert actual == by_hand(context_lens, query_lens, num_tokens_padded)
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("num_requests", [63, 64, 65, 257, 1025, 4096, 4097])
 def test_every_size_of_a_scan_is_right(num_requests: int) -> None:
     query_lens = [(b * b) % 5 // 3 for b in range(num_requests)]
     context_lens = [b % 3 for b in range(num_requests)]
     actual = step(context_lens, query_lens, sum(query_lens))
     assert actual == by_hand(context_lens, query_lens, sum(query_lens))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="graphs need a GPU")
+@pytest.mark.parametrize("num_requests", [64, 5000])
+def test_a_captured_launch_waits_for_the_one_before_it(num_requests: int) -> None:
+    """From Hopper on it begins early: its inputs are written by the kernel before it, and read behind it."""
+    lens = torch.zeros((2, num_requests), dtype=torch.int32, device=DEVICE)
+    drawn = torch.zeros((2, num_requests), dtype=torch.int32, device=DEVICE)
+    slow = torch.zeros(2**24, device=DEVICE)
+    num_tokens_padded = 3 * num_requests
+    sizes = {"cu_seqlens_q": num_requests + 1, "cu_seqlens_k": num_requests + 1}
+    sizes |= {"max_seqlen_q": 1, "max_seqlen_k": 1}
+    sizes |= dict.fromkeys(
+        ("token_to_request", "ks", "ke", "position_ids", "slot_mapping"), num_tokens_padded
+    )
+    outputs: dict[str, Any] = {}
+    for name, size in sizes.items():
+        dtype = torch.int64 if name in ("position_ids", "slot_mapping") else torch.int32
+        outputs[name] = torch.full((size,), 77, dtype=dtype, device=DEVICE)
+    kept = {name: torch.empty_like(output) for name, output in outputs.items()}
+    table = torch.arange(num_requests, dtype=torch.int32, device=DEVICE)[:, None] * 100
+    table = table + torch.arange(80, dtype=torch.int32, device=DEVICE)
+    is_prefill = torch.ones(num_requests, dtype=torch.bool, device=DEVICE)
+    arguments: dict[str, Any] = NEUTRAL | {"block_size": 4, "kernel_block_size": 4}
+    arguments |= {"is_prefill": is_prefill, "block_table": table}
+    arguments |= {"context_lens": lens[0], "query_lens": lens[1]}
+
+    def run() -> None:
+        for _ in range(3):
+            slow.add_(1)
+            torch.mul(drawn, 1, out=lens)
+            gpu_impl.write_step_metadata(**arguments, **outputs)
+            for name, output in outputs.items():
+                torch.mul(output, 1, out=kept[name])
+            lens.fill_(-5)
+
+    run()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(8):
+        contexts, queries = torch.randint(0, 3, (2, num_requests), generator=generator).tolist()
+        drawn.copy_(torch.tensor([contexts, queries], dtype=torch.int32))
+        for output in outputs.values():
+            output.fill_(77)
+        graph.replay()
+        assert {name: output.tolist() for name, output in kept.items()} == by_hand(
+            contexts, queries, num_tokens_padded
+        )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cumae.properties.lint import types_of_results
+from cumae.properties.running.device import has_gpu
 from cumae.properties.tests.operations.test_tracebacks import line_of
 from cumae.properties.tests.python_process import Done, run_python
 
@@ -46,8 +47,10 @@ def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Pat
     assert found["findings"] == []
     assert len(found["kernels"]) == 31
     for kernel in found["kernels"]:
-        assert list(kernel["compiled"]) == TARGETS, kernel
-        assert kernel["missing"] == {}
+        # With a GPU, rows are also quantised by its own rounding, which sm_80 does not have.
+        lacking = has_gpu() and kernel["kernel"] == "_quantise_rows"
+        assert kernel["missing"] == ({"sm_80": ["fp8e4nv"]} if lacking else {})
+        assert list(kernel["compiled"]) == TARGETS[lacking:], kernel
         # Tiles of `_write_pages` follow the width of the table: a power of two, at most 512. `_write_layout`
         # scans 64, 256, 1,024 or 4,096 requests; `_write_step` may search instead.
         most = {"_write_pages": 3, "_write_layout": 4, "_write_step": 5}
