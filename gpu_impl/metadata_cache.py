@@ -21,9 +21,6 @@ class CachedSchedule(NamedTuple):
     rebuilt: int
 
 
-_Views = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-
-
 class MetadataCache:
     """The sparse schedule of each step, at addresses that never change.
 
@@ -74,9 +71,8 @@ class MetadataCache:
             torch.empty(size, dtype=torch.int32, device=device) for size in (num_workers + 1, max_num_tokens)
         )
         token, start, stop = (torch.empty(capacity, dtype=torch.int32, device=device) for _ in range(3))
-        self._buffers: _Views = (indptr, token, start, stop, splits)
-        self._views = self._buffers
-        self._num_tokens = max_num_tokens
+        self._buffers = CachedSchedule(indptr, token, start, stop, splits, rebuilt=0)
+        self._kept, self._num_tokens = self._buffers, max_num_tokens
         self._key: tuple[int, bytes, bytes] | None = None
         self._was_captured = False
         self.num_rebuilds = 0
@@ -98,8 +94,8 @@ class MetadataCache:
         Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
         in number, and for too many tokens, before anything is written.
         """
-        indptr, token, start, stop, splits = self._buffers
-        check_tokens(token_to_request, cu_seqlens_q, context_lens, indptr.device)
+        device = self._buffers.work_indptr.device
+        check_tokens(token_to_request, cu_seqlens_q, context_lens, device)
         num_tokens = token_to_request.numel()
         check_int("token_to_request.numel()", num_tokens, 0, self._max_num_tokens)
         for name, lens in (("context_lens_cpu", context_lens_cpu), ("query_lens_cpu", query_lens_cpu)):
@@ -109,31 +105,36 @@ class MetadataCache:
             if lens.device.type != "cpu":
                 raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read at once")
         if num_tokens != self._num_tokens:
-            capacity = num_tokens * self._max_splits
-            self._views = (indptr, token[:capacity], start[:capacity], stop[:capacity], splits[:num_tokens])
-            self._num_tokens = num_tokens
-        views = self._views
-        if indptr.is_cuda and torch.cuda.is_current_stream_capturing():
+            self._kept, self._num_tokens = self._views(num_tokens), num_tokens
+        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             self._was_captured = True
         key = None
         if context_lens_cpu is not None and query_lens_cpu is not None and not self._was_captured:
             key = self._key_of(num_tokens, context_lens_cpu, query_lens_cpu)
             if key == self._key:
-                return CachedSchedule(*views, rebuilt=0)
+                return self._kept
         # The key is cleared first: a launch that fails may leave half a schedule.
         self._key = None
+        views = self._kept[:-1]
         write_sparse_schedule(token_to_request, cu_seqlens_q, context_lens, *self._options, *views)
         self._key = key
         self.num_rebuilds += 1
-        return CachedSchedule(*views, rebuilt=1)
+        return self._kept._replace(rebuilt=1)
+
+    def _views(self, num_tokens: int) -> CachedSchedule:
+        """Return the parts of the buffers that a step of so many tokens has."""
+        indptr, token, start, stop, splits, _ = self._buffers
+        capacity = num_tokens * self._max_splits
+        items = token[:capacity], start[:capacity], stop[:capacity]
+        return CachedSchedule(indptr, *items, splits[:num_tokens], rebuilt=0)
 
     def _key_of(
         self, num_tokens: int, context_lens: torch.Tensor, query_lens: torch.Tensor
     ) -> tuple[int, bytes, bytes]:
         """Return what of the key can change, lengths as int64: NumPy's calls cost less than torch's."""
-        queries = np.asarray(query_lens, dtype=np.int64)
-        contexts = np.minimum(np.asarray(context_lens, dtype=np.int64), self._options[0] - 1)
+        queries = query_lens.numpy().astype(np.int64)
+        contexts = np.minimum(context_lens.numpy(), self._options[0] - 1, dtype=np.int64)
         is_live = queries > 0
-        if not is_live.all():
+        if np.count_nonzero(is_live) < len(is_live):
             queries, contexts = queries[is_live], contexts[is_live]
         return num_tokens, queries.tobytes(), contexts.tobytes()
