@@ -28,6 +28,7 @@ def nearest_fp32(value: float) -> float:
     return rounded
 
 
+@lru_cache(maxsize=2**16)
 def bf16_value(bits: int) -> float:
     """Return the number that these 16 bits mean in bf16.
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from math import isfinite
 
 from cumae.oracle.fp8_row import bf16_value, e4m3_code, nearest_fp32
 from cumae.oracle.model.heads import HeadFormat
@@ -32,7 +33,8 @@ def scaled_head(numbers: Sequence[int], head_format: HeadFormat, scale: float = 
     require_choice("head_format", head_format, ("fp8", *LARGEST))
     values = [bf16_value(bits) for bits in numbers]
     for i, value in enumerate(values):
-        require(abs(value) < float("inf"), f"numbers[{i}]", value, "be finite")
+        if not isfinite(value):
+            require(False, f"numbers[{i}]", value, "be finite")
     if head_format == "fp8":
         return bytes(e4m3_code(nearest_fp32(_clipped(value / scale))) for value in values)
     own = max(nearest_fp32(max(map(abs, values)) / LARGEST[head_format]), LEAST_SCALE)

@@ -97,12 +97,17 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     case = inputs.case
     row_bytes = shape_of(output, case)[-1] * ITEM_BYTES[output.dtype_for(case)]
     words = np.zeros((len(values), row_bytes), dtype=np.uint8)
-    state = _states(values)
+    named = [j for j, value in enumerate(values) if type(value) is tuple]
+    if len(named) + values.count(UNTOUCHED) == len(values):  # of a large cache, few rows are written
+        state = np.full(len(values), KEEP, dtype=np.uint8)
+        state[named] = VALUE
+    else:
+        state = _states(values)
     for kind, piece in output.pieces.items():
         rows = held(piece.name)
         assert isinstance(rows, Rows)
         place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
-        wanted = [j for j, value in enumerate(values) if type(value) is tuple and value[0] == kind]
+        wanted = [j for j in named if values[j][0] == kind]
         if not wanted:
             continue
         if piece.in_units:

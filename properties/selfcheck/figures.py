@@ -256,8 +256,8 @@ def growth_lines(sweeps: list[Json]) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     for sweep in sweeps:
-        sizes = ", ".join(f"{size:,}".replace(",", " ") for size in sweep["sizes"])
-        times = ", ".join(f"{time:.1f}" for time in sweep["times"])
+        sizes = "; ".join(f"{size:,}" for size in sweep["sizes"])
+        times = "; ".join(f"{time:.1f}" for time in sweep["times"])
         lines.append(
             f"| {sweep['way']} | {sweep['grows']} | {sizes} | {times} | {sweep['microseconds']:.2f} "
             f"| {sweep['nanoseconds']:.4f} |"
