@@ -1,10 +1,11 @@
 """Tests of whether attention depends on one entry in which an answer differs."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from cumae.oracle import GARBAGE, Inputs, Mark, local_len, persistent_buffers
+from cumae.oracle import GARBAGE, Case, Inputs, Mark, local_len, persistent_buffers
 from cumae.properties.attention.answers import Lists, cache_shape
 
 Test = Callable[[Inputs, Lists, Lists, int], bool]
@@ -233,8 +234,15 @@ def same_selected_slots(inputs: Inputs, right: Lists, wrong: Lists, index: int) 
     """Return whether each token finds the same slots from its offset on; ragged slots are of one rank."""
     if inputs["world"] > 1:
         return True
-    slots = Inputs(inputs.case, inputs.previous).call(persistent_buffers).kv_indices
+    slots = _kept_slots(inputs.case, inputs.previous)
     return _from_offsets(inputs, slots, right) == _from_offsets(inputs, slots, wrong)
+
+
+@lru_cache(maxsize=256)
+def _kept_slots(case: Case, previous: Case | None) -> list[int | Mark]:
+    """Return the slots in the buffers after a step, which is asked about once for each wrong answer."""
+    slots: list[int | Mark] = Inputs(case, previous).call(persistent_buffers).kv_indices
+    return slots
 
 
 def _from_offsets(inputs: Inputs, slots: list[int | Mark], lists: Lists) -> list[list[int | Mark | None]]:
