@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from decimal import Context, Decimal
+from fractions import Fraction
 from functools import cache
+from heapq import nlargest
 from itertools import combinations
 from math import fsum, inf, isinf, isnan
 from typing import Any
@@ -41,7 +43,8 @@ def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[i
     totals = []
     for first in range(0, options.router.num_experts, size):
         known = [(_score(row[i]), bias[i]) for i in range(first, first + size) if not isnan(row[i])]
-        totals.append(max((fsum(a + b) for a, b in combinations(known, 2)), default=-inf))
+        two = nlargest(2, known, key=_exact)
+        totals.append(fsum(two[0] + two[1]) if len(two) == 2 else -inf)
     usable = [g for g, total in enumerate(totals) if not isinf(total)]
     kept = max(
         combinations(usable, options.router.topk_group), key=lambda c: _best_first(totals, c), default=None
@@ -59,6 +62,12 @@ def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[i
 
 def _best_first(totals: Sequence[float], groups: Sequence[int]) -> list[tuple[float, int]]:
     return sorted(((totals[g], -g) for g in groups), reverse=True)
+
+
+@cache
+def _exact(parts: tuple[float, float]) -> Fraction:
+    """Return a score and a bias together, not rounded; -inf and inf are not among them."""
+    return Fraction(parts[0]) + Fraction(parts[1])
 
 
 @cache
