@@ -129,22 +129,27 @@ class SmallDomain:
 
 @contextmanager
 def cut_tiles(parts: list[Part]) -> Iterator[bool]:
-    """Set the powers of two from 16 on among the constants of a target's modules to 2.
+    """Set the powers of two from 16 on among the constants of a target's modules to 2, also those in tuples.
 
     Yields whether there are any.
     """
-    changed: list[tuple[dict[str, Any], str, int]] = []
+    changed: list[tuple[dict[str, Any], str, Any]] = []
     for names in {part.module: part.globals for part in parts}.values():
         for name, value in names.items():
-            if name.isupper() and type(value) is int and 16 <= value <= 2**16 and not value & (value - 1):
+            sizes = value if type(value) is tuple else (value,)
+            if name.isupper() and sizes and all(map(_is_tile, sizes)):
                 changed.append((names, name, value))
     try:
-        for names, name, _ in changed:
-            names[name] = CUT_TO
+        for names, name, value in changed:
+            names[name] = (CUT_TO,) * len(value) if type(value) is tuple else CUT_TO
         yield bool(changed)
     finally:
         for names, name, value in changed:
             names[name] = value
+
+
+def _is_tile(value: object) -> bool:
+    return type(value) is int and 16 <= value <= 2**16 and not value & (value - 1)
 
 
 def _answer(bench: Bench) -> Answer:
