@@ -87,10 +87,7 @@ def test_one_call_agrees_with_every_oracle(seed: int) -> None:
         assert written(case) == expected, case
 
 
-def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int) -> dict[str, list[Any]]:
-    """Return all outputs of a step of prefills with blocks of 4 tokens, request b having blocks 100 b on."""
-    num_requests = len(query_lens)
-    rows = torch.arange(num_requests, dtype=torch.int32)[:, None] * 100 + torch.arange(80, dtype=torch.int32)
+def outputs_of(num_requests: int, num_tokens_padded: int) -> dict[str, Any]:
     sizes = {"cu_seqlens_q": num_requests + 1, "cu_seqlens_k": num_requests + 1}
     sizes |= {"max_seqlen_q": 1, "max_seqlen_k": 1}
     sizes |= dict.fromkeys(
@@ -100,6 +97,14 @@ def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int)
     for name, size in sizes.items():
         dtype = torch.int64 if name in ("position_ids", "slot_mapping") else torch.int32
         outputs[name] = torch.full((size,), 77, dtype=dtype, device=DEVICE)
+    return outputs
+
+
+def step(context_lens: list[int], query_lens: list[int], num_tokens_padded: int) -> dict[str, list[Any]]:
+    """Return all outputs of a step of prefills with blocks of 4 tokens, request b having blocks 100 b on."""
+    num_requests = len(query_lens)
+    rows = torch.arange(num_requests, dtype=torch.int32)[:, None] * 100 + torch.arange(80, dtype=torch.int32)
+    outputs = outputs_of(num_requests, num_tokens_padded)
     gpu_impl.write_step_metadata(
         torch.tensor(context_lens, dtype=torch.int32, device=DEVICE),
         torch.tensor(query_lens, dtype=torch.int32, device=DEVICE),
@@ -180,15 +185,7 @@ def test_a_captured_launch_waits_for_the_one_before_it(num_requests: int) -> Non
     drawn = torch.zeros((2, num_requests), dtype=torch.int32, device=DEVICE)
     slow = torch.zeros(2**24, device=DEVICE)
     num_tokens_padded = 3 * num_requests
-    sizes = {"cu_seqlens_q": num_requests + 1, "cu_seqlens_k": num_requests + 1}
-    sizes |= {"max_seqlen_q": 1, "max_seqlen_k": 1}
-    sizes |= dict.fromkeys(
-        ("token_to_request", "ks", "ke", "position_ids", "slot_mapping"), num_tokens_padded
-    )
-    outputs: dict[str, Any] = {}
-    for name, size in sizes.items():
-        dtype = torch.int64 if name in ("position_ids", "slot_mapping") else torch.int32
-        outputs[name] = torch.full((size,), 77, dtype=dtype, device=DEVICE)
+    outputs = outputs_of(num_requests, num_tokens_padded)
     kept = {name: torch.empty_like(output) for name, output in outputs.items()}
     table = torch.arange(num_requests, dtype=torch.int32, device=DEVICE)[:, None] * 100
     table = table + torch.arange(80, dtype=torch.int32, device=DEVICE)
