@@ -36,6 +36,7 @@ from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
 from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
+from cumae.oracle.page_read import PageRead, page_read
 from cumae.oracle.page_table import PageTable, page_table
 from cumae.oracle.page_write import PageWrite, page_units, page_write
 from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffers
@@ -44,7 +45,7 @@ from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.ring_slots import RingSlots, ring_slots
 from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
-from cumae.oracle.scaled_head import scaled_head
+from cumae.oracle.scaled_head import restored_number, scaled_head
 from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import SlotMapping, slot_mapping
@@ -104,6 +105,7 @@ __all__ = [
     "OperationName",
     "Options",
     "PageOrder",
+    "PageRead",
     "PageTable",
     "PageWrite",
     "PersistentBuffers",
@@ -152,6 +154,7 @@ __all__ = [
     "metadata_cache",
     "outputs_of",
     "owns",
+    "page_read",
     "page_table",
     "page_units",
     "page_write",
@@ -159,6 +162,7 @@ __all__ = [
     "position_ids",
     "prefix_interleave",
     "rights_of_rows",
+    "restored_number",
     "ring_slots",
     "scaled_head",
     "schedule_faults",

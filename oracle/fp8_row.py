@@ -39,6 +39,30 @@ def bf16_value(bits: int) -> float:
     return value
 
 
+def e4m3_value(code: int) -> float:
+    """Return the number that a byte means in e4m3fn; 127 and 255 mean none.
+
+    Raises ``ValueError`` for these two.
+
+    >>> [e4m3_value(code) for code in (0, 1, 56, 0xFE)]
+    [0.0, 0.001953125, 1.0, -448.0]
+    """
+    sign, magnitude = divmod(code, 128)
+    require(magnitude < len(_MAGNITUDES), "code", code, "be a number of e4m3fn")
+    return -_MAGNITUDES[magnitude] if sign else _MAGNITUDES[magnitude]
+
+
+def bf16_bits(value: float) -> int:
+    """Return the bits of the bf16 number nearest to an fp32 number; ties go to the even mantissa.
+
+    >>> [hex(bf16_bits(value)) for value in (1.0, -3.5, 1.00390625, 1.01171875)]
+    ['0x3f80', '0xc060', '0x3f80', '0x3f82']
+    """
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    upper, lower = divmod(bits, 2**16)
+    return upper + (lower > 2**15 or (lower == 2**15 and upper % 2 == 1))
+
+
 def e4m3_code(value: float) -> int:
     """Return the byte of the e4m3fn number nearest to ``value``; ties go to the even mantissa.
 

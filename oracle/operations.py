@@ -16,6 +16,7 @@ from cumae.oracle.grouped_topk import grouped_topk
 from cumae.oracle.kv_indices import kv_indices
 from cumae.oracle.local_lens import local_lens
 from cumae.oracle.metadata_cache import metadata_cache
+from cumae.oracle.page_read import page_read
 from cumae.oracle.page_table import page_table
 from cumae.oracle.page_write import page_write
 from cumae.oracle.persistent_buffers import persistent_buffers
@@ -37,6 +38,7 @@ OperationName = Literal[
     "prefix_interleave",
     "cache_write",
     "page_write",
+    "page_read",
     "sparse_schedule",
     "any_schedule",
     "metadata_cache",
@@ -68,6 +70,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
         prefix_interleave,
         cache_write,
         page_write,
+        page_read,
         sparse_schedule,
         any_schedule,
         metadata_cache,

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from math import isfinite
 
-from cumae.oracle.fp8_row import bf16_value, e4m3_code, nearest_fp32
+from cumae.oracle.fp8_row import bf16_bits, bf16_value, e4m3_code, e4m3_value, nearest_fp32
 from cumae.oracle.model.heads import HeadFormat
 from cumae.oracle.model.rules import require, require_choice
 
@@ -42,6 +42,18 @@ def scaled_head(numbers: Sequence[int], head_format: HeadFormat, scale: float = 
     scaled = [nearest_fp32(value * factor) for value in values]
     codes = map(e4m3_code, scaled) if head_format == "fp8_own" else map(_int8, scaled)
     return bytes(codes) + struct.pack("<f", own)
+
+
+def restored_number(code: int, scale: float) -> int:
+    """Return the bits of the bf16 number that a byte of fp8 is read as.
+
+    It is the e4m3fn number times the fp32 ``scale``, rounded to fp32 and then to bf16, ties to even. Raises
+    ``ValueError`` for a byte that is no number. Source: vLLM's ``cp_mha_gather_cache``.
+
+    >>> hex(restored_number(0xC8, 0.5)), bf16_value(restored_number(0xC8, 0.5))
+    ('0xc000', -2.0)
+    """
+    return bf16_bits(nearest_fp32(e4m3_value(code) * scale))
 
 
 def _clipped(value: float) -> float:

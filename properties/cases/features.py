@@ -78,8 +78,8 @@ FEATURES: tuple[Feature, ...] = (
         "head_format",
         lambda d: d.pick("head_format", HEAD_FORMATS),
         engines=HEAD_FORMATS,
-        shown_by=("new_keys", "new_values"),
-        small=({"head_format": "fp8_own"}, {"head_format": "int8_own"}),
+        shown_by=("new_keys", "new_values", "pages"),
+        small=({"head_format": "fp8"}, {"head_format": "fp8_own"}, {"head_format": "int8_own"}),
     ),
     row(
         "options",
@@ -87,17 +87,19 @@ FEATURES: tuple[Feature, ...] = (
         page_order,
         engines=PAGE_ORDERS,
         shown_by=("block_size",),
-        small=({"page_order": "HND", "num_heads": 2}, {"page_order": "packed"}),
+        small=({"page_order": "HND", "num_heads": 2}, {"page_order": "joined"}, {"page_order": "packed"}),
     ),
     row(
         "options",
         "num_heads",
         num_heads,
         engines=(1, 2, 8),
-        shown_by=("new_keys",),
+        shown_by=("new_keys", "pages"),
         small=({"num_heads": 2},),
     ),
-    row("options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values")),
+    row(
+        "options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values", "pages")
+    ),
     *(
         row(
             "options",

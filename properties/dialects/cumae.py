@@ -13,6 +13,7 @@ from cumae.properties.dialects.heads import new_keys, new_values, two_caches
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
+from cumae.properties.dialects.pages_read import held_pages
 
 _INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "prefix_lens", "row_index")
 _INT32 = (
@@ -175,6 +176,7 @@ def _inputs() -> dict[str, Input]:
     named["new_latents"] = Input(held_latents, _carries("new_latents"))
     named["new_keys"] = Input(new_keys, _carries("new_keys"))
     named["new_values"] = Input(new_values, _carries("new_values"))
+    named["pages"] = Input(held_pages, _carries("pages"))
     named["slot_mapping"] = Input(held_slots, _carries("slot_mapping"))
     named["new_rows"] = Input(_new_rows, _carries("new_rows"))
     return named

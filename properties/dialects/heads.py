@@ -32,12 +32,15 @@ def pages_before(inputs: Inputs) -> Rows:
     return _untouched(inputs.case, page_shape(inputs.case))
 
 
+def page_strides(case: Case, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the strides of pages of this shape: a case may have gaps between them."""
+    gap = case.layout.cache_block_gap * (_GAP if page_dtype(case) == "uint8" else 1)
+    return shape[1] * shape[2] + gap, shape[2], 1
+
+
 def _untouched(case: Case, shape: tuple[int, int, int]) -> Rows:
-    dtype = page_dtype(case)
-    gap = case.layout.cache_block_gap * (_GAP if dtype == "uint8" else 1)
-    strides = (shape[1] * shape[2] + gap, shape[2], 1)
     nothing = np.zeros((0, 2), dtype=np.int64)
-    return rows(shape, dtype, strides, nothing, case.layout.garbage, seed=4)
+    return rows(shape, page_dtype(case), page_strides(case, shape), nothing, case.layout.garbage, seed=4)
 
 
 def new_keys(inputs: Inputs) -> Rows:

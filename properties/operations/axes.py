@@ -6,7 +6,15 @@ from typing import Literal, NamedTuple
 
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
-from cumae.properties.operations.page_places import LISTED_PAGE, PAGE_COLUMN, PAGE_UNIT, num_pages
+from cumae.properties.operations.page_places import (
+    LISTED_PAGE,
+    PAGE_COLUMN,
+    PAGE_UNIT,
+    READ_KEY,
+    READ_VALUE,
+    num_pages,
+    num_read,
+)
 from cumae.properties.operations.places import (
     BOUNDARY,
     CACHE_SLOT,
@@ -76,6 +84,10 @@ def _of_step(items: Callable[[Request, Case], int]) -> Callable[[Case], Extent]:
 
 def _chunks(case: Case) -> Extent:
     return Extent(sum(num_chunks(r, case) for r in case.batch.requests), case.max_sequence_chunks)
+
+
+def _read(case: Case) -> Extent:
+    return Extent(*[sum(num_read(r, case) for r in case.batch.requests)] * 2)
 
 
 def _starts(extent: Callable[[Case], Extent]) -> Callable[[Case], Extent]:
@@ -155,6 +167,20 @@ AXES = {
     ),
     "cache_slot": Axis(placing=CACHE_SLOT, counts="slots of the cache"),
     "page_unit": Axis(placing=PAGE_UNIT, counts="bytes or elements of the pages"),
+    "read_key": Axis(
+        _read,
+        lambda case: case.options.heads.num_heads * case.options.heads.key_units,
+        READ_KEY,
+        items=num_read,
+        counts="bytes or elements of the keys that are gathered",
+    ),
+    "read_value": Axis(
+        _read,
+        lambda case: case.options.heads.num_heads * case.options.heads.value_units,
+        READ_VALUE,
+        items=num_read,
+        counts="bytes or elements of the values that are gathered",
+    ),
     "page_plane_unit": Axis(counts="bytes or elements of one plane of the pages"),
     "selected_key": Axis(
         _tokens, _selected, selected_key(_selected), items=_new, counts="selected keys of each token"

@@ -97,6 +97,15 @@ def far_pages(case: Case) -> Iterator[Case]:
         yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
 
 
+def far_read_pages(case: Case) -> Iterator[Case]:
+    """Yield pages whose offset passes 2^31 elements, and far table rows."""
+    highest, item = _largest_id(case), ITEM_BYTES[page_dtype(case)]
+    gap = _gap(highest * (16 if item == 1 else 1))
+    if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
+        yield replace(case, layout=replace(case.layout, cache_block_gap=gap))
+    yield from far_table_rows(case)
+
+
 def large_rows(case: Case) -> Iterator[Case]:
     """Yield block ids whose offset in the cache passes 2^31 and 2^32 elements, and key rows beyond 2^31.
 

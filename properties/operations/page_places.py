@@ -93,6 +93,49 @@ def _order_of(heads: Heads, size: int) -> list[tuple[str, int, int, int]]:
     return list(page_units(heads.page_order, size, *sizes))
 
 
+def num_read(request: Request, case: Case) -> int:
+    """Return the positions whose keys are gathered, those in the window if the case has one."""
+    window = case.options.keys.window
+    return min(request.seq_len, window) if window else request.seq_len
+
+
+def _read_at(case: Case, row: int) -> tuple[int, int] | None:
+    """Return request and position of a gathered row, None behind the last."""
+    for b, request in enumerate(case.batch.requests):
+        count = num_read(request, case)
+        if row < count:
+            return b, request.seq_len - count + row
+        row -= count
+    return None
+
+
+def _placing_of_read(kind: str) -> Placing:
+    """Return the placing of units of gathered keys, or of values."""
+
+    def units(case: Case) -> int:
+        heads = case.options.heads
+        return heads.key_units if kind == "key" else heads.value_units
+
+    def place(case: Case, index: int, seen: Seen) -> Place:
+        found = _read_at(case, index // (case.options.heads.num_heads * units(case)))
+        return Place() if found is None else Place(found[0], position=found[1])
+
+    def text(case: Case, index: int, seen: Seen) -> str:
+        row, rest = divmod(index, case.options.heads.num_heads * units(case))
+        head, unit = divmod(rest, units(case))
+        what, found = f"row {row}, {kind} of head {head}, unit {unit}", _read_at(case, row)
+        if found is None:
+            return f"{what}: behind the last {kind}"
+        column = found[1] // case.batch.block_size
+        return (
+            f"{what}: {_page_text(case, found[0], column, case.batch.block_size, seen)}, position {found[1]}"
+        )
+
+    return Placing(place, text)
+
+
 PAGE_COLUMN = Placing(_column, _column_text)
 LISTED_PAGE = Placing(_entry, _entry_text)
 PAGE_UNIT = Placing(_unit, _unit_text)
+READ_KEY = _placing_of_read("key")
+READ_VALUE = _placing_of_read("value")
