@@ -40,6 +40,7 @@ from cumae.properties.tests.broken_layouts import (
     rows_by_key_offsets,
     window_without_the_token_itself,
 )
+from cumae.properties.tests.broken_page_read import first_keys_of_the_window, rows_without_gaps
 from cumae.properties.tests.broken_page_write import tokens_before_heads, values_in_one_group
 from cumae.properties.tests.broken_pages import (
     columns_of_tokens_before_the_last,
@@ -130,6 +131,8 @@ BROKEN = (
     ),
     Broken("page_write", tokens_before_heads, "page_order", frozenset({"page_order", "num_heads"})),
     Broken("page_write", values_in_one_group, "page_order", frozenset({"page_order"})),
+    Broken("page_read", first_keys_of_the_window, "sliding_window", frozenset({"window"})),
+    Broken("page_read", rows_without_gaps, "row_map", frozenset({"row_index"})),
     Broken("sparse_schedule", keys_of_the_whole_request, "vllm#42982", frozenset({"topk"})),
     Broken("sparse_schedule", splits_past_the_last_key, "splits", frozenset({"topk", "split_size"})),
     Broken("sparse_schedule", rest_for_the_last_worker, "workers", frozenset({"num_workers"})),

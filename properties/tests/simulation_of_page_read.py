@@ -23,17 +23,17 @@ def page_read(case: Case) -> Answer:
         found.pop()
     shape = (case.batch.block_size, heads.num_heads, heads.key_units, heads.value_units)
     key, value = _numbered(heads.page_order, *shape, heads.group_items)
-    return {"keys": _units("key", found, key), "values": _units("value", found, value)}
+    return {"keys": _units(found, key), "values": _units(found, value)}
 
 
-def _units(kind: str, found: list[Place | None], numbers: np.ndarray) -> list[object]:
+def _units(found: list[Place | None], numbers: np.ndarray) -> list[object]:
     """Return the units of each row, whose place has the numbers [token, head, unit] of a page."""
     units: list[object] = []
     for place in found:
         if place is None:
             units += ["untouched"] * numbers[0].size
         else:
-            units += [(kind, place.block, number) for number in numbers[place.offset].ravel().tolist()]
+            units += [("page", place.block, number) for number in numbers[place.offset].ravel().tolist()]
     return units
 
 

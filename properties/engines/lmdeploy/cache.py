@@ -1,4 +1,4 @@
-"""Rows written into paged caches, and read back."""
+"""Rows written into paged caches."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -46,31 +46,5 @@ def fill_kv_cache(function: Any) -> Callable[..., None]:
         caches = (rows[..., :kv_lora_rank], rows[..., kv_lora_rank:])
         lens = (q_start_loc, query_lens, seq_lens, max_q_seqlen)
         function(*parts, *caches, *lens, block_table[: len(query_lens)], quant_policy=_POLICY.NONE)
-
-    return launch
-
-
-@ENGINE.adapts(
-    "lmdeploy/pytorch/kernels/cuda/flatten_kv_cache.py",
-    "flatten_kv_cache",
-    operation="prefix_interleave",
-    dialect=_PARTS,
-    domain=_ROWS.having(
-        min_tokens=0, max_query_len=0, empty_requests=True, key_scope=("all",), key_slack=(0, 1, 9)
-    ),
-    QuantPolicy=_POLICY,
-)
-def flatten_kv_cache(function: Any) -> Callable[..., None]:
-    """Cached keys and values gathered into rows, parts of a latent row here; every row is cached."""
-
-    def launch(cache: Tensor, seq_lens: Tensor, block_table: Tensor, kv_lora_rank: int, keys: Tensor) -> None:
-        rows = cache.unsqueeze(2)
-        caches = (rows[..., :kv_lora_rank], rows[..., kv_lora_rank:])
-        count = int(seq_lens.sum())
-        table = block_table[: len(seq_lens)]
-        how = {"out_size": count, "flatten_kv_layout": "shd", "quant_policy": _POLICY.NONE}
-        if count:
-            gathered = torch.cat(function(*caches, seq_lens, table, **how), dim=-1)
-            keys[:count] = gathered.view(count, -1)
 
     return launch

@@ -33,8 +33,9 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     # Their table holds whole blocks, for each request in order.
     "topk_to_slots": NAMES - {"kernel_block_size", "row_index"},
     "compact_topk_slots": NAMES - {"kernel_block_size", "row_index"},
-    # Its pages are those of one rank, in whole blocks.
+    # Their pages are those of one rank, in whole blocks; page_read has rows for all keys.
     "kv_indices": NAMES - {"kernel_block_size", "rank", "world"},
+    "page_read": NAMES - {"kernel_block_size", "key_scope", "rank", "world"},
     # Its pages are those of one rank, and none is missing.
     "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
     # Their table holds whole blocks, and their padding belongs to no request.

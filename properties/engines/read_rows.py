@@ -1,0 +1,37 @@
+"""Views of the pages that engines read, the keys before the values, and the rows of each request."""
+
+from typing import Any, NamedTuple
+
+import torch
+
+Tensor = torch.Tensor
+EXACT: dict[str, Any] = {"key_scale_thousandths": (1000, 125), "value_scale_thousandths": (1000, 125)}
+"""Scales by which a number of fp8 becomes a number of bf16: Triton's interpreter cuts bits off."""
+
+
+class Planes(NamedTuple):
+    """Keys and values of pages [blocks, elements of a block], views; the rows that they are gathered into.
+
+    ``new_keys``, ``new_values``: [rows, heads, elements of a head].
+    """
+
+    keys: Tensor
+    values: Tensor
+    new_keys: Tensor
+    new_values: Tensor
+
+
+def planes_of(pages: Tensor, keys: Tensor, values: Tensor, num_heads: int, block_size: int) -> Planes:
+    """Return the planes of pages that hold all keys before all values."""
+    flat = pages.flatten(1)
+    rows = [one.view(len(one), num_heads, -1) if one.numel() else one for one in (keys, values)]
+    behind = block_size * (keys.shape[1] * keys.shape[2])
+    return Planes(flat[:, :behind], flat[:, behind:], *rows)
+
+
+def rows_of(seq_lens: Tensor, window: int) -> tuple[Tensor, Tensor]:
+    """Return how many keys of each request are read, and their running sum with a leading 0, int32."""
+    lens = seq_lens.clamp(max=window) if window else seq_lens
+    sums = torch.zeros(len(lens) + 1, dtype=torch.int32, device=lens.device)
+    sums[1:] = lens.cumsum(0)
+    return lens.to(torch.int32), sums
