@@ -4,9 +4,10 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from cumae.oracle import Case, Inputs, page_read, restored_number
+from cumae.oracle import Case, Inputs, page_units, restored_number
+from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides
-from cumae.properties.dialects.held import ByteArray, Rows, rows
+from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows
 from cumae.properties.dialects.output import Output, Piece
 
 
@@ -17,15 +18,39 @@ def read_dtype(case: Case) -> str:
 
 def held_pages(inputs: Inputs) -> Rows:
     """Return the pages of a step's cache; the units that the step reads are live, in fp8 they are numbers."""
-    case = inputs.case
-    answer = inputs.call(page_read)
-    places = {unit[1:] for row in answer for unit in row if type(unit) is tuple}
-    live = np.array(sorted(places), dtype=np.int64).reshape(-1, 2)
-    shape = page_shape(case)
-    held = rows(shape, page_dtype(case), page_strides(case, shape), live, case.layout.garbage, seed=7)
+    case, shape = inputs.case, page_shape(inputs.case)
+    heads, size = case.options.heads, case.batch.block_size
+    slots = _slots_read(case)
+    order = _places_of_tokens(heads, size)
+    live = np.empty((len(slots), order.shape[1], 2), dtype=np.int64)
+    live[..., 0], live[..., 1] = slots[:, None] // size, order[slots % size]
+    held = rows(
+        shape, page_dtype(case), page_strides(case, shape), live.reshape(-1, 2), case.layout.garbage, seed=7
+    )
     if case.options.heads.head_format == "fp8":
         held.content[(held.content & 0x7F) == 0x7F] ^= 1
     return held
+
+
+def _slots_read(case: Case) -> IntArray:
+    """Return the slots of the keys that a step reads, each once, in ascending order."""
+    size, window, rows = case.batch.block_size, case.options.keys.window, case.layout.row_index
+    slots = [np.empty(0, dtype=np.int64)]
+    for b, request in enumerate(case.batch.requests):
+        if rows is None or rows[b] >= 0:
+            first = max(request.seq_len - window, 0) if window else 0
+            position = np.arange(first, request.seq_len)
+            blocks = np.array(request.block_ids, dtype=np.int64)[position // size]
+            slots.append((blocks * size + position % size)[blocks >= 0])
+    return np.unique(np.concatenate(slots))
+
+
+@lru_cache(maxsize=16)
+def _places_of_tokens(heads: Heads, size: int) -> IntArray:
+    """Return the units of each token of a page, [tokens, units], by their places in the order of memory."""
+    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
+    tokens = np.array([unit[1] for unit in page_units(heads.page_order, size, *sizes)])
+    return np.argsort(tokens, kind="stable").reshape(size, -1)
 
 
 def gathered(kind: str, name: str = "", pages: str = "pages", rule: str = "") -> Output:

@@ -1,7 +1,7 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import ANY, INPUTS, UNTOUCHED, Case, Inputs
+from cumae.oracle.model.rules import require
 from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
-from cumae.properties.dialects.held import ITEM_BYTES
+from cumae.properties.dialects.held import ITEM_BYTES, IntArray
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
 
@@ -106,14 +107,14 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     for kind, piece in output.pieces.items():
         rows = held(piece.name)
         assert isinstance(rows, Rows)
-        place = {tuple(index): i for i, index in enumerate(rows.live.tolist())}
         wanted = [j for j in named if values[j][0] == kind]
         if not wanted:
             continue
+        sources = np.array([values[j][1:] for j in wanted], dtype=np.int64)
         if piece.in_units:
-            words[wanted] = _units([values[j][1:] for j in wanted], place, piece, rows, case, row_bytes)
+            words[wanted] = _units(sources, piece, rows, case, row_bytes)
             continue
-        content = rows.content[[place[values[j][1:]] for j in wanted]]
+        content = rows.content[_places(sources, rows)]
         if piece.encode is not None:
             content = piece.encode(case, content)
         first = piece.start(case) * ITEM_BYTES[rows.dtype]
@@ -121,18 +122,23 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     return Expected(words, state)
 
 
-def _units(
-    sources: list[tuple[int, ...]],
-    place: Mapping[tuple[int, ...], int],
-    piece: Piece,
-    rows: Rows,
-    case: Case,
-    unit_bytes: int,
-) -> npt.NDArray[np.uint8]:
+def _units(sources: IntArray, piece: Piece, rows: Rows, case: Case, unit_bytes: int) -> npt.NDArray[np.uint8]:
     """Return the bytes of units, each one of several in the row of an input."""
     content = rows.content if piece.encode is None else piece.encode(case, rows.content)
     units = content.reshape(len(content), -1, unit_bytes)
-    return np.asarray(units[[place[source[:-1]] for source in sources], [source[-1] for source in sources]])
+    return np.asarray(units[_places(sources[:, :-1], rows), sources[:, -1]])
+
+
+def _places(sources: IntArray, rows: Rows) -> IntArray:
+    """Return the place of each source among the live rows. Raises ``ValueError`` if it is not one of them."""
+    sizes = rows.shape[:-1]
+    wanted, live = (np.ravel_multi_index(tuple(one.T), sizes) for one in (sources, rows.live))
+    order = np.argsort(live, kind="stable")
+    found = np.searchsorted(live, wanted, sorter=order)
+    at = order[np.minimum(found, len(order) - 1)]
+    is_live = (found < len(order)) & (live[at] == wanted)
+    require(bool(is_live.all()), "sources", wanted[~is_live][:1].tolist(), "be live rows of the input")
+    return np.asarray(at, dtype=np.int64)
 
 
 def _numbers(values: list[Any], dtype: str) -> Expected:
