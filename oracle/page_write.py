@@ -59,8 +59,12 @@ def page_write(
     order = list(page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group))
     pages: list[Any] = []
     for block in range(num_cache_blocks):
+        sources = slots[block * block_size : (block + 1) * block_size]
+        if sources.count(UNTOUCHED) == block_size:
+            pages += [UNTOUCHED] * len(order)
+            continue
         for kind, offset, head, unit in order:
-            source = slots[block * block_size + offset]
+            source = sources[offset]
             pages.append(UNTOUCHED if source is UNTOUCHED else (kind, source[1], head, unit))
     return PageWrite(pages)
 
