@@ -13,6 +13,7 @@ from cumae.gpu_impl.kv_indices import write_kv_indices
 from cumae.gpu_impl.latent_layout import latent_layout
 from cumae.gpu_impl.local_lens import write_local_lens
 from cumae.gpu_impl.metadata_cache import CachedSchedule, MetadataCache
+from cumae.gpu_impl.page_read import read_pages
 from cumae.gpu_impl.page_table import write_page_table
 from cumae.gpu_impl.page_write import write_pages
 from cumae.gpu_impl.persistent_buffers import KeyIndices, PersistentBuffers
@@ -33,6 +34,7 @@ __all__ = [
     "MetadataCache",
     "PersistentBuffers",
     "latent_layout",
+    "read_pages",
     "write_allocate_slots",
     "write_cache",
     "write_causal_windows",

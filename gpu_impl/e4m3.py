@@ -1,4 +1,4 @@
-"""Rounding fp32 numbers to e4m3fn by integer arithmetic, which the interpreter and all GPUs do alike."""
+"""fp32 numbers to e4m3fn and back by integer arithmetic, which the interpreter and all GPUs do alike."""
 
 import triton
 import triton.language as tl
@@ -18,3 +18,14 @@ def e4m3_bytes(bits: tl.tensor) -> tl.tensor:
     normal = ((magnitude + 0x7FFFF + ((magnitude >> 20) & 1)) >> 20) - 960
     steps = (magnitude.to(tl.float32, bitcast=True) + STEP_2_9).to(tl.int32, bitcast=True) - STEP_2_9_BITS
     return (tl.where(magnitude >= MIN_NORMAL_BITS, normal, steps) | ((bits >> 24) & 0x80)).to(tl.uint8)
+
+
+@triton.jit
+def e4m3_numbers(bytes_: tl.tensor) -> tl.tensor:
+    """Return the fp32 numbers of e4m3fn bytes; none of them is NaN."""
+    bits = bytes_.to(tl.int32)
+    magnitude = bits & 0x7F
+    # Below 2^-6 numbers are 2^-9 apart. From there on the exponent's bias moves from 7 to 127.
+    steps = (magnitude.to(tl.float32) * 0.001953125).to(tl.int32, bitcast=True)
+    number = tl.where(magnitude < 8, steps, (magnitude << 20) + MIN_NORMAL_BITS - (8 << 20))
+    return (number | ((bits & 0x80) << 24)).to(tl.float32, bitcast=True)

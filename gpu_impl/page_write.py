@@ -1,44 +1,28 @@
 """New keys and values scattered into the pages of a cache, copied or scaled, as one Triton kernel."""
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
 
-from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
+from cumae.gpu_impl.arguments import check_tensor
 from cumae.gpu_impl.e4m3 import e4m3_bytes
+from cumae.gpu_impl.page_orders import (
+    COPIED,
+    SCALED,
+    WORDS,
+    check_dims,
+    check_options,
+    check_pages,
+    check_rows_contiguous,
+    planes_of,
+    scale_bytes,
+)
 
-COPIED = {
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-    "fp32": torch.float32,
-    "bytes": torch.uint8,
-}
-WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
-SCALED = ("fp8", "fp8_own", "int8_own")
-ORDERS = ("NHD", "HND", "joined", "packed", "shuffled")
-GROUP_BYTES, SCALE_BYTES = 16, 4
 WORDS_PER_TILE = 4096
 MAX_COLUMNS = 512
 
 COPY, FP8, FP8_OWN, INT8_OWN = (tl.constexpr(i) for i in range(4))
 LEAST_SCALE = tl.constexpr(1e-6)
-
-
-class Plane(NamedTuple):
-    """Where a page holds the keys, or the values: elements from its start.
-
-    Element i of a head of token t is at `base + head * i_head + token * (t // tokens) + t % tokens +
-    dim * (i // dims) + i % dims`.
-    """
-
-    base: int
-    head: int
-    token: int
-    dim: int
-    tokens: int = 1
-    dims: int = 1
 
 
 @triton.jit
@@ -223,7 +207,7 @@ def write_pages(
     num_rows, num_slots = min(new_keys.shape[0], slot_mapping.numel()), pages.shape[0] * block_size
     if num_rows == 0 or num_slots == 0 or num_heads == 0:
         return
-    keys, values = _planes(page_order, head_format, block_size, num_heads, head_dim, value_dim)
+    keys, values = planes_of(page_order, head_format, block_size, num_heads, head_dim, value_dim)
     word = torch.int16 if head_format in SCALED else WORDS[pages.element_size()]
     columns = triton.next_power_of_2(max(head_dim, value_dim, 1))
     if not head_format.endswith("_own"):
@@ -256,32 +240,6 @@ def write_pages(
         )
 
 
-def _planes(
-    page_order: str, head_format: str, size: int, num_heads: int, head_dim: int, value_dim: int
-) -> tuple[Plane, Plane]:
-    """Return where the keys and the values of a page lie; one of a scale of its own has 4 bytes more."""
-    more = SCALE_BYTES if head_format.endswith("_own") else 0
-    key, value = head_dim + more, value_dim + more
-    behind = size * num_heads * key
-    if page_order == "NHD":
-        return Plane(0, key, num_heads * key, 1), Plane(behind, value, num_heads * value, 1)
-    if page_order == "HND":
-        return Plane(0, size * key, key, 1), Plane(behind, size * value, value, 1)
-    if page_order == "joined":
-        both = key + value
-        return Plane(0, both, num_heads * both, 1), Plane(key, both, num_heads * both, 1)
-    x = _group(head_format)
-    keys = Plane(0, size * key, x, size * x, dims=x)
-    if page_order == "packed":
-        return keys, Plane(behind, size * value, 1, size)
-    return keys, Plane(behind, size * value, x * value, x, tokens=x)
-
-
-def _group(head_format: str) -> int:
-    """Return the numbers of 16 bytes in the cache."""
-    return GROUP_BYTES // COPIED.get(head_format, torch.uint8).itemsize
-
-
 def _check_inputs(
     new_keys: torch.Tensor,
     new_values: torch.Tensor,
@@ -291,39 +249,19 @@ def _check_inputs(
     page_order: str,
     head_format: str,
 ) -> None:
-    check_int("block_size", block_size, 1)
-    check_choice("page_order", page_order, ORDERS)
-    check_choice("head_format", head_format, (*COPIED, *SCALED))
-    taken, held = COPIED.get(head_format, torch.bfloat16), COPIED.get(head_format, torch.uint8)
+    check_options(block_size, page_order, head_format)
+    taken = COPIED.get(head_format, torch.bfloat16)
     check_tensor("new_keys", new_keys, (taken,), (None, None, None), contiguous=False)
     num_rows, num_heads, head_dim = new_keys.shape
     device = new_keys.device
     check_tensor("new_values", new_values, (taken,), (num_rows, num_heads, None), device, contiguous=False)
     check_tensor("slot_mapping", slot_mapping, (torch.int64,), (None,), device)
     value_dim = new_values.shape[2]
-    has_scales = head_format.endswith("_own")
-    divisor = 4 if has_scales else _group(head_format) if page_order in ("packed", "shuffled") else 1
-    for name, dim in (("head_dim", head_dim), ("value_dim", value_dim)):
-        least = 1 if has_scales else 0
-        check_int(name, dim, least)
-        if dim % divisor and (name == "head_dim" or has_scales):
-            raise ValueError(
-                f"{name} = {dim}, must be a multiple of {divisor} for {head_format} {page_order}"
-            )
-    if has_scales and page_order in ("packed", "shuffled"):
-        raise ValueError(f"page_order = {page_order!r}, must be NHD or HND or joined for {head_format}")
-    if page_order == "shuffled" and block_size % divisor:
-        raise ValueError(f"block_size = {block_size}, must be a multiple of {divisor} for shuffled pages")
-    more = SCALE_BYTES if has_scales else 0
-    page = block_size * num_heads * (head_dim + value_dim + 2 * more)
-    check_tensor("pages", pages, (held,), (None,) * max(pages.dim(), 2), device, contiguous=False)
-    if pages[:1].numel() != page and pages.shape[0]:
-        raise ValueError(f"pages.shape = {tuple(pages.shape)}, must have pages of {page} elements")
-    for name, rows, inner in (("new_keys", new_keys, 1), ("new_values", new_values, 1), ("pages", pages, 1)):
-        if rows.shape[0] and not rows[:inner].is_contiguous():
-            rule = "must be contiguous but for the first dimension"
-            raise ValueError(f"{name}.stride() = {rows.stride()} with shape {tuple(rows.shape)}, {rule}")
+    check_dims(block_size, page_order, head_format, head_dim, value_dim)
+    check_rows_contiguous("new_keys", new_keys)
+    check_rows_contiguous("new_values", new_values)
+    page = check_pages(pages, block_size, num_heads, head_format, head_dim, value_dim, device)
     if pages.shape[0] > 1 and pages.stride(0) < page:
         raise ValueError(f"pages.stride() = {pages.stride()}, must not let pages overlap")
-    if has_scales and ((pages.shape[0] > 1 and pages.stride(0) % 4) or pages.data_ptr() % 4):
+    if scale_bytes(head_format) and ((pages.shape[0] > 1 and pages.stride(0) % 4) or pages.data_ptr() % 4):
         raise ValueError(f"pages.stride() = {pages.stride()}, must keep scales on multiples of 4 bytes")
