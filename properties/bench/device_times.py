@@ -1,14 +1,15 @@
 """Device times of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.model.rules import require
-from cumae.properties.bench.clock import graph_time, host_time, queued_time
+from cumae.properties.bench.clock import Timing, graph_time, host_time, queued_time
+from cumae.properties.bench.row_times import page_timings, row_timings
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.cases.seeded import large_case
 from cumae.properties.checks import Trial
@@ -30,17 +31,7 @@ SELECTED = {
     "compact_topk_slots": Options.of(topk=16),
 }
 """Options for timing operations over selected keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Median device time of one launch in microseconds, ``spread``: from the 10th to the 90th percentile."""
-
-    kernel: str
-    size: str
-    microseconds: float
-    spread: float
-    gigabytes_per_second: float | None = None
+_TIMED_ELSEWHERE = ("prefix_interleave", "cache_write", "page_write", "page_read", "grouped_topk")
 
 
 class WrongResult(Exception):
@@ -75,12 +66,12 @@ def timings(device: Device, progress: Progress = lambda state: None) -> list[Tim
     found = _whole_steps(device, progress)
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
-            if operation.name not in ("prefix_interleave", "cache_write", "grouped_topk"):
+            if operation.name not in _TIMED_ELSEWHERE:
                 for kernel in operation.kernels:
                     progress(f"{kernel.rpartition(':')[2]}, {size}")
                     found.append(_step_timing(kernel, operation.name, case, size))
-    progress("caches, routers and rows")
-    return [*found, *_cache_timings(), *_router_timings(), *_write_timings(), *_interleave_timings()]
+    progress("caches, routers, rows and pages")
+    return [*found, *_cache_timings(), *_router_timings(), *row_timings(), *page_timings()]
 
 
 def _require_gpu(device: Device) -> None:
@@ -188,54 +179,3 @@ def _router_timings() -> list[Timing]:
                 size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
                 found.append(Timing(kernel.partition(":")[2], size, median, spread))
     return found
-
-
-def _write_timings() -> list[Timing]:
-    """Time new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8."""
-    found, block_size = [], 64
-    for count in (1, 128, 65_536):
-        new_latents = torch.randn((count, 576), device="cuda", dtype=torch.bfloat16)
-        slots = torch.randperm(count, device="cuda")
-        for kernel in OPERATIONS["cache_write"].kernels:
-            for dtype, width in ((torch.bfloat16, 576), (torch.uint8, 656)):
-                blocks = -(-count // block_size)
-                cache = torch.zeros((blocks, block_size, width), device="cuda", dtype=dtype)
-                median, spread = graph_time(partial(load_function(kernel), new_latents, slots, cache, False))
-                moved = count * (2 * 576 + width * cache.element_size() + 8)
-                size = f"{count:,} rows to {str(dtype).removeprefix('torch.')}"
-                found.append(Timing(kernel.partition(":")[2], size, median, spread, moved / median / 1000))
-    return found
-
-
-def _interleave_timings() -> list[Timing]:
-    """Time 1,048,576 key rows of 576 bf16, nine in ten cached, and a copy of the same bytes.
-
-    Both ways to copy are timed, because a graph may copy more slowly than a launch.
-    """
-    requests, length, cached, block_size, width = 64, 16_384, 14_720, 64, 576
-    blocks = requests * length // block_size
-    table = torch.randperm(blocks, device="cuda", dtype=torch.int32).view(requests, -1)
-    cache = torch.randint(-9, 9, (blocks, block_size, width), device="cuda", dtype=torch.int16)
-    new_rows = torch.randint(-9, 9, (requests * (length - cached), width), device="cuda", dtype=torch.int16)
-    steps = torch.arange(requests + 1, device="cuda", dtype=torch.int32)
-    keys = torch.empty((requests * length, width), device="cuda", dtype=torch.bfloat16)
-    write = load_function("cumae.gpu_impl:write_prefix_interleave")
-    arguments = {
-        "cache": cache.view(torch.bfloat16),
-        "new_rows": new_rows.view(torch.bfloat16),
-        "block_table": table,
-        "cu_seqlens_q": steps * (length - cached),
-        "cu_seqlens_k": steps * length,
-        "context_lens": torch.full((requests,), cached, device="cuda", dtype=torch.int32),
-        "max_context_len": cached,
-        "keys": keys,
-    }
-    source = torch.empty_like(keys)
-    moved = 2 * keys.numel() * keys.element_size()
-    size = "1,048,576 rows of 576 bf16"
-    timed = {
-        "write_prefix_interleave": graph_time(lambda: write(**arguments)),
-        "copy, in a graph": graph_time(lambda: keys.copy_(source)),
-        "copy, launched": queued_time(lambda: keys.copy_(source)),
-    }
-    return [Timing(name, size, *times, moved / times[0] / 1000) for name, times in timed.items()]

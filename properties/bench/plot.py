@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from cumae.properties.bench.device_times import Timing
+from cumae.properties.bench.clock import Timing
 from cumae.properties.results.canvas import LEFT, RIGHT, WIDTH, Picture
 
 ROOM = 90.0  # for the number behind a bar

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from cumae.properties.bench import growth
-from cumae.properties.bench.device_times import Timing, WrongResult, timings_of
+from cumae.properties.bench.clock import Timing
+from cumae.properties.bench.device_times import WrongResult, timings_of
 from cumae.properties.bench.plot import plot
 from cumae.properties.bench.savings import changes
 from cumae.properties.bench.step_times import SHAPES, drawn_step
