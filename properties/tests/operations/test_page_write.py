@@ -181,12 +181,15 @@ def test_a_wrong_one_is_found(wrong: Callable[..., Any]) -> None:
     assert verdict.failure.finding.axis == "page_unit"
 
 
+# On a GPU, two writes of one unit race, and a check that launches again may see it first.
+RACED = ("agrees", "writes_everything", "ignores_garbage", "is_deterministic")
+
+
 def test_a_write_without_a_slot_is_found() -> None:
     domain = TORCH.having(head_format=("bf16",), num_heads=(1,))
     verdict = cumae.check(last_slot_for_none, "page_write", domain=domain, examples=30, save_to=None)
     assert verdict.failure is not None
-    # On a GPU, two writes of one unit race, and the check that launches twice may see it first.
-    assert verdict.failure.finding.check in ("agrees", "writes_everything", "is_deterministic")
+    assert verdict.failure.finding.check in RACED
 
 
 def arguments() -> dict[str, Any]:
