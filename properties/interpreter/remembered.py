@@ -9,9 +9,9 @@ from typing import Any
 
 from cumae.properties.interpreter.operators import OPERATORS, by_numpy
 
-_PATCHED: dict[tuple[bool, tuple[str, ...]], list[tuple[Any, str, Any]]] = {}
-"""The patches of ``triton.language``, by the names of its modules that a kernel's module imports, and whether
-operators are NumPy's."""
+_PATCHED: dict[tuple[bool, frozenset[str], tuple[str, ...]], list[tuple[Any, str, Any]]] = {}
+"""The patches of ``triton.language``: by whether operators are NumPy's, the names of its modules that are
+patched already, and those that a kernel's module imports."""
 Init = Callable[..., None]
 
 
@@ -96,9 +96,9 @@ class PatchOnce:
         values = fn.__globals__.values()
         names = tuple(value.__name__ for value in values if any(value is module for module in languages))
         if not names or not self._patched.issuperset(names):
-            # Behind other patches, those of this kernel would not be all.
-            is_first = bool(names) and not self._patched and not self._is_nested
-            self._scopes.append(self._as_before(fn, names) if is_first else self._original(fn))
+            # What a launch within a launch patches depends on the outer one.
+            is_known = bool(names) and not self._is_nested
+            self._scopes.append(self._as_before(fn, names) if is_known else self._original(fn))
             self._patched.update(names)
         return self
 
@@ -114,11 +114,11 @@ class PatchOnce:
         """Patch as the interpreter does the first time, then what it patched that time."""
         from triton.runtime import interpreter
 
-        key = self._by_numpy, names
+        key = self._by_numpy, frozenset(self._patched), names
         if key not in _PATCHED:
             scope = self._original(fn)
             tensor = interpreter.tl.core.tensor
-            for name in OPERATORS if self._by_numpy else ():
+            for name in OPERATORS if self._by_numpy and not self._patched else ():
                 scope.set_attr(tensor, name, by_numpy(name, vars(tensor)[name]))
             _PATCHED[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in scope._changes]
             return scope
