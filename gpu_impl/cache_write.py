@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_tensor
-from cumae.gpu_impl.e4m3 import e4m3_bytes
+from cumae.gpu_impl.e4m3 import e4m3_bytes, has_fp8
 
 PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
@@ -185,7 +185,7 @@ def write_cache(
                 block_stride,
                 row_stride,
                 POWER_OF_TWO_SCALES=power_of_two_scales,
-                HAS_FP8=_has_fp8(cache.device),
+                HAS_FP8=has_fp8(cache.device),
                 ROWS=ROWS,
                 num_warps=NUM_WARPS,
             )
@@ -208,16 +208,6 @@ def write_cache(
             WORDS=words,
             CHUNKS=CHUNKS,
         )
-
-
-def _has_fp8(device: torch.device) -> bool:
-    """Return whether the device rounds fp32 to e4m3fn; the interpreter does not round to nearest."""
-    is_nvidia = device.type == "cuda" and torch.version.cuda is not None
-    return (
-        is_nvidia
-        and not triton.knobs.runtime.interpret
-        and torch.cuda.get_device_capability(device) >= (8, 9)
-    )
 
 
 def _check_inputs(

@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
-from cumae.gpu_impl.owners import MAX_PROGRAMS, NUM_WARPS, find_owners, next_own_tile, requests_per_tile
+from cumae.gpu_impl.e4m3 import has_fp8
+from cumae.gpu_impl.owners import find_owners, next_own_tile, requests_per_tile
 from cumae.gpu_impl.page_orders import (
     COPIED,
     WORDS,
@@ -17,25 +18,13 @@ from cumae.gpu_impl.page_orders import (
     planes_of,
     scale_bytes,
 )
-from cumae.gpu_impl.plane_read import plane_copy_of, read_plane
+from cumae.gpu_impl.plane_copy import COLUMNS_OF_TOKENS, copy_planes, plane_copies_of
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
-ROWS = 64  # of a tile
+MAX_PROGRAMS = 1024  # that share the tiles of rows
 
 
-@triton.jit(
-    do_not_specialize=[
-        "num_requests",
-        "num_rows",
-        "table_width",
-        "table_row_stride",
-        "num_blocks",
-        "capacity",
-        "window",
-        "key_scale",
-        "value_scale",
-    ]
-)
+@triton.jit(do_not_specialize=range(37))
 def _read_pages(
     pages: tl.tensor,
     block_table: tl.tensor,
@@ -56,29 +45,33 @@ def _read_pages(
     value_scale: tl.tensor,
     key_row: tl.tensor,
     key_grains: tl.tensor,
+    key_units: tl.tensor,
     key_page: tl.tensor,
     key_base: tl.tensor,
     key_head: tl.tensor,
     key_token: tl.tensor,
     key_dim: tl.tensor,
+    key_token_shift: tl.tensor,
+    key_dim_shift: tl.tensor,
     value_row: tl.tensor,
     value_grains: tl.tensor,
+    value_units: tl.tensor,
     value_page: tl.tensor,
     value_base: tl.tensor,
     value_head: tl.tensor,
     value_token: tl.tensor,
     value_dim: tl.tensor,
+    value_token_shift: tl.tensor,
+    value_dim_shift: tl.tensor,
     HAS_ROW_INDEX: tl.constexpr,
     HAS_WINDOW: tl.constexpr,
-    KEY_DIMS: tl.constexpr,
-    KEY_WORD: tl.constexpr,
-    KEY_WORDS: tl.constexpr,
-    KEY_COLUMNS: tl.constexpr,
-    VALUE_TOKENS: tl.constexpr,
-    VALUE_WORD: tl.constexpr,
-    VALUE_WORDS: tl.constexpr,
-    VALUE_COLUMNS: tl.constexpr,
-    VALUE_TOKENS_LAST: tl.constexpr,
+    WORD: tl.constexpr,
+    WORDS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    TOKEN_WORDS: tl.constexpr,
+    TOKENS_LAST: tl.constexpr,
+    TOKEN_COLUMNS: tl.constexpr,
+    HAS_FP8: tl.constexpr,
     REQUESTS: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
@@ -107,27 +100,46 @@ def _read_pages(
             m_row = m_row & (i_column < table_width)
             block_id = tl.load(block_table + o_block, mask=m_row, other=-1).to(tl.int64)
             m_row = (block_id >= 0) & (block_id < num_blocks)
-            place = (o_row, m_row, block_id, token)
-            if tl.program_id(1) == 0:
-                key = (key_row, key_grains, key_page, key_base, key_head, key_token, key_dim)
-                read_plane(
-                    pages, keys, place, key, key_scale, 1, KEY_DIMS, KEY_WORD, KEY_WORDS, KEY_COLUMNS, False
-                )
-            else:
-                value = (value_row, value_grains, value_page, value_base, value_head, value_token, value_dim)
-                read_plane(
-                    pages,
-                    values,
-                    place,
-                    value,
-                    value_scale,
-                    VALUE_TOKENS,
-                    1,
-                    VALUE_WORD,
-                    VALUE_WORDS,
-                    VALUE_COLUMNS,
-                    VALUE_TOKENS_LAST,
-                )
+            copy_planes(
+                pages,
+                keys,
+                values,
+                (o_row, m_row, m_row, block_id, token),
+                (
+                    key_row,
+                    key_grains,
+                    key_units,
+                    key_page,
+                    key_base,
+                    key_head,
+                    key_token,
+                    key_dim,
+                    key_token_shift,
+                    key_dim_shift,
+                ),
+                (
+                    value_row,
+                    value_grains,
+                    value_units,
+                    value_page,
+                    value_base,
+                    value_head,
+                    value_token,
+                    value_dim,
+                    value_token_shift,
+                    value_dim_shift,
+                ),
+                key_scale,
+                value_scale,
+                False,
+                WORD,
+                WORDS,
+                COLUMNS,
+                TOKEN_WORDS,
+                TOKENS_LAST,
+                TOKEN_COLUMNS,
+                HAS_FP8,
+            )
 
 
 def read_pages(
@@ -189,14 +201,13 @@ def read_pages(
         if not isinstance(scale, float) or not abs(scale) <= torch.finfo(torch.float32).max:
             raise ValueError(f"{name} = {scale!r}, must be a finite float")
     check_pages(pages, block_size, num_heads, head_format, key_dim, value_dim, device)
-    num_blocks, more = pages.shape[0], scale_bytes(head_format)
+    num_blocks = pages.shape[0]
     if 0 in (num_requests, capacity, num_blocks):
         return
-    key_plane, value_plane = planes_of(page_order, head_format, block_size, num_heads, key_dim, value_dim)
-    key = plane_copy_of(key_plane, num_heads, key_dim + more, pages, keys)
-    value = plane_copy_of(value_plane, num_heads, value_dim + more, pages, values)
+    planes = planes_of(page_order, head_format, block_size, num_heads, key_dim, value_dim)
+    copies = plane_copies_of(planes, num_heads, pages, (keys, values))
     with torch.cuda.device(seq_lens.get_device()):
-        _read_pages[(min(-(-capacity // ROWS), MAX_PROGRAMS), 2)](
+        _read_pages[copies.grid(min(-(-capacity // copies.rows()), MAX_PROGRAMS))](
             pages.view(WORDS[pages.element_size()]),
             block_table,
             block_table if row_index is None else row_index,
@@ -212,22 +223,20 @@ def read_pages(
             window,
             key_scale,
             value_scale,
-            *key.sizes,
-            *value.sizes,
+            *copies.key,
+            *copies.value,
             HAS_ROW_INDEX=row_index is not None,
             HAS_WINDOW=window > 0,
-            KEY_DIMS=key.dims,
-            KEY_WORD=key.word,
-            KEY_WORDS=key.words_per_grain,
-            KEY_COLUMNS=key.columns,
-            VALUE_TOKENS=value.tokens,
-            VALUE_WORD=value.word,
-            VALUE_WORDS=value.words_per_grain,
-            VALUE_COLUMNS=value.columns,
-            VALUE_TOKENS_LAST=value.tokens_last,
+            WORD=copies.word,
+            WORDS=copies.words,
+            COLUMNS=copies.columns,
+            TOKEN_WORDS=copies.token_words,
+            TOKENS_LAST=copies.tokens_last,
+            TOKEN_COLUMNS=COLUMNS_OF_TOKENS,
+            HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
             REQUESTS=requests_per_tile(num_requests_padded),
-            ROWS=ROWS,
-            num_warps=NUM_WARPS,
+            ROWS=copies.rows(),
+            num_warps=copies.num_warps(),
         )
 
 

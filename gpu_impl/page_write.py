@@ -5,10 +5,9 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_tensor
-from cumae.gpu_impl.e4m3 import e4m3_bytes
+from cumae.gpu_impl.e4m3 import has_fp8
 from cumae.gpu_impl.page_orders import (
     COPIED,
-    SCALED,
     WORDS,
     check_dims,
     check_options,
@@ -17,76 +16,11 @@ from cumae.gpu_impl.page_orders import (
     planes_of,
     scale_bytes,
 )
-
-WORDS_PER_TILE = 4096
-MAX_COLUMNS = 512
-
-COPY, FP8, FP8_OWN, INT8_OWN = (tl.constexpr(i) for i in range(4))
-LEAST_SCALE = tl.constexpr(1e-6)
+from cumae.gpu_impl.plane_copy import COLUMNS_OF_TOKENS, copy_planes, plane_copies_of
+from cumae.gpu_impl.scaled_heads import write_scaled_heads
 
 
-@triton.jit
-def _write_plane(
-    new: tl.tensor,
-    pages: tl.tensor,
-    i_row: tl.tensor,
-    i_head: tl.tensor,
-    slot: tl.tensor,
-    block_size: tl.tensor,
-    page_stride: tl.tensor,
-    row_stride: tl.tensor,
-    size: tl.tensor,
-    scale: tl.tensor,
-    base: tl.tensor,
-    head_stride: tl.tensor,
-    token_stride: tl.tensor,
-    dim_stride: tl.tensor,
-    TOKENS: tl.constexpr,
-    DIMS: tl.constexpr,
-    FORMAT: tl.constexpr,
-    COLUMNS: tl.constexpr,
-) -> None:
-    """Write `size` elements of heads i_head of new rows i_row to their slots; a slot of -1 is none."""
-    m_item = slot >= 0
-    slot = tl.where(m_item, slot, 0)
-    token = slot % block_size
-    source = new + i_row * row_stride + i_head * size
-    target = pages + slot // block_size * page_stride + base + i_head * head_stride
-    target += token // TOKENS * token_stride + token % TOKENS
-    # A head with a scale of its own is one tile: its largest element is that of all columns.
-    for i_column in range(0, size, COLUMNS):
-        o_column = i_column + tl.arange(0, COLUMNS)
-        m_word = m_item[:, None] & (o_column < size)[None, :]
-        word = tl.load(source[:, None] + o_column[None, :], mask=m_word, other=0)
-        o_place = o_column.to(tl.int64) // DIMS * dim_stride + o_column % DIMS
-        place = target[:, None] + o_place[None, :]
-        if FORMAT == COPY:
-            tl.store(place, word, mask=m_word)
-        else:
-            # A bf16 number is the upper half of an fp32 number; magnitudes have the order of their bits.
-            bits = word.to(tl.int32) << 16
-            x = bits.to(tl.float32, bitcast=True)
-            if FORMAT == FP8:
-                y = tl.div_rn(x, tl.zeros_like(x) + scale)
-            else:
-                amax = tl.max(bits & 0x7FFFFFFF, axis=1).to(tl.float32, bitcast=True)
-                largest = 127.0 if FORMAT == INT8_OWN else 448.0
-                own = tl.maximum(tl.div_rn(amax, tl.full(amax.shape, largest, tl.float32)), LEAST_SCALE)
-                y = x * tl.div_rn(tl.full(own.shape, 1.0, tl.float32), own)[:, None]
-                scales = (target + size).to(tl.pointer_type(tl.int32), bitcast=True)
-                tl.store(scales, own.to(tl.int32, bitcast=True), mask=m_item)
-            y_bits = y.to(tl.int32, bitcast=True)
-            if FORMAT == INT8_OWN:
-                # The magnitude between product and sum keeps them from becoming one operation.
-                whole = ((y_bits & 0x7FFFFFFF).to(tl.float32, bitcast=True) + 0.5).to(tl.int32)
-                tl.store(place, tl.where(bits < 0, -whole, whole).to(tl.uint8), mask=m_word)
-            else:
-                tl.store(place, e4m3_bytes(y_bits), mask=m_word)
-
-
-@triton.jit(
-    do_not_specialize=["num_rows", "num_slots", "block_size", "num_heads", "key_scale", "value_scale"]
-)
+@triton.jit(do_not_specialize=range(29))
 def _write_pages(
     new_keys: tl.tensor,
     new_values: tl.tensor,
@@ -95,73 +29,84 @@ def _write_pages(
     num_rows: tl.tensor,
     num_slots: tl.tensor,
     block_size: tl.tensor,
-    num_heads: tl.tensor,
-    page_stride: tl.tensor,
-    key_row_stride: tl.tensor,
-    value_row_stride: tl.tensor,
-    head_dim: tl.tensor,
-    value_dim: tl.tensor,
     key_scale: tl.tensor,
     value_scale: tl.tensor,
+    key_row: tl.tensor,
+    key_grains: tl.tensor,
+    key_units: tl.tensor,
+    key_page: tl.tensor,
+    key_base: tl.tensor,
     key_head: tl.tensor,
     key_token: tl.tensor,
     key_dim: tl.tensor,
+    key_token_shift: tl.tensor,
+    key_dim_shift: tl.tensor,
+    value_row: tl.tensor,
+    value_grains: tl.tensor,
+    value_units: tl.tensor,
+    value_page: tl.tensor,
     value_base: tl.tensor,
     value_head: tl.tensor,
     value_token: tl.tensor,
-    value_dims: tl.tensor,
-    KEY_DIMS: tl.constexpr,
-    VALUE_TOKENS: tl.constexpr,
-    FORMAT: tl.constexpr,
-    ITEMS: tl.constexpr,
+    value_dim: tl.tensor,
+    value_token_shift: tl.tensor,
+    value_dim_shift: tl.tensor,
+    WORD: tl.constexpr,
+    WORDS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    TOKEN_WORDS: tl.constexpr,
+    TOKENS_LAST: tl.constexpr,
+    TOKEN_COLUMNS: tl.constexpr,
+    HAS_FP8: tl.constexpr,
+    ROWS: tl.constexpr,
 ) -> None:
-    o_item = tl.program_id(0).to(tl.int64) * ITEMS + tl.arange(0, ITEMS)
-    i_row, i_head = o_item // num_heads, o_item % num_heads
-    slot = tl.load(slot_mapping + i_row, mask=i_row < num_rows, other=-1)
-    slot = tl.where(slot < num_slots, slot, -1)
-    if tl.program_id(1) == 0:
-        _write_plane(
-            new_keys,
-            pages,
-            i_row,
-            i_head,
-            slot,
-            block_size,
-            page_stride,
-            key_row_stride,
-            head_dim,
-            key_scale,
-            0,
+    o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    m_row = o_row < num_rows
+    slot = tl.load(slot_mapping + o_row, mask=m_row, other=-1)
+    m_slot = (slot >= 0) & (slot < num_slots)
+    # The division takes 32 bits where the number of slots does.
+    slot = tl.where(m_slot, slot, 0).to(num_slots.dtype)
+    block_id, token = (slot // block_size).to(tl.int64), (slot % block_size).to(tl.int64)
+    copy_planes(
+        pages,
+        new_keys,
+        new_values,
+        (o_row, m_row, m_slot, block_id, token),
+        (
+            key_row,
+            key_grains,
+            key_units,
+            key_page,
+            key_base,
             key_head,
             key_token,
             key_dim,
-            1,
-            KEY_DIMS,
-            FORMAT,
-            COLUMNS,
-        )
-    else:
-        _write_plane(
-            new_values,
-            pages,
-            i_row,
-            i_head,
-            slot,
-            block_size,
-            page_stride,
-            value_row_stride,
-            value_dim,
-            value_scale,
+            key_token_shift,
+            key_dim_shift,
+        ),
+        (
+            value_row,
+            value_grains,
+            value_units,
+            value_page,
             value_base,
             value_head,
             value_token,
-            value_dims,
-            VALUE_TOKENS,
-            1,
-            FORMAT,
-            COLUMNS,
-        )
+            value_dim,
+            value_token_shift,
+            value_dim_shift,
+        ),
+        key_scale,
+        value_scale,
+        True,
+        WORD,
+        WORDS,
+        COLUMNS,
+        TOKEN_WORDS,
+        TOKENS_LAST,
+        TOKEN_COLUMNS,
+        HAS_FP8,
+    )
 
 
 def write_pages(
@@ -203,40 +148,36 @@ def write_pages(
     """
     _check_inputs(new_keys, new_values, slot_mapping, pages, block_size, page_order, head_format)
     _, num_heads, head_dim = new_keys.shape
-    value_dim = new_values.shape[2]
     num_rows, num_slots = min(new_keys.shape[0], slot_mapping.numel()), pages.shape[0] * block_size
     if num_rows == 0 or num_slots == 0 or num_heads == 0:
         return
-    keys, values = planes_of(page_order, head_format, block_size, num_heads, head_dim, value_dim)
-    word = torch.int16 if head_format in SCALED else WORDS[pages.element_size()]
-    columns = triton.next_power_of_2(max(head_dim, value_dim, 1))
-    if not head_format.endswith("_own"):
-        columns = min(columns, MAX_COLUMNS)
-    items = max(WORDS_PER_TILE // columns, 1)
+    planes = planes_of(page_order, head_format, block_size, num_heads, head_dim, new_values.shape[2])
+    rows = new_keys, new_values
     with torch.cuda.device(new_keys.get_device()):
-        _write_pages[(-(-num_rows * num_heads // items), 2)](
-            new_keys.view(word),
-            new_values.view(word),
+        if scale_bytes(head_format):
+            write_scaled_heads(rows, slot_mapping, pages, block_size, planes, head_format == "int8_own")
+            return
+        copies = plane_copies_of(planes, num_heads, pages, rows)
+        _write_pages[copies.grid(-(-num_rows // copies.rows()))](
+            *(row.view(WORDS[row.element_size()]) for row in rows),
             slot_mapping,
             pages.view(WORDS[pages.element_size()]),
             num_rows,
             num_slots,
             block_size,
-            num_heads,
-            pages.stride(0),
-            new_keys.stride(0),
-            new_values.stride(0),
-            head_dim,
-            value_dim,
             key_scale,
             value_scale,
-            *keys[1:4],
-            *values[:4],
-            KEY_DIMS=keys.dims,
-            VALUE_TOKENS=values.tokens,
-            FORMAT=1 + SCALED.index(head_format) if head_format in SCALED else 0,
-            ITEMS=items,
-            COLUMNS=columns,
+            *copies.key,
+            *copies.value,
+            WORD=copies.word,
+            WORDS=copies.words,
+            COLUMNS=copies.columns,
+            TOKEN_WORDS=copies.token_words,
+            TOKENS_LAST=copies.tokens_last,
+            TOKEN_COLUMNS=COLUMNS_OF_TOKENS,
+            HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
+            ROWS=copies.rows(),
+            num_warps=copies.num_warps(),
         )
 
 
