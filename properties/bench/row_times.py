@@ -25,7 +25,10 @@ def row_timings() -> list[Timing]:
 
 
 def page_timings() -> list[Timing]:
-    """Return the timings of keys and values written into pages of 64 tokens, and gathered out of them."""
+    """Return the timings of keys and values written into pages of 64 tokens, and gathered out of them.
+
+    The tokens of a block follow one another, as in a prefill; blocks are in any order.
+    """
     found = []
     for count in (256, 65_536):
         for name, (order, head_format, heads, key_dim, value_dim) in _PAGES.items():
@@ -39,10 +42,10 @@ def page_timings() -> list[Timing]:
             ]
             width = heads * (key_dim + value_dim)
             pages = torch.zeros((blocks, 64 * width), device="cuda", dtype=held)
-            slots = torch.randperm(count, device="cuda")
+            table = torch.randperm(blocks, device="cuda", dtype=torch.int32).view(requests, -1)
+            slots = (table.view(-1, 1) * 64 + torch.arange(64, device="cuda")).flatten()
             how = (order, head_format, 1.0, 1.0)
             write = partial(load_function("cumae.gpu_impl:write_pages"), *rows, slots, pages, 64, *how)
-            table = torch.randperm(blocks, device="cuda", dtype=torch.int32).view(requests, -1)
             lens = torch.full((requests,), count // requests, device="cuda", dtype=torch.int32)
             listed = (table, None, lens, requests, 64, heads, 0)
             read = partial(load_function("cumae.gpu_impl:read_pages"), pages, *listed, *how, *rows)
