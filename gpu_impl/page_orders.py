@@ -1,5 +1,6 @@
 """Where a page of each order holds the keys and values of its tokens, by the format of their heads."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -113,3 +114,22 @@ def check_rows_contiguous(name: str, rows: torch.Tensor) -> None:
     if rows.shape[0] and not rows[:1].is_contiguous():
         rule = "must be contiguous but for the first dimension"
         raise ValueError(f"{name}.stride() = {rows.stride()} with shape {tuple(rows.shape)}, {rule}")
+
+
+def check_rows(
+    name: str,
+    rows: torch.Tensor,
+    capacity: int | None,
+    num_heads: int,
+    head_format: str,
+    device: torch.device,
+) -> int:
+    """Return the numbers of a head. Raise ValueError for rows to read into of a wrong dtype or shape."""
+    dtype = torch.bfloat16 if head_format == "fp8" else COPIED.get(head_format, torch.uint8)
+    num_inner = max(rows.dim(), 2) - 1 if isinstance(rows, torch.Tensor) else 1
+    check_tensor(name, rows, (dtype,), (capacity, *(None,) * num_inner), device)
+    width = math.prod(rows.shape[1:])
+    if width % num_heads:
+        rule = f"must have rows of num_heads = {num_heads} heads"
+        raise ValueError(f"{name}.shape = {tuple(rows.shape)}, {rule}")
+    return width // num_heads - scale_bytes(head_format)

@@ -1,24 +1,21 @@
 """Cached keys and values of each request gathered out of pages into rows, as one Triton kernel."""
 
-import math
-
 import torch
 import triton
 import triton.language as tl
 
-from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.arguments import check_indices, check_int
 from cumae.gpu_impl.e4m3 import has_fp8
 from cumae.gpu_impl.owners import find_owners, next_own_tile, requests_per_tile
 from cumae.gpu_impl.page_orders import (
-    COPIED,
     WORDS,
     check_dims,
     check_options,
     check_pages,
+    check_rows,
     planes_of,
-    scale_bytes,
 )
-from cumae.gpu_impl.plane_copy import COLUMNS_OF_TOKENS, copy_planes, plane_copies_of
+from cumae.gpu_impl.plane_copy import copy_planes, pages_copy_of
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
 MAX_PROGRAMS = 1024  # that share the tiles of rows
@@ -65,12 +62,13 @@ def _read_pages(
     value_dim_shift: tl.tensor,
     HAS_ROW_INDEX: tl.constexpr,
     HAS_WINDOW: tl.constexpr,
-    WORD: tl.constexpr,
-    WORDS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    TOKEN_WORDS: tl.constexpr,
+    KEY_WORD: tl.constexpr,
+    KEY_WORDS: tl.constexpr,
+    KEY_COLUMNS: tl.constexpr,
+    VALUE_WORD: tl.constexpr,
+    VALUE_WORDS: tl.constexpr,
+    VALUE_COLUMNS: tl.constexpr,
     TOKENS_LAST: tl.constexpr,
-    TOKEN_COLUMNS: tl.constexpr,
     HAS_FP8: tl.constexpr,
     REQUESTS: tl.constexpr,
     ROWS: tl.constexpr,
@@ -129,15 +127,15 @@ def _read_pages(
                     value_token_shift,
                     value_dim_shift,
                 ),
-                key_scale,
-                value_scale,
+                (key_scale, value_scale),
                 False,
-                WORD,
-                WORDS,
-                COLUMNS,
-                TOKEN_WORDS,
+                KEY_WORD,
+                KEY_WORDS,
+                KEY_COLUMNS,
+                VALUE_WORD,
+                VALUE_WORDS,
+                VALUE_COLUMNS,
                 TOKENS_LAST,
-                TOKEN_COLUMNS,
                 HAS_FP8,
             )
 
@@ -193,9 +191,9 @@ def read_pages(
     check_int("num_heads", num_heads, 1)
     check_int("window", window, 0)
     check_options(block_size, page_order, head_format)
-    key_dim = _check_rows("keys", keys, None, num_heads, head_format, device)
+    key_dim = check_rows("keys", keys, None, num_heads, head_format, device)
     capacity = keys.shape[0]
-    value_dim = _check_rows("values", values, capacity, num_heads, head_format, device)
+    value_dim = check_rows("values", values, capacity, num_heads, head_format, device)
     check_dims(block_size, page_order, head_format, key_dim, value_dim)
     for name, scale in (("key_scale", key_scale), ("value_scale", value_scale)):
         if not isinstance(scale, float) or not abs(scale) <= torch.finfo(torch.float32).max:
@@ -205,9 +203,9 @@ def read_pages(
     if 0 in (num_requests, capacity, num_blocks):
         return
     planes = planes_of(page_order, head_format, block_size, num_heads, key_dim, value_dim)
-    copies = plane_copies_of(planes, num_heads, pages, (keys, values))
+    copies = pages_copy_of(planes, num_heads, pages, (keys, values))
     with torch.cuda.device(seq_lens.get_device()):
-        _read_pages[copies.grid(min(-(-capacity // copies.rows()), MAX_PROGRAMS))](
+        _read_pages[copies.grid(min(-(-capacity // copies.rows), MAX_PROGRAMS))](
             pages.view(WORDS[pages.element_size()]),
             block_table,
             block_table if row_index is None else row_index,
@@ -223,37 +221,10 @@ def read_pages(
             window,
             key_scale,
             value_scale,
-            *copies.key,
-            *copies.value,
+            *copies.sizes,
             HAS_ROW_INDEX=row_index is not None,
             HAS_WINDOW=window > 0,
-            WORD=copies.word,
-            WORDS=copies.words,
-            COLUMNS=copies.columns,
-            TOKEN_WORDS=copies.token_words,
-            TOKENS_LAST=copies.tokens_last,
-            TOKEN_COLUMNS=COLUMNS_OF_TOKENS,
             HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
             REQUESTS=requests_per_tile(num_requests_padded),
-            ROWS=copies.rows(),
-            num_warps=copies.num_warps(),
+            **copies.constants,
         )
-
-
-def _check_rows(
-    name: str,
-    rows: torch.Tensor,
-    capacity: int | None,
-    num_heads: int,
-    head_format: str,
-    device: torch.device,
-) -> int:
-    """Return the numbers of a head. Raise ValueError for rows of a wrong dtype or shape."""
-    dtype = torch.bfloat16 if head_format == "fp8" else COPIED.get(head_format, torch.uint8)
-    num_inner = max(rows.dim(), 2) - 1 if isinstance(rows, torch.Tensor) else 1
-    check_tensor(name, rows, (dtype,), (capacity, *(None,) * num_inner), device)
-    width = math.prod(rows.shape[1:])
-    if width % num_heads:
-        rule = f"must have rows of num_heads = {num_heads} heads"
-        raise ValueError(f"{name}.shape = {tuple(rows.shape)}, {rule}")
-    return width // num_heads - scale_bytes(head_format)

@@ -16,7 +16,7 @@ from cumae.gpu_impl.page_orders import (
     planes_of,
     scale_bytes,
 )
-from cumae.gpu_impl.plane_copy import COLUMNS_OF_TOKENS, copy_planes, plane_copies_of
+from cumae.gpu_impl.plane_copy import copy_planes, pages_copy_of
 from cumae.gpu_impl.scaled_heads import write_scaled_heads
 
 
@@ -51,12 +51,13 @@ def _write_pages(
     value_dim: tl.tensor,
     value_token_shift: tl.tensor,
     value_dim_shift: tl.tensor,
-    WORD: tl.constexpr,
-    WORDS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    TOKEN_WORDS: tl.constexpr,
+    KEY_WORD: tl.constexpr,
+    KEY_WORDS: tl.constexpr,
+    KEY_COLUMNS: tl.constexpr,
+    VALUE_WORD: tl.constexpr,
+    VALUE_WORDS: tl.constexpr,
+    VALUE_COLUMNS: tl.constexpr,
     TOKENS_LAST: tl.constexpr,
-    TOKEN_COLUMNS: tl.constexpr,
     HAS_FP8: tl.constexpr,
     ROWS: tl.constexpr,
 ) -> None:
@@ -96,15 +97,15 @@ def _write_pages(
             value_token_shift,
             value_dim_shift,
         ),
-        key_scale,
-        value_scale,
+        (key_scale, value_scale),
         True,
-        WORD,
-        WORDS,
-        COLUMNS,
-        TOKEN_WORDS,
+        KEY_WORD,
+        KEY_WORDS,
+        KEY_COLUMNS,
+        VALUE_WORD,
+        VALUE_WORDS,
+        VALUE_COLUMNS,
         TOKENS_LAST,
-        TOKEN_COLUMNS,
         HAS_FP8,
     )
 
@@ -157,8 +158,8 @@ def write_pages(
         if scale_bytes(head_format):
             write_scaled_heads(rows, slot_mapping, pages, block_size, planes, head_format == "int8_own")
             return
-        copies = plane_copies_of(planes, num_heads, pages, rows)
-        _write_pages[copies.grid(-(-num_rows // copies.rows()))](
+        copies = pages_copy_of(planes, num_heads, pages, rows)
+        _write_pages[copies.grid(-(-num_rows // copies.rows))](
             *(row.view(WORDS[row.element_size()]) for row in rows),
             slot_mapping,
             pages.view(WORDS[pages.element_size()]),
@@ -167,17 +168,9 @@ def write_pages(
             block_size,
             key_scale,
             value_scale,
-            *copies.key,
-            *copies.value,
-            WORD=copies.word,
-            WORDS=copies.words,
-            COLUMNS=copies.columns,
-            TOKEN_WORDS=copies.token_words,
-            TOKENS_LAST=copies.tokens_last,
-            TOKEN_COLUMNS=COLUMNS_OF_TOKENS,
+            *copies.sizes,
             HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
-            ROWS=copies.rows(),
-            num_warps=copies.num_warps(),
+            **copies.constants,
         )
 
 

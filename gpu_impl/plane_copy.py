@@ -5,7 +5,8 @@ only the rows have grains, and threads run along tokens, one element each.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -15,44 +16,53 @@ from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN
 from cumae.gpu_impl.e4m3 import bf16_to_e4m3, e4m3_to_bf16
 from cumae.gpu_impl.page_orders import Plane
 
-# The bytes of a grain in pages, and how many words a program copies of a row at a time. Few are enough: each
-# takes a compile. An fp8 number is a word, and a grain has twice as many bytes in rows.
+# Bytes of a grain in pages, and the words of a row that a program copies at a time. There are few, because
+# each takes a compile. An fp8 number is a word, and its grain has twice as many bytes in rows.
 COLUMNS_OF_GRAIN = {16: 32, 4: 32, 2: 64, 1: 64}
 COLUMNS_OF_FP8_GRAIN = {8: 128, 1: 64}
 COLUMNS_OF_TOKENS = 64
-# Rows and warps of a program; with tokens last, more rows are neighbours in pages.
+# Rows and warps of a program. Short rows, and rows that are neighbours in pages, are taken by more.
 ROWS, NUM_WARPS = 32, 4
+SHORT_GRAINS, SHORT_ROWS = 8, 64
 ROWS_OF_TOKENS, NUM_WARPS_OF_TOKENS = 64, 8
 # A row is divided among programs until there are so many.
-ENOUGH_PROGRAMS = 512
+ENOUGH_PROGRAMS = 1024
 
 
-class PlaneCopies(NamedTuple):
-    """How two planes are copied. key, value: the sizes of `copy_plane`; columns, words: also those of tokens.
+class PlaneCopy(NamedTuple):
+    """How a plane is copied: the sizes of `copy_plane`, and its constants."""
 
-    passes: in how many steps of columns the wider row is copied.
-    """
-
-    key: tuple[int, ...]
-    value: tuple[int, ...]
+    sizes: tuple[int, ...]
     word: tl.dtype
     words: int
     columns: int
-    token_words: int
+
+
+class PagesCopy(NamedTuple):
+    """How keys and values are copied by tiles of `rows` rows. tokens_last: neighbouring values are tokens."""
+
+    key: PlaneCopy
+    value: PlaneCopy
     tokens_last: bool
-    passes: int
+    rows: int
+    num_warps: int
 
-    def rows(self) -> int:
-        """Return the rows of a program."""
-        return ROWS_OF_TOKENS if self.tokens_last else ROWS
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The sizes of both planes."""
+        return *self.key.sizes, *self.value.sizes
 
-    def num_warps(self) -> int:
-        """Return the warps of a program."""
-        return NUM_WARPS_OF_TOKENS if self.tokens_last else NUM_WARPS
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants and options of a kernel that copies them."""
+        planes = {"KEY": self.key, "VALUE": self.value}
+        each = {f"{p}_{n.upper()}": getattr(planes[p], n) for p in planes for n in PlaneCopy._fields[1:]}
+        return {**each, "TOKENS_LAST": self.tokens_last, "ROWS": self.rows, "num_warps": self.num_warps}
 
     def grid(self, num_tiles: int) -> tuple[int, int, int]:
-        """Return the programs for tiles of rows, planes, and parts of a row."""
-        return num_tiles, 2, max(1, min(self.passes, ENOUGH_PROGRAMS // (2 * num_tiles)))
+        """Return the programs for tiles, for keys and values, and for parts of a row."""
+        passes = max(-(-plane.sizes[1] * plane.words // plane.columns) for plane in (self.key, self.value))
+        return num_tiles, 2, max(1, min(passes, ENOUGH_PROGRAMS // (2 * num_tiles)))
 
 
 @triton.jit
@@ -71,17 +81,16 @@ def copy_plane(
 ) -> None:
     """Copy all heads of tokens to or from rows. Bytes for rows of 16 bits are fp8 numbers.
 
-    place: rows, which of them are read, which are written, and the block and token of each; sizes: of rows in
-    grains, of pages in grains or, with tokens last, elements. Program i of axis 2 copies every i-th part.
+    place: rows, which of them are read, which are written, and the block and token of each; sizes: those of
+    `_sizes_of`. The programs of axis 2 share the columns.
     """
     o_row, m_read, m_written, block_id, token = place
     row_stride, row_grains, head, page_stride, base, head_stride = sizes[:6]
-    token_stride, dim_stride, token_shift, dim_shift = sizes[6:]
+    token_gap, dim_gap, token_shift, dim_shift = sizes[6:]
     IS_FP8: tl.constexpr = pages.dtype.element_ty != rows.dtype.element_ty
     ROW_WORD: tl.constexpr = tl.int16 if IS_FP8 else WORD
     PAGE_WORDS: tl.constexpr = 1 if TOKENS_LAST else WORDS
-    o_token = base + (token >> token_shift) * token_stride + (token & ((1 << token_shift) - 1))
-    o_token = (block_id * page_stride + o_token) * PAGE_WORDS
+    o_token = (block_id * page_stride + base + token + (token >> token_shift) * token_gap) * PAGE_WORDS
     page = pages.to(tl.pointer_type(WORD)) + o_token
     row = rows.to(tl.pointer_type(ROW_WORD)) + o_row * row_stride * WORDS
     # Without this, the type of a pointer is all that is known of its address.
@@ -97,7 +106,7 @@ def copy_plane(
         m_word = tl.expand_dims(o_word // WORDS < row_grains, ROW_AXIS)
         o_unit = o_word // PAGE_WORDS
         i_head, i_unit = (o_unit // head).to(tl.int64), (o_unit % head).to(tl.int64)
-        o_page = i_head * head_stride + (i_unit >> dim_shift) * dim_stride + (i_unit & ((1 << dim_shift) - 1))
+        o_page = i_head * head_stride + i_unit + (i_unit >> dim_shift) * dim_gap
         in_page = page + tl.expand_dims(o_page * PAGE_WORDS + o_word % PAGE_WORDS, ROW_AXIS)
         in_row = row + tl.expand_dims(o_word, ROW_AXIS)
         if TO_PAGES:
@@ -121,84 +130,101 @@ def copy_planes(
     place: tl.tuple,
     key: tl.tuple,
     value: tl.tuple,
-    key_scale: tl.tensor,
-    value_scale: tl.tensor,
+    scales: tl.tuple,
     TO_PAGES: tl.constexpr,
-    WORD: tl.constexpr,
-    WORDS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    TOKEN_WORDS: tl.constexpr,
+    KEY_WORD: tl.constexpr,
+    KEY_WORDS: tl.constexpr,
+    KEY_COLUMNS: tl.constexpr,
+    VALUE_WORD: tl.constexpr,
+    VALUE_WORDS: tl.constexpr,
+    VALUE_COLUMNS: tl.constexpr,
     TOKENS_LAST: tl.constexpr,
-    TOKEN_COLUMNS: tl.constexpr,
     HAS_FP8: tl.constexpr,
 ) -> None:
     """Copy the keys of tokens to or from rows in programs 0 of axis 1, and the values in programs 1."""
     if tl.program_id(1) == 0:
-        copy_plane(pages, keys, place, key, key_scale, TO_PAGES, WORD, WORDS, COLUMNS, False, HAS_FP8)
-    elif TOKENS_LAST:
-        ELEMENT: tl.constexpr = pages.dtype.element_ty
+        copy_plane(
+            pages, keys, place, key, scales[0], TO_PAGES, KEY_WORD, KEY_WORDS, KEY_COLUMNS, False, HAS_FP8
+        )
+    else:
         copy_plane(
             pages,
             values,
             place,
             value,
-            value_scale,
+            scales[1],
             TO_PAGES,
-            ELEMENT,
-            TOKEN_WORDS,
-            TOKEN_COLUMNS,
-            True,
+            VALUE_WORD,
+            VALUE_WORDS,
+            VALUE_COLUMNS,
+            TOKENS_LAST,
             HAS_FP8,
         )
-    else:
-        copy_plane(pages, values, place, value, value_scale, TO_PAGES, WORD, WORDS, COLUMNS, False, HAS_FP8)
 
 
-def plane_copies_of(
+def pages_copy_of(
     planes: tuple[Plane, Plane], num_heads: int, pages: torch.Tensor, rows: tuple[torch.Tensor, torch.Tensor]
-) -> PlaneCopies:
+) -> PagesCopy:
     """Return how keys and values are copied between pages and rows [count, …], any stride between rows."""
     item, is_copy = pages.element_size(), pages.dtype == rows[0].dtype
     tokens_last = planes[1].dims == 1 and planes[1].dim != 1
-    page_stride = pages.stride(0) if pages.shape[0] > 1 else 0
-    widths = [math.prod(row.shape[1:]) for row in rows]
-    key, value = (
-        _merged(plane, width // num_heads, width) for plane, width in zip(planes, widths, strict=True)
-    )
-    strides = [row.stride(0) if row.shape[0] > 1 else 0 for row in rows]
-    edges = [pages.data_ptr() // item, page_stride, *_edges_of(*key), *widths, *strides]
-    edges += [row.data_ptr() // row.element_size() for row in rows] + (
-        [] if tokens_last else _edges_of(*value)
-    )
     columns_of_grain = COLUMNS_OF_GRAIN if is_copy else COLUMNS_OF_FP8_GRAIN
-    grain = math.gcd(16 // item, *edges) * item
-    grain = max(size for size in columns_of_grain if grain % size == 0)
-    n = grain // item
-    word, words = WORDS_OF_GRAIN[grain] if is_copy else (tl.uint8, n)
-    columns = columns_of_grain[grain]
-    sizes = [
-        (stride // n, width // n, *_units_of(page_stride, *plane, 1 if tokens_last and i else n))
-        for i, (stride, width, plane) in enumerate(zip(strides, widths, (key, value), strict=True))
-    ]
-    grains_of_pass = columns // words, COLUMNS_OF_TOKENS // n if tokens_last else columns // words
-    passes = max(-(-size[1] // grains) for size, grains in zip(sizes, grains_of_pass, strict=True))
-    return PlaneCopies(sizes[0], sizes[1], word, words, columns, n, tokens_last, passes)
+    widths = [math.prod(row.shape[1:]) for row in rows]
+    heads = [_merged(plane, width, num_heads) for plane, width in zip(planes, widths, strict=True)]
+    edges = [_edges_of(pages, rows[i], *heads[i], tokens_last and i == 1) for i in range(2)]
+    common = [math.gcd(16 // item, *each) * item for each in edges]
+    if common[0] % max(columns_of_grain):
+        common = [math.gcd(*common)] * 2  # two grains only where that of keys is the widest: fewer compiles
+    grains = [max(grain for grain in columns_of_grain if each % grain == 0) for each in common]
+    is_short = all(width * item <= SHORT_GRAINS * n for width, n in zip(widths, grains, strict=True))
+    copies = []
+    for i, grain in enumerate(grains):
+        by_tokens, n = tokens_last and i == 1, grain // item
+        word, words = WORDS_OF_GRAIN[item if by_tokens else grain] if is_copy else (tl.uint8, n)
+        words = n if by_tokens else words
+        columns = SHORT_GRAINS * words if is_short else columns_of_grain[grain]
+        sizes = _sizes_of(pages, rows[i], *heads[i], n, 1 if by_tokens else n)
+        copies.append(PlaneCopy(sizes, word, words, COLUMNS_OF_TOKENS if by_tokens else columns))
+    if tokens_last:
+        return PagesCopy(copies[0], copies[1], True, ROWS_OF_TOKENS, NUM_WARPS_OF_TOKENS)
+    return PagesCopy(copies[0], copies[1], False, SHORT_ROWS if is_short else ROWS, NUM_WARPS)
 
 
-def _merged(plane: Plane, head: int, width: int) -> tuple[Plane, int]:
+def _merged(plane: Plane, width: int, num_heads: int) -> tuple[Plane, int]:
     """Return a plane and the elements of its heads; heads that stand together become one."""
+    head = width // num_heads
     if plane.dims == plane.dim == 1 and head in (plane.head, width):
         return plane._replace(head=0), width
     return plane, head
 
 
-def _edges_of(plane: Plane, head: int) -> list[int]:
-    """Return the elements that a grain must divide to stand together in pages."""
-    return [head, *plane[:3], *((plane.dim, plane.dims) if plane.dims > 1 else ())]
+def _edges_of(
+    pages: torch.Tensor, rows: torch.Tensor, plane: Plane, head: int, by_tokens: bool
+) -> Iterator[int]:
+    """Yield the elements that a grain must divide to stand together, in rows alone if `by_tokens`."""
+    yield from (rows.data_ptr() // rows.element_size(), _stride(rows), math.prod(rows.shape[1:]))
+    if not by_tokens:
+        yield from (pages.data_ptr() // pages.element_size(), _stride(pages), head, *plane[:3])
+        yield from (plane.dim, plane.dims) if plane.dims > 1 else ()
 
 
-def _units_of(page_stride: int, plane: Plane, head: int, n: int) -> tuple[int, ...]:
-    """Return the sizes of `copy_plane` in pages, in units of n elements."""
-    dim, dims = (plane.dim // n, plane.dims // n) if plane.dims > 1 else (plane.dim, 1)
-    units = (edge // n for edge in (head, page_stride, *plane[:3]))
-    return *units, dim, plane.tokens.bit_length() - 1, dims.bit_length() - 1
+def _sizes_of(
+    pages: torch.Tensor, rows: torch.Tensor, plane: Plane, head: int, n: int, n_page: int
+) -> tuple[int, ...]:
+    """Return the sizes of `copy_plane`: of rows in units of n elements, of pages in units of n_page.
+
+    They are a row's stride and width, a head, a page's stride, the plane's first unit and the stride of its
+    heads, the gaps between groups of tokens and of units, and the binary logarithms of the sizes of groups.
+    """
+    tokens, dims = plane.tokens, plane.dims // n_page if plane.dims > 1 else 1
+    dim = plane.dim // n_page if plane.dims > 1 else plane.dim
+    row, row_stride = math.prod(rows.shape[1:]), _stride(rows)
+    head, page_stride, base, head_stride, token = (
+        edge // n_page for edge in (head, _stride(pages), *plane[:3])
+    )
+    of_page = (page_stride, base, head_stride, token - tokens, dim - dims)
+    return row_stride // n, row // n, head, *of_page, tokens.bit_length() - 1, dims.bit_length() - 1
+
+
+def _stride(rows: torch.Tensor) -> int:
+    return rows.stride(0) if rows.shape[0] > 1 else 0

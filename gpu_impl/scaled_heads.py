@@ -51,7 +51,7 @@ def _scale_heads(
     else:
         byte = e4m3_of(y, HAS_FP8)
     tl.store(target[:, None] + o_word[None, :], byte, mask=m_written[:, None] & m_word)
-    scales = (target + head * WORDS).to(tl.pointer_type(tl.int32), bitcast=True)
+    scales = (target + head.to(tl.int64) * WORDS).to(tl.pointer_type(tl.int32), bitcast=True)
     tl.store(scales, scale.to(tl.int32, bitcast=True), mask=m_written)
 
 
