@@ -114,15 +114,18 @@ class Case:
     @property
     def num_keys(self) -> int:
         """Rows of the key buffer that the step needs, uncompressed."""
-        requests = self.batch.requests
-        if self.options.keys.key_scope == "prefill":
-            return sum(request.seq_len for request in requests if request.phase == "prefill")
-        return sum(request.seq_len for request in requests)
+        return sum(self._key_lens())
 
     @property
     def capacity(self) -> int:
-        """Rows of the key buffer that is given."""
-        return max(0, self.num_keys + self.layout.key_slack)
+        """Rows of the key buffer that is given: those of the keys, or of each window, and the slack."""
+        window = self.options.keys.window
+        return max(0, sum(min(keys, window or keys) for keys in self._key_lens()) + self.layout.key_slack)
+
+    def _key_lens(self) -> list[int]:
+        """Return the keys of each request in the scope."""
+        requests, scope = self.batch.requests, self.options.keys.key_scope
+        return [request.seq_len for request in requests if scope == "all" or request.phase == "prefill"]
 
     @property
     def tokens_per_entry(self) -> int:

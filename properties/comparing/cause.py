@@ -61,6 +61,8 @@ def likely_cause(
         return "stale: the value that the memory held before the call"
     if extent is None:
         return ""
+    # A buffer may be too short for the live elements.
+    extent = Extent(*(min(count, len(expected)) for count in extent))
     if wrong[0] >= extent.num_live:
         values = {found for _, found in pairs}
         held = f"holds {min(values)}" if len(values) == 1 else "is wrong"

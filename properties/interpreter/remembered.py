@@ -96,7 +96,7 @@ class PatchOnce:
         values = fn.__globals__.values()
         names = tuple(value.__name__ for value in values if any(value is module for module in languages))
         if not names or not self._patched.issuperset(names):
-            # What a launch within a launch patches depends on the outer one.
+            # A launch within a launch patches only the names that the outer launch left.
             is_known = bool(names) and not self._is_nested
             self._scopes.append(self._as_before(fn, names) if is_known else self._original(fn))
             self._patched.update(names)

@@ -135,10 +135,9 @@ def _places(sources: IntArray, rows: Rows) -> IntArray:
     wanted, live = (np.ravel_multi_index(tuple(one.T), sizes) for one in (sources, rows.live))
     order = np.argsort(live, kind="stable")
     found = np.searchsorted(live, wanted, sorter=order)
-    at = order[np.minimum(found, len(order) - 1)]
-    is_live = (found < len(order)) & (live[at] == wanted)
-    require(bool(is_live.all()), "sources", wanted[~is_live][:1].tolist(), "be live rows of the input")
-    return np.asarray(at, dtype=np.int64)
+    is_live = np.append(live[order], -1)[found] == wanted
+    require(bool(is_live.all()), "sources", sources[~is_live][:1].tolist(), "be live rows of the input")
+    return np.asarray(order[found], dtype=np.int64)
 
 
 def _numbers(values: list[Any], dtype: str) -> Expected:

@@ -91,8 +91,10 @@ class StepCases:
         )
 
     def _key_slack(self, batch: Batch) -> int:
-        scope = self._setting.options.keys.key_scope
-        num_keys = sum(r.seq_len for r in batch.requests if scope == "all" or r.phase == "prefill")
+        """Return the slack that keeps the buffer of keys as long as every row of the most tokens."""
+        keys = self._setting.options.keys
+        kept = (r.seq_len for r in batch.requests if keys.key_scope == "all" or r.phase == "prefill")
+        num_keys = sum(min(seq_len, keys.window or seq_len) for seq_len in kept)
         return self._setting.sizes.num_rows * self._setting.most_tokens - num_keys
 
     def _page_slack(self, batch: Batch) -> int:

@@ -186,6 +186,12 @@ class TestNoCause:
         assert likely_cause([1], [2], [0]) == ""
         assert likely_cause([2**31], [-(2**31)], [0]).startswith("32-bit")
 
+    def test_a_buffer_may_be_shorter_than_what_is_live(self) -> None:
+        extent = Extent(9, 9)
+        assert likely_cause([3, 9, 20], [3, 20, 7], [1, 2], extent=extent) == ""
+        assert likely_cause([3, 9, 20], [9, 20, 20], [0, 1], extent=extent).startswith("another row's")
+        assert likely_cause([3, 9, 20], [0, 0, 20], [0, 1], extent=extent) == ""
+
     def test_keys_from_nowhere_have_no_cause(self) -> None:
         def sevens(cache: torch.Tensor, keys: torch.Tensor) -> None:
             keys.fill_(7)
