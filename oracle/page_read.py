@@ -26,7 +26,7 @@ def page_read(
     seq_lens: Sequence[int],
     num_requests: int,
     block_size: int,
-    capacity: int,
+    read_capacity: int,
     num_heads: int,
     key_units: int,
     value_units: int,
@@ -43,7 +43,7 @@ def page_read(
 
     A row belongs to a position, or to one of the last ``window`` positions if that is not 0: request after
     request, in order of position, without gaps. Rows of a position without a block, and rows behind the last
-    position, are ``UNTOUCHED``; rows at or past ``capacity`` are dropped.
+    position, are ``UNTOUCHED``; rows at or past ``read_capacity`` are dropped.
 
     Raises ``ValueError`` for more live requests than lengths, and for groups that ``page_write`` refuses.
     Sources: SGLang's ``_get_k_and_s_triton`` and ``launch_gather_shuffle_5d_to_linear``, vLLM's
@@ -56,7 +56,7 @@ def page_read(
     [('page', 7, 2), ('page', 7, 3), ('page', 3, 2), ('page', 2, 2), UNTOUCHED]
     """
     require_int("block_size", block_size, 1)
-    require_int("capacity", capacity, 0)
+    require_int("read_capacity", read_capacity, 0)
     require_int("num_requests", num_requests, 0, len(seq_lens))
     require_choice("page_order", page_order, PAGE_ORDERS)
     order = page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group)
@@ -67,7 +67,7 @@ def page_read(
     for b in range(num_requests):
         first = max(seq_lens[b] - window, 0) if window else 0
         for position in range(first, seq_lens[b]):
-            if num_rows == capacity:
+            if num_rows == read_capacity:
                 break
             num_rows += 1
             block = block_of(block_table, row_index[b], position // block_size)
@@ -77,5 +77,5 @@ def page_read(
                     for unit in range(units):
                         place = place_of[kind, token, head, unit]
                         row.append(("page", block, place) if block >= 0 else UNTOUCHED)
-    spare = (capacity - num_rows) * num_heads
+    spare = (read_capacity - num_rows) * num_heads
     return PageRead(keys + [UNTOUCHED] * (spare * key_units), values + [UNTOUCHED] * (spare * value_units))

@@ -118,9 +118,15 @@ class Case:
 
     @property
     def capacity(self) -> int:
-        """Rows of the key buffer that is given: those of the keys, or of each window, and the slack."""
+        """Rows of the key buffer that is given."""
+        return max(0, self.num_keys + self.layout.key_slack)
+
+    @property
+    def read_capacity(self) -> int:
+        """Rows of the buffers that take the keys and values of each request's window."""
         window = self.options.keys.window
-        return max(0, sum(min(keys, window or keys) for keys in self._key_lens()) + self.layout.key_slack)
+        num_rows = sum(min(length, window or length) for length in self._key_lens())
+        return max(0, num_rows + self.layout.key_slack)
 
     def _key_lens(self) -> list[int]:
         """Return the keys of each request in the scope."""

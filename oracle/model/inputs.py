@@ -245,6 +245,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "value_scale": lambda inputs: inputs.case.options.heads.value_scale,
     "num_keys": lambda inputs: inputs.case.num_keys,
     "capacity": lambda inputs: inputs.case.capacity,
+    "read_capacity": lambda inputs: inputs.case.read_capacity,
     "max_context_len": lambda inputs: inputs.case.max_context_len,
     "block_size": lambda inputs: inputs.case.batch.block_size,
     "kernel_block_size": lambda inputs: inputs.case.kernel_block_size,

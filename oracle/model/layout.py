@@ -33,7 +33,7 @@ class Layout:
 
     Sizes are given as slack over the batch's need, so that a layout stays valid for a smaller batch.
     ``num_padding_tokens``, ``num_padding_requests``: rows behind the live rows. ``num_padding_slots``:
-    entries of the slot buffer beyond the padded tokens. ``key_slack``: rows of the key buffer beyond the
+    entries of the slot buffer beyond the padded tokens. ``key_slack``: rows of the key buffers beyond the
     needed ones; a negative number drops the last rows.
 
     ``row_index``: the block-table row of each request, -1 for none; ``None`` is the identity.

@@ -24,7 +24,7 @@ LAYOUT: tuple[Feature, ...] = (
         "key_slack",
         lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3)),
         small=({"key_slack": -1}, {"key_slack": 1}),
-        shown_by=("capacity",),
+        shown_by=("capacity", "read_capacity"),
     ),
     row(
         "layout",

@@ -72,7 +72,7 @@ def _read_shape(kind: str, case: Case) -> tuple[int, int, int]:
     """Return rows, units of a row, and elements of a unit."""
     heads = case.options.heads
     units = heads.key_units if kind == "key" else heads.value_units
-    return case.capacity, heads.num_heads * units, page_shape(case)[2]
+    return case.read_capacity, heads.num_heads * units, page_shape(case)[2]
 
 
 def _as_read(kind: str, case: Case, content: ByteArray) -> ByteArray:

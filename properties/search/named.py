@@ -52,6 +52,7 @@ def sizes_of(case: Case) -> set[int]:
         case.max_num_tokens,
         case.num_keys,
         case.capacity,
+        case.read_capacity,
         case.num_cache_blocks,
         case.max_context_len,
         case.max_work_items,

@@ -91,7 +91,7 @@ class StepCases:
         )
 
     def _key_slack(self, batch: Batch) -> int:
-        """Return the slack that keeps the buffer of keys as long as every row of the most tokens."""
+        """Return the slack that keeps the buffer of keys, or of windows, as long as the most tokens."""
         keys = self._setting.options.keys
         kept = (r.seq_len for r in batch.requests if keys.key_scope == "all" or r.phase == "prefill")
         num_keys = sum(min(seq_len, keys.window or seq_len) for seq_len in kept)

@@ -11,7 +11,7 @@ def first_keys_of_the_window(
     seq_lens: Sequence[int],
     num_requests: int,
     block_size: int,
-    capacity: int,
+    read_capacity: int,
     num_heads: int,
     key_units: int,
     value_units: int,
@@ -21,7 +21,7 @@ def first_keys_of_the_window(
 ) -> PageRead:
     """As many keys as the window has, but the oldest."""
     lens = [min(length, window) if window else length for length in seq_lens]
-    sizes = (capacity, num_heads, key_units, value_units, units_per_group)
+    sizes = (read_capacity, num_heads, key_units, value_units, units_per_group)
     return page_read(block_table, row_index, lens, num_requests, block_size, *sizes, page_order)
 
 
@@ -31,7 +31,7 @@ def rows_without_gaps(
     seq_lens: Sequence[int],
     num_requests: int,
     block_size: int,
-    capacity: int,
+    read_capacity: int,
     num_heads: int,
     key_units: int,
     value_units: int,
@@ -42,5 +42,5 @@ def rows_without_gaps(
     """A request without a table row has no key rows, so those behind it move up."""
     rows = [*row_index[:num_requests], *[0] * (len(seq_lens) - num_requests)]
     kept = [0 if row < 0 else length for row, length in zip(rows, seq_lens, strict=True)]
-    sizes = (capacity, num_heads, key_units, value_units, units_per_group)
+    sizes = (read_capacity, num_heads, key_units, value_units, units_per_group)
     return page_read(block_table, row_index, kept, num_requests, block_size, *sizes, page_order, window)

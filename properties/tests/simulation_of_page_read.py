@@ -17,9 +17,9 @@ def page_read(case: Case) -> Answer:
         has_row = layout.row_index is None or layout.row_index[b] >= 0
         for token in deque(life, maxlen=case.options.keys.window or None):
             found.append(places.get(token) if has_row else None)
-    while len(found) < case.capacity:
+    while len(found) < case.read_capacity:
         found.append(None)
-    while len(found) > case.capacity:
+    while len(found) > case.read_capacity:
         found.pop()
     shape = (case.batch.block_size, heads.num_heads, heads.key_units, heads.value_units)
     key, value = _numbered(heads.page_order, *shape, heads.group_items)

@@ -40,7 +40,7 @@ def test_each_unit_is_read_where_page_write_puts_it(order: PageOrder) -> None:
     ("field", "value", "says"),
     [
         ("block_size", 0, "block_size = 0, must be >= 1"),
-        ("capacity", -1, "capacity = -1, must be >= 0"),
+        ("read_capacity", -1, "read_capacity = -1, must be >= 0"),
         ("num_requests", 3, "num_requests = 3, must be <= 1"),
         ("key_units", 6, "key_units = 6, must be a multiple of a group of 4"),
         ("page_order", "NDH", "page_order = 'NDH', must be one of"),
@@ -53,7 +53,7 @@ def test_bad_input_is_refused(field: str, value: Any, says: str) -> None:
         "seq_lens": [3],
         "num_requests": 1,
         "block_size": 4,
-        "capacity": 3,
+        "read_capacity": 3,
         "num_heads": 1,
         "key_units": 4,
         "value_units": 1,
