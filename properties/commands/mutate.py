@@ -60,9 +60,9 @@ def mutate(
         bar = progress.add_task("", total=None)
         tell = log_lines("mutate", unless=console.is_terminal)
 
-        def stage(name: str, size: int) -> None:
-            progress.update(bar, description=name, total=size, completed=0)
-            tell(f"{len(outcomes)} of {len(tasks)} judged; {name}")
+        def stage(name: str, size: int, done: int) -> None:
+            progress.update(bar, description=name, total=size, completed=done)
+            tell(f"{len(outcomes)} of {len(tasks)} judged; {name}" + f", {done} of {size} done" * (done > 0))
 
         try:
             for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():

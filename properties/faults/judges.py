@@ -17,6 +17,8 @@ from cumae.properties.search.child import Tell
 from cumae.properties.search.process import Answer, Call
 from cumae.properties.search.processes import Processes, asked
 
+Stage = Callable[[str, int, int], None]
+"""Called with the name of a stage, its size, and how much of it is done."""
 HARD_LIMIT = 600.0
 """Seconds after which a process that does not even react to the alarm is ended."""
 
@@ -135,24 +137,23 @@ class Judge:
         return self._suites[target]
 
 
-def judged(
-    tasks: Sequence[Task], how: How, jobs: int, stage: Callable[[str, int], None]
-) -> Iterator[tuple[int, Outcome]]:
+def judged(tasks: Sequence[Task], how: How, jobs: int, stage: Stage) -> Iterator[tuple[int, Outcome]]:
     """Yield the number and the outcome of each mutant.
 
-    ``stage`` gets the name and the size of each stage: small cases, then the compiler, then a search and
-    the small domain. Raises ``ValueError`` for a target that is wrong before it is mutated.
+    The stages are small cases, then the compiler, then a search and the small domain.
+
+    Raises ``ValueError`` for a target that is wrong before it is mutated.
     """
     targets = list(dict.fromkeys(target for task in tasks for target in task.targets))
     with ExitStack() as stack:
         judges = stack.enter_context(_judges(how, jobs))
-        stage("the targets themselves", len(targets))
+        stage("the targets themselves", len(targets), 0)
         proofs = _proved(judges, targets)
         no_interpreter = "" if how.device == "cpu" else fault_of("interpreter")
         if how.device != "cpu" and not no_interpreter:
             with _judges(replace(how, device="cpu"), 1) as recorders:
                 proofs = _proved(recorders, targets)
-        stage("small cases", len(tasks))
+        stage("small cases", len(tasks), 0)
         left = []
         for i, answer in _each(judges, "kill", tasks):
             outcome = _outcome_of(answer)
@@ -162,12 +163,12 @@ def judged(
                 yield i, outcome
         in_kernels = [i for i in left if tasks[i].mutant.in_kernel]
         if no_interpreter:
-            stage(f"compiler skipped, because launches cannot be recorded: {no_interpreter}", 0)
+            stage(f"compiler skipped, because launches cannot be recorded: {no_interpreter}", 0, 0)
             in_kernels = []
-        equal = list(_same_code(tasks, in_kernels, proofs, jobs, stage))
-        yield from equal
-        left = [i for i in left if i not in dict(equal)]
-        stage("other checks, search, small domain", len(left))
+        for i, outcome in _same_code(tasks, in_kernels, proofs, jobs, stage):
+            left.remove(i)
+            yield i, outcome
+        stage("other checks, search, small domain", len(left), 0)
         for number, answer in _each(judges, "look_closer", [tasks[i] for i in left]):
             outcome = _outcome_of(answer)
             assert outcome is not None
@@ -207,12 +208,12 @@ def _same_code(
     left: list[int],
     proofs: Mapping[Target, Proof],
     jobs: int,
-    stage: Callable[[str, int], None],
+    stage: Stage,
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield the mutants that compile to the same code as their original."""
     if not left:
         return
-    stage("compiler", len(left))
+    stage("compiler", len(left), 0)
     work = []
     for i in left:
         launches = [launch for target in tasks[i].targets for launch in proofs[target].launches]
@@ -220,7 +221,8 @@ def _same_code(
     environment = {"TRITON_INTERPRET": "0", "OMP_NUM_THREADS": "1"}
     compiler = "cumae.properties.faults.ttir:Compiler"
     with Processes(compiler, jobs=jobs, environment=environment) as compilers:
-        for number, answer in _each(compilers, "num_equal", work):
+        for done, (number, answer) in enumerate(_each(compilers, "num_equal", work), 1):
             if answer.result:
                 said = f"same TTIR for {answer.result} sets of types and constants, as launched"
                 yield left[number], Outcome("equivalent", said, answer.result)
+            stage("compiler", len(left), done)
