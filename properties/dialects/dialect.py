@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.oracle import ROW_FORMATS, Case, GarbageKind, Inputs, RowFormat
+from cumae.oracle import Case, GarbageKind, Inputs
 from cumae.oracle.model.rules import did_you_mean, require
 from cumae.properties.dialects.held import Held, Ints
 from cumae.properties.dialects.output import Output
@@ -30,10 +30,10 @@ class Dialect:
 
     ``own_outputs``: whether the operation's own output names exist here too. ``quiet_garbage``: the engine's
     usual content of unused entries, for checks that do not test garbage. ``reserved_blocks``: lowest block
-    ids that belong to no request. ``row_formats``: of latent rows. ``capture``: returns the case of tensors
-    dumped from this engine; it takes them by name and may raise ValueError. ``row_name``: the input that
-    gives each request's row of the table, "" if requests have the rows in their order. ``rowless_requests``:
-    whether a request may have no row.
+    ids that belong to no request. ``values``: those that an option has here, if not all. ``capture``: returns
+    the case of tensors dumped from this engine; it takes them by name and may raise ValueError.
+    ``row_name``: the input that gives each request's row of the table, "" if requests have the rows in their
+    order. ``rowless_requests``: whether a request may have no row.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Dialect:
     own_outputs: bool = True
     quiet_garbage: GarbageKind = "minus_one"
     reserved_blocks: int = 0
-    row_formats: tuple[RowFormat, ...] = ROW_FORMATS
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     capture: Callable[..., Case] | None = None
     row_name: str = ""
     rowless_requests: bool = True

@@ -101,7 +101,7 @@ def two_caches(keys: str, values: str) -> tuple[Output, ...]:
             f"{kind}_cache",
             follows="pages",
             axis="page_plane_unit",
-            shape=partial(_plane_shape, kind),
+            shape=partial(plane_shape, kind),
             expect=partial(_plane, kind),
             before=partial(_plane_before, kind),
             pieces=pieces_of(keys, values),
@@ -112,10 +112,11 @@ def two_caches(keys: str, values: str) -> tuple[Output, ...]:
 
 
 def _plane_before(kind: str, inputs: Inputs) -> Rows:
-    return _untouched(inputs.case, _plane_shape(kind, inputs.case))
+    return _untouched(inputs.case, plane_shape(kind, inputs.case))
 
 
-def _plane_shape(kind: str, case: Case) -> tuple[int, int, int]:
+def plane_shape(kind: str, case: Case) -> tuple[int, int, int]:
+    """Return blocks, units of a page that are of this kind, and elements of a unit."""
     heads, (blocks, _, items) = case.options.heads, page_shape(case)
     units = heads.key_units if kind == "key" else heads.value_units
     return blocks, case.batch.block_size * heads.num_heads * units, items

@@ -1,12 +1,14 @@
 """Pages of a cache that are read: what they hold, and what the keys and values gathered from them are."""
 
+from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
-from cumae.oracle import Case, Inputs, page_units, restored_number
+from cumae.oracle import UNTOUCHED, Case, Inputs, PageRead, page_units, restored_number
 from cumae.oracle.model.heads import Heads
-from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides
+from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides, plane_shape
 from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows
 from cumae.properties.dialects.output import Output, Piece
 
@@ -51,6 +53,38 @@ def _places_of_tokens(heads: Heads, size: int) -> IntArray:
     sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
     tokens = np.array([unit[1] for unit in page_units(heads.page_order, size, *sizes)])
     return np.argsort(tokens, kind="stable").reshape(size, -1)
+
+
+def held_plane(kind: str, inputs: Inputs) -> Rows:
+    """Return the keys, or the values, of the pages of a step's cache, as a cache of their own."""
+    case, pages = inputs.case, held_pages(inputs)
+    is_keys, places = _planes(case.options.heads, case.batch.block_size)
+    kept = is_keys[pages.live[:, 1]] == (kind == "key")
+    live = pages.live[kept]
+    live[:, 1] = places[live[:, 1]]
+    shape = plane_shape(kind, case)
+    return Rows(shape, pages.dtype, page_strides(case, shape), live, pages.content[kept], pages.fill)
+
+
+@lru_cache(maxsize=16)
+def _planes(heads: Heads, size: int) -> tuple[np.ndarray, IntArray]:
+    """Return whether each unit of a page is one of a key, and its place in the keys, or in the values."""
+    sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
+    is_keys = np.array([unit[0] == "key" for unit in page_units(heads.page_order, size, *sizes)])
+    return is_keys, np.where(is_keys, np.cumsum(is_keys), np.cumsum(~is_keys)) - 1
+
+
+def gathered_from_plane(kind: str, name: str, plane: str) -> Output:
+    """Return the output of gathered keys or values, from a ``plane`` of the pages; no row is dropped."""
+    whole = gathered(kind, name, plane)
+    return replace(whole, expect=partial(_in_plane, kind), carries=(), is_captured=False)
+
+
+def _in_plane(kind: str, answer: PageRead, inputs: Inputs) -> list[Any]:
+    """Return the source of each unit of the keys or values, by its place in their plane."""
+    _, places = _planes(inputs.case.options.heads, inputs.case.batch.block_size)
+    found = answer.keys if kind == "key" else answer.values
+    return [UNTOUCHED if one is UNTOUCHED else (one[0], one[1], int(places[one[2]])) for one in found]
 
 
 def gathered(kind: str, name: str = "", pages: str = "pages", rule: str = "") -> Output:

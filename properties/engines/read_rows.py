@@ -1,4 +1,4 @@
-"""Views of the pages that engines read, the keys before the values, and the rows of each request."""
+"""Views of the pages that engines read, the keys before the values, and scales that fit every engine."""
 
 from typing import Any, NamedTuple
 
@@ -27,11 +27,3 @@ def planes_of(pages: Tensor, keys: Tensor, values: Tensor, num_heads: int, block
     rows = [one.view(len(one), num_heads, -1) if one.numel() else one for one in (keys, values)]
     behind = block_size * (keys.shape[1] * keys.shape[2])
     return Planes(flat[:, :behind], flat[:, behind:], *rows)
-
-
-def rows_of(seq_lens: Tensor, window: int) -> tuple[Tensor, Tensor]:
-    """Return how many keys of each request are read, and their running sum with a leading 0, int32."""
-    lens = seq_lens.clamp(max=window) if window else seq_lens
-    sums = torch.zeros(len(lens) + 1, dtype=torch.int32, device=lens.device)
-    sums[1:] = lens.cumsum(0)
-    return lens.to(torch.int32), sums

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from cumae.oracle import INPUTS, ROW_FORMATS, Case, Inputs, Trace
+from cumae.oracle import INPUTS, Case, Inputs, Trace
 from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import varied
@@ -158,13 +158,11 @@ def _refuse_a_taken_name(operation: Operation) -> None:
 
 def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
     """Return the part of a domain that the dialect supports; latent widths only apply to row copies."""
-    held = dialect.row_formats
-    formats = tuple(name for name in domain.among("row_format", ROW_FORMATS) if name in held)
-    rule = f"hold one of dialect {dialect.name}: {', '.join(held)}"
-    require(bool(formats), "row_format", domain.values.get("row_format"), rule)
     values = dict(domain.values)
-    if len(formats) < len(ROW_FORMATS):
-        values["row_format"] = formats
+    for name, held in dialect.values.items():
+        values[name] = tuple(value for value in domain.among(name, held) if value in held)
+        rule = f"hold one of dialect {dialect.name}: {', '.join(map(str, held))}"
+        require(bool(values[name]), name, domain.values.get(name), rule)
     return replace(
         domain,
         reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),

@@ -158,5 +158,5 @@ _OUTPUTS = {
     ),
 }
 FASTDEPLOY = Dialect(
-    "fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, row_formats=("bf16",), capture=capture
+    "fastdeploy", _INPUTS, _OUTPUTS, own_outputs=False, values={"row_format": ("bf16",)}, capture=capture
 )

@@ -4,13 +4,15 @@
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.flashinfer.capture import capture
-from cumae.properties.dialects.held import Ints, in_table, ints
+from cumae.properties.dialects.heads import new_keys, new_values, pages_before, pieces_of, two_caches
+from cumae.properties.dialects.held import Ints, Rows, in_table, ints
 from cumae.properties.dialects.output import Output
 
 
@@ -67,6 +69,12 @@ def _named(name: str) -> Input:
     return _int32(lambda inputs: list(inputs[name]))
 
 
+def _rows_of_step(held: Rows, case: Case) -> Rows:
+    return replace(held, shape=(case.num_tokens_padded, *held.shape[1:]))
+
+
+_HEADS = ("head_format", "num_heads", "head_dims")
+_KEY_CACHE, _VALUE_CACHE = two_caches("append_key", "append_value")
 _INPUTS = {
     "qo_indptr": _named("cu_seqlens_q"),
     "append_indptr": _named("cu_seqlens_q"),
@@ -82,6 +90,9 @@ _INPUTS = {
     "block_tables": Input(_block_tables),
     "page_size": Input(lambda inputs: inputs.case.batch.block_size),
     "nnz": Input(lambda inputs: inputs.case.num_tokens_padded),
+    "append_key": Input(lambda inputs: _rows_of_step(new_keys(inputs), inputs.case), _HEADS),
+    "append_value": Input(lambda inputs: _rows_of_step(new_values(inputs), inputs.case), _HEADS),
+    "kv_layout": Input(lambda inputs: inputs["page_order"], ("page_order",)),
 }
 _OUTPUTS = {
     "sequence_layout": (Output("batch_indices", follows="token_to_request"),),
@@ -95,10 +106,28 @@ _OUTPUTS = {
             is_captured=False,
         ),
     ),
+    "page_write": (
+        Output(
+            "paged_kv_cache",
+            follows="pages",
+            pieces=pieces_of("append_key", "append_value"),
+            before=pages_before,
+            is_captured=False,
+        ),
+        replace(_KEY_CACHE, name="paged_k_cache"),
+        replace(_VALUE_CACHE, name="paged_v_cache"),
+    ),
     "kv_indices": (
         Output("kv_indptr", is_captured=False),
         Output("kv_indices", is_captured=False),
         Output("kv_last_page_len", is_captured=False),
     ),
 }
-FLASHINFER = Dialect("flashinfer", _INPUTS, _OUTPUTS, own_outputs=False, capture=capture)
+FLASHINFER = Dialect(
+    "flashinfer",
+    _INPUTS,
+    _OUTPUTS,
+    own_outputs=False,
+    capture=capture,
+    values={"page_order": ("NHD", "HND"), "head_format": ("bf16", "fp16", "fp32", "bytes")},
+)

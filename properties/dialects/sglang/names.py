@@ -16,6 +16,7 @@ from cumae.properties.dialects.sglang.allocator import ALLOCATOR_INPUTS, ALLOCAT
 from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN, capture
 from cumae.properties.dialects.sglang.cuts import CUT_INPUTS, CUT_OUTPUTS
+from cumae.properties.dialects.sglang.heads import HEAD_INPUTS, HEAD_OUTPUTS
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
 from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
 from cumae.properties.dialects.sglang.step import (
@@ -170,12 +171,29 @@ _OUTPUTS = {
 }
 SGLANG = Dialect(
     "sglang",
-    {**_INPUTS, **INPUTS, **ALLOCATOR_INPUTS, **CUT_INPUTS, **GROUP_INPUTS, **PAGE_INPUTS},
-    {**_OUTPUTS, **OUTPUTS, **ALLOCATOR_OUTPUTS, **CUT_OUTPUTS, **GROUP_OUTPUTS, **PAGE_OUTPUTS},
+    {
+        **_INPUTS,
+        **INPUTS,
+        **ALLOCATOR_INPUTS,
+        **CUT_INPUTS,
+        **GROUP_INPUTS,
+        **HEAD_INPUTS,
+        **PAGE_INPUTS,
+    },
+    {
+        **_OUTPUTS,
+        **OUTPUTS,
+        **ALLOCATOR_OUTPUTS,
+        **CUT_OUTPUTS,
+        **GROUP_OUTPUTS,
+        **HEAD_OUTPUTS,
+        **PAGE_OUTPUTS,
+    },
     own_outputs=False,
     quiet_garbage="zero",
     reserved_blocks=DUMP_PAGE + 1,
     capture=capture,
+    values={"head_format": ("bf16", "fp16", "fp32", "bytes")},
     row_name="req_pool_indices",
     rowless_requests=False,
 )

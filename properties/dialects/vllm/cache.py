@@ -1,14 +1,18 @@
-"""The names that vLLM's MLA adds to its dialect for new rows: the arguments of ``concat_and_cache_mla``."""
+"""The names of rows that vLLM writes to a cache and gathers from it, of MLA and of several heads."""
+
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import GARBAGE, Case, Inputs
 from cumae.properties.dialects.cumae import cache_before, held_latents
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.heads import new_keys, new_values, pages_before, pieces_of, two_caches
 from cumae.properties.dialects.held import ITEM_BYTES, Floats, Ints, Rows, ints
 from cumae.properties.dialects.latents import as_cached
 from cumae.properties.dialects.output import Output, Piece
+from cumae.properties.dialects.pages_read import gathered_from_plane, held_pages, held_plane
 
 _ROPE_WIDTH = 64
 
@@ -71,7 +75,52 @@ PAGE_WRITE_INPUTS = {
     "k_scale": _scale("key_scale"),
     "v_scale": _scale("value_scale"),
 }
+
+
+def _read_lens(case: Case) -> list[int]:
+    """Return how many keys of each request are gathered."""
+    window = case.options.keys.window
+    lens = [min(request.seq_len, window or request.seq_len) for request in case.batch.requests]
+    return lens + [0] * case.layout.num_padding_requests
+
+
+def _cu_seqlens_kv(inputs: Inputs) -> Ints:
+    return ints([0, *accumulate(_read_lens(inputs.case))], "int32", inputs.case.layout.garbage)
+
+
+def _token_to_batch(inputs: Inputs) -> Ints:
+    """Return the request of each gathered key, then anything up to the end of the buffers."""
+    case = inputs.case
+    owners = [b for b, length in enumerate(_read_lens(case)) for _ in range(length)][: case.read_capacity]
+    spare = [GARBAGE] * (case.read_capacity - len(owners))
+    return ints([*owners, *spare], "int32", case.layout.garbage)
+
+
+def _seq_starts(inputs: Inputs) -> Ints:
+    starts = [all_of - n for all_of, n in zip(inputs["seq_lens"], _read_lens(inputs.case), strict=True)]
+    return ints(starts, "int32", inputs.case.layout.garbage)
+
+
+def _total_tokens(inputs: Inputs) -> int:
+    return min(sum(_read_lens(inputs.case)), inputs.case.read_capacity)
+
+
+_HEADS = ("head_format", "num_heads", "head_dims")
+PAGE_READ_INPUTS = {
+    "num_kv_heads": Input(lambda inputs: inputs["num_heads"], ("num_heads",)),
+    "kv_cache": Input(held_pages, _HEADS),
+    "key_cache": Input(partial(held_plane, "key"), _HEADS),
+    "value_cache": Input(partial(held_plane, "value"), _HEADS),
+    "cu_seqlens_kv": Input(_cu_seqlens_kv),
+    "token_to_batch": Input(_token_to_batch),
+    "seq_starts": Input(_seq_starts, ("window",)),
+    "total_tokens": Input(_total_tokens, ("key_slack",)),
+}
 CACHE_OUTPUTS = {
+    "page_read": (
+        gathered_from_plane("key", "key", "key_cache"),
+        gathered_from_plane("value", "value", "value_cache"),
+    ),
     "page_write": (
         Output(
             "kv_cache",

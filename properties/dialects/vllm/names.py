@@ -13,7 +13,12 @@ from cumae.oracle import Case, Inputs, Request, causal_windows, local_len
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.held import Ints, in_table, ints
 from cumae.properties.dialects.output import Output
-from cumae.properties.dialects.vllm.cache import CACHE_INPUTS, CACHE_OUTPUTS, PAGE_WRITE_INPUTS
+from cumae.properties.dialects.vllm.cache import (
+    CACHE_INPUTS,
+    CACHE_OUTPUTS,
+    PAGE_READ_INPUTS,
+    PAGE_WRITE_INPUTS,
+)
 from cumae.properties.dialects.vllm.cache_groups import GROUP_INPUTS, GROUP_OUTPUTS
 from cumae.properties.dialects.vllm.capture import NULL_BLOCK, capture
 from cumae.properties.dialects.vllm.cuts import CUT_INPUTS, CUT_OUTPUTS
@@ -172,6 +177,7 @@ VLLM = Dialect(
         **DRAFT_INPUTS,
         **GROUP_INPUTS,
         **PAGE_INPUTS,
+        **PAGE_READ_INPUTS,
         **PAGE_WRITE_INPUTS,
         **ROUTER_INPUTS,
     },

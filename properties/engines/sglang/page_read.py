@@ -5,20 +5,10 @@ from typing import Any
 
 import torch
 
-from cumae.properties.dialects import CUMAE
-from cumae.properties.engines.read_rows import planes_of, rows_of
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
-_READ = STEPS.having(
-    min_tokens=0,
-    padding="none",
-    rowless_requests=False,
-    missing_blocks=False,
-    max_block_id=2**12,
-    max_context_len=1024,
-    key_slack=(0, 1, 9),
-)
+_READ = STEPS.having(min_tokens=0, padding="none", max_block_id=2**12, max_context_len=1024)
 _EQUAL = ((16, 16), (48, 48), (64, 64), (528, 528))
 _STUBS: dict[str, Any] = {
     "is_fp8_fnuz": lambda: False,
@@ -34,11 +24,11 @@ _KEY_BYTES, _SCALE_BYTES, _PAGE = 128, 4, 64
     "sglang/kernels/ops/kvcache/shuffle_5d_cache.py",
     "launch_gather_shuffle_5d_to_linear",
     operation="page_read",
-    dialect=CUMAE,
+    dialect="sglang",
     domain=_READ.having(
         page_order=("shuffled",),
         head_format=("bf16", "fp16", "fp32", "bytes"),
-        block_sizes=(8, 16, 64),
+        block_sizes=(16, 64),
         head_dims=_EQUAL,
     ),
 )
@@ -46,28 +36,28 @@ def gather_shuffled(function: Any) -> Callable[..., None]:
     """Keys and values read back from the layouts of AITER, by slot."""
 
     def launch(
-        pages: Tensor,
-        block_table: Tensor,
-        seq_lens: Tensor,
-        block_size: int,
-        num_heads: int,
-        window: int,
-        keys: Tensor,
-        values: Tensor,
+        k_buffer: Tensor,
+        v_buffer: Tensor,
+        page_table: Tensor,
+        cache_seqlens_int32: Tensor,
+        page_size: int,
+        head_num: int,
+        key_out: Tensor,
+        value_out: Tensor,
     ) -> None:
-        lens, sums = rows_of(seq_lens, window)
-        count = min(int(sums[-1]), len(keys))
+        count = len(key_out)
         if not count:
             return
-        planes = planes_of(pages, keys, values, num_heads, block_size)
+        lens = cache_seqlens_int32.long()
         owner = torch.repeat_interleave(torch.arange(len(lens), device=lens.device), lens)
-        position = torch.arange(len(owner), device=lens.device) - (sums[1:] - seq_lens)[owner]
-        slots = block_table[owner, position // block_size].long() * block_size + position % block_size
-        dim, group = planes.new_keys.shape[2], 16 // pages.element_size()
-        by_element = planes.keys.contiguous().view(-1, num_heads, dim // group, block_size, group)
-        by_token = planes.values.contiguous().view(-1, num_heads, block_size // group, dim, group)
+        position = torch.arange(count, device=lens.device) - (lens.cumsum(0) - lens)[owner]
+        slots = page_table[owner, position // page_size].long() * page_size + position % page_size
+        dim, group = key_out[0].numel() // head_num, 16 // key_out.element_size()
+        by_element = k_buffer.view(-1, head_num, dim // group, page_size, group)
+        by_token = v_buffer.view(-1, head_num, page_size // group, dim, group)
         found = function(by_element, by_token, slots)
-        planes.new_keys[:count], planes.new_values[:count] = found[0][:count], found[1][:count]
+        for rows, part in zip((key_out, value_out), found, strict=True):
+            rows.view(len(rows), *part.shape[1:]).copy_(part)
 
     return launch
 
@@ -76,27 +66,32 @@ def gather_shuffled(function: Any) -> Callable[..., None]:
     "sglang/kernels/ops/kvcache/dsa_index_k_cache.py",
     "_get_k_and_s_triton",
     operation="page_read",
-    dialect=CUMAE,
+    dialect="sglang",
     domain=_READ.having(
         page_order=("NHD",),
         head_format=("bytes",),
         block_sizes=(_PAGE,),
         num_heads=(1,),
         head_dims=((_KEY_BYTES, _SCALE_BYTES),),
-        window=(0,),
     ),
     **_STUBS,
 )
 def get_k_and_s(function: Any) -> Callable[..., None]:
     """Keys of the indexer and the scales behind those of a page, of all tokens of each sequence."""
 
-    def launch(pages: Tensor, block_table: Tensor, seq_lens: Tensor, keys: Tensor, values: Tensor) -> None:
-        count = int(seq_lens.sum())
+    def launch(
+        index_k_with_scale_buffer: Tensor,
+        page_table: Tensor,
+        cache_seqlens_int32: Tensor,
+        key_out: Tensor,
+        value_out: Tensor,
+    ) -> None:
+        count = len(key_out)
         if count:
-            sizes = (count, int(seq_lens.max()), _PAGE, _KEY_BYTES)
-            found = function(pages.flatten(1), block_table[: len(seq_lens)].contiguous(), seq_lens, *sizes)
-            keys[:count], values[:count] = (
-                part.view(count, *rows.shape[1:]) for part, rows in zip(found, (keys, values), strict=True)
-            )
+            sizes = (count, int(cache_seqlens_int32.max()), _PAGE, _KEY_BYTES)
+            where = (page_table.contiguous(), cache_seqlens_int32)
+            found = function(index_k_with_scale_buffer.flatten(1), *where, *sizes)
+            for rows, part in zip((key_out, value_out), found, strict=True):
+                rows.copy_(part.view(rows.shape))
 
     return launch

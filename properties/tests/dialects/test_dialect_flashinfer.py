@@ -38,6 +38,7 @@ HELD: dict[str, Any] = {
     "positions": ("int32", [3, 4, 7, 0, 0]),
     "page_size": 4,
     "nnz": 5,
+    "kv_layout": "NHD",
 }
 EXPECTED: list[tuple[str, str, str, list[Any]]] = [
     ("sequence_layout", "batch_indices", "int32", [0, 0, 3, -1, -1]),
@@ -51,7 +52,7 @@ EXPECTED: list[tuple[str, str, str, list[Any]]] = [
 
 
 def test_every_input_is_what_was_worked_out_by_hand() -> None:
-    assert set(HELD) == set(FLASHINFER.inputs)
+    assert {*HELD, "append_key", "append_value"} == set(FLASHINFER.inputs)
     for name, wanted in HELD.items():
         found = FLASHINFER.inputs[name].hold(Inputs(STEP))
         if isinstance(found, Ints):
