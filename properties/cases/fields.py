@@ -1,24 +1,35 @@
 """The case fields that features vary: reading, comparing with settled values, drawing."""
 
 from collections.abc import Callable, Collection
+from operator import attrgetter
 from typing import Any
 
 from cumae.oracle import Case
+from cumae.oracle.model.options import GROUP_OF
 from cumae.properties.cases.feature import Record
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.values import Draw
 
 
-def fields_of(case: Case) -> dict[str, Any]:
-    """Return the value of every field that features vary."""
-    layout, options, found = case.layout, case.options, {"world": case.batch.world}
+def _places() -> dict[str, str]:
+    """Return where a case has each field that features vary."""
+    found = {"world": "batch.world"}
     for row in FEATURES:
         for name in row.fields:
             if row.record == "layout":
-                found[name] = getattr(layout, name)
+                found[name] = f"layout.{name}"
             elif row.record == "options":
-                found[name] = options.value(name)
+                found[name] = f"options.{GROUP_OF[name]}.{name}"
     return found
+
+
+_PLACES = _places()
+_values_of = attrgetter(*_PLACES.values())
+
+
+def fields_of(case: Case) -> dict[str, Any]:
+    """Return the value of every field that features vary."""
+    return dict(zip(_PLACES, _values_of(case), strict=True))
 
 
 def varied(case: Case, settled: Callable[[str], Any]) -> set[str]:

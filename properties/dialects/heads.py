@@ -1,11 +1,13 @@
 """Keys and values of several heads, new and in the pages of a cache, as tensors of opaque rows."""
 
 from functools import lru_cache, partial
+from itertools import compress, cycle
 from typing import Any
 
 import numpy as np
 
 from cumae.oracle import Case, HeadFormat, Inputs, PageWrite, page_units, scaled_head
+from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows
 from cumae.properties.dialects.latents import hard_to_quantise
 from cumae.properties.dialects.output import Output, Piece
@@ -125,10 +127,14 @@ def plane_shape(kind: str, case: Case) -> tuple[int, int, int]:
 def _plane(kind: str, answer: PageWrite, inputs: Inputs) -> list[Any]:
     """Return the units of the pages that belong to keys, or to values."""
     heads, case = inputs.case.options.heads, inputs.case
+    return list(compress(answer.pages, cycle(_units_of(kind, heads, case.batch.block_size))))
+
+
+@lru_cache(maxsize=16)
+def _units_of(kind: str, heads: Heads, size: int) -> list[bool]:
+    """Return whether each unit of a page belongs to keys, or to values."""
     sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
-    kinds = [unit[0] for unit in page_units(heads.page_order, case.batch.block_size, *sizes)]
-    every = zip(answer.pages, kinds * case.num_cache_blocks, strict=True)
-    return [unit for unit, its in every if its == kind]
+    return [unit[0] == kind for unit in page_units(heads.page_order, size, *sizes)]
 
 
 def pieces_of(keys: str, values: str) -> dict[str, Piece]:

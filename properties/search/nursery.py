@@ -4,6 +4,7 @@ It never begins to use a GPU itself, so each of the others may.
 """
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -131,6 +132,7 @@ def main() -> None:
     import numpy  # noqa: F401
     import torch  # noqa: F401
 
+    gc.freeze()  # no child searches what was imported here for garbage
     asked = socket.socket(fileno=os.dup(0))
     woken, wakes = os.pipe()
     os.set_blocking(wakes, False)

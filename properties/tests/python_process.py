@@ -1,6 +1,7 @@
 """Python in a process of its own, forked from one that has imported torch, which takes a second each time."""
 
 import atexit
+import gc
 import multiprocessing
 import os
 import runpy
@@ -55,6 +56,7 @@ def _live(arguments: tuple[str, ...], folder: str, environment: dict[str, str], 
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(descriptor, place)
         os.close(descriptor)
+    gc.freeze()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
