@@ -153,8 +153,8 @@ class Tour:
                 self._try(ladder.requests(count, padding))
         for count in AMONG_DECODES:
             self._try(ladder.among_decodes(count))
-        self._beyond(ladder)
         self._try(ladder.ids(LARGEST_ID))
+        self._beyond(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
                 self._try(ladder.long(size + 1))
