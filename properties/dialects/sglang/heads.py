@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs, PageWrite, page_units
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.heads import (
@@ -34,11 +36,13 @@ def _dense(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     return shape[1] * shape[2], shape[2], 1
 
 
-def _pool_before(kind: Kind, inputs: Inputs) -> Rows:
-    case = inputs.case
-    shape = _pool_shape(kind, case)
-    nothing = held_plane(kind, inputs).live[:0]
+def _garbage(shape: tuple[int, int, int], case: Case) -> Rows:
+    nothing = np.zeros((0, 2), dtype=np.int64)
     return rows(shape, page_dtype(case), _dense(shape), nothing, case.layout.garbage, seed=4)
+
+
+def _pool_before(kind: Kind, inputs: Inputs) -> Rows:
+    return _garbage(_pool_shape(kind, inputs.case), inputs.case)
 
 
 def _pool(kind: Kind, inputs: Inputs) -> Rows:
@@ -75,9 +79,7 @@ def _index_shape(case: Case) -> tuple[int, int, int]:
 
 
 def _index_before(inputs: Inputs) -> Rows:
-    shape = _index_shape(inputs.case)
-    nothing = held_pages(inputs).live[:0]
-    return rows(shape, page_dtype(inputs.case), _dense(shape), nothing, inputs.case.layout.garbage, seed=4)
+    return _garbage(_index_shape(inputs.case), inputs.case)
 
 
 def _index(inputs: Inputs) -> Rows:
