@@ -59,7 +59,7 @@ class Contest:
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = events
         self._groups: list[Any] = []
-        if len({event.program for event in events}) < 2:
+        if len({event.program for event in events if event.addresses.size}) < 2:
             return
         address = np.concatenate([event.addresses for event in events])
         self._time = time = np.repeat(np.arange(len(events)), [len(event.addresses) for event in events])

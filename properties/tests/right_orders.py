@@ -6,7 +6,7 @@ import triton.language as tl
 
 from cumae.fixtures.correct import selections
 from cumae.properties.tests.wrong_on_purpose import _positions
-from cumae.properties.tests.wrong_orders import _copy, over_tiles
+from cumae.properties.tests.wrong_orders import _copies, _copy, over_tiles
 
 
 @triton.jit
@@ -145,6 +145,19 @@ def adds_up_by_atomics(
         position_ids.copy_(right + totals[0] - right.max() + totals[1] - right.sum())
 
 
+def accesses_nothing(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Every access of three programs is masked."""
+    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    if right.numel():
+        _copies[(3,)](right, position_ids, right, 0, TILE=4)
+        position_ids.copy_(right)
+
+
 @triton.jit
 def _append(
     slots: tl.tensor,
@@ -195,4 +208,5 @@ RIGHT = (
     holds_a_lock,
     works_off_a_queue,
     adds_up_by_atomics,
+    accesses_nothing,
 )
