@@ -1,6 +1,7 @@
 """``cumae mutate``: inject faults into kernels and oracles, and report those that survive."""
 
 import json
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -23,8 +24,8 @@ from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
-KEPT_EVERY = 50
-"""Mutants judged between two writes of the JSON file."""
+KEPT_SECONDS = 10.0
+"""Seconds between two writes of the JSON file."""
 
 
 def mutate(
@@ -64,12 +65,14 @@ def mutate(
             progress.update(bar, description=name, total=size, completed=done)
             tell(f"{len(outcomes)} of {len(tasks)} judged; {name}" + f", {done} of {size} done" * (done > 0))
 
+        kept_at = time.monotonic()
         try:
             for number, outcome in judged([tasks[i] for i in left], how, jobs, stage) if left else ():
                 outcomes[left[number]] = outcome
                 progress.advance(bar)
                 tell(f"{len(outcomes)} of {len(tasks)} judged; {progress.tasks[0].description}")
-                if file is not None and is_kept and len(outcomes) % KEPT_EVERY == 0:
+                if file is not None and is_kept and time.monotonic() > kept_at + KEPT_SECONDS:
+                    kept_at = time.monotonic()
                     with suppress(ValueError):  # the last write reports the error
                         _write(tasks, outcomes, before + (progress.tasks[0].elapsed or 0.0) * jobs, file)
         except KeyboardInterrupt:
