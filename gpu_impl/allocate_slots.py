@@ -58,7 +58,7 @@ def _write_allocated_slots(
             o_slot = i_tile * ENTRIES + tl.arange(0, ENTRIES)
             m_slot = (o_slot >= i_start) & (o_slot < tl.minimum(i_stop, num_slots))
             owner = find_owners(stop - (seq_len - prefix_len), i_tile * ENTRIES, ENTRIES)
-            position = tl.gather(seq_len - stop, owner, 0) + o_slot
+            position = (tl.gather(seq_len - stop, owner, 0) + o_slot).to(tl.int32)
             before = tl.gather(prefix_len, owner, 0)
             i_page = position // page_size - _num_pages_of(before, page_size)
             # The first new tokens fill the page in which the prefix ends.
@@ -119,7 +119,7 @@ def write_allocate_slots(
         return
     num_slots = out_cache_loc.numel()
     with torch.cuda.device(last_loc.get_device()):
-        _write_allocated_slots[(programs_of(num_slots),)](
+        _write_allocated_slots[(programs_of(num_slots, num_requests_padded),)](
             last_loc,
             prefix_lens,
             seq_lens,

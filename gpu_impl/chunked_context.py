@@ -7,10 +7,9 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
 from cumae.gpu_impl.sequence_layout import KeyScope
 
-ENTRIES_PER_BLOCK = 4096
-# Requests of a tile: a few requests in many chunks, or many requests in few chunks. Each number is a compile,
-# so there are only two.
-FEW_REQUESTS, MANY_REQUESTS = 64, 1024
+# A program has few requests in many chunks, or many in one. Each number of requests is a compile.
+ENTRIES_PER_TILE = 1024
+REQUESTS_PER_TILE = (64, 1024, 4096)
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_chunks", "chunk_len"])
@@ -120,8 +119,8 @@ def write_chunked_context(
         check_tensor(name, output, (torch.int32,), (size,), device)
     if num_chunks == 0:
         return
-    requests = FEW_REQUESTS if num_requests <= FEW_REQUESTS else MANY_REQUESTS
-    chunks = ENTRIES_PER_BLOCK // requests
+    requests = next((size for size in REQUESTS_PER_TILE if num_requests <= size), REQUESTS_PER_TILE[-1])
+    chunks = max(1, ENTRIES_PER_TILE // requests)
     with torch.cuda.device(context_lens.get_device()):
         _write_chunks[(-(-num_chunks // chunks),)](
             context_lens,

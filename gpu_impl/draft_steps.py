@@ -124,7 +124,7 @@ def write_draft_steps(
     check_tensor("cu_num_draft_tokens", cu_num_draft_tokens, (torch.int32,), (num_requests_padded,), device)
     num_logits, num_targets = logits_indices.numel(), target_logits_indices.numel()
     with torch.cuda.device(num_drafts.get_device()):
-        _write_draft_steps[(programs_of(max(num_logits, num_targets)),)](
+        _write_draft_steps[(programs_of(max(num_logits, num_targets), num_requests_padded),)](
             cu_seqlens_q,
             num_drafts,
             logits_indices,

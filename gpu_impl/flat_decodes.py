@@ -117,7 +117,7 @@ def write_flat_decodes(
     check_tensor("selected_lens", selected_lens, (torch.int32,), (num_tokens_padded,), device)
     check_tensor("selected_indptr", selected_indptr, (torch.int32,), (num_tokens_padded + 1,), device)
     with torch.cuda.device(context_lens.get_device()):
-        _write_flat_decodes[(programs_of(num_tokens_padded),)](
+        _write_flat_decodes[(programs_of(num_tokens_padded, num_requests),)](
             cu_seqlens_q,
             context_lens,
             key_lens,

@@ -127,7 +127,7 @@ def write_kv_indices(
     check_tensor("kv_last_page_len", kv_last_page_len, (torch.int32,), (num_requests_padded,), device)
     num_entries = kv_indices.numel()
     with torch.cuda.device(seq_lens.get_device()):
-        _write_kv_indices[(programs_of(num_entries),)](
+        _write_kv_indices[(programs_of(num_entries, num_requests_padded),)](
             block_table,
             block_table if row_index is None else row_index,
             seq_lens,

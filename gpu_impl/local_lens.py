@@ -10,8 +10,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
 
-ENTRIES_PER_TILE = 2048
-NUM_WARPS = 8  # 4 would run out of registers: the divisions are of 64 bits
+ENTRIES_PER_TILE = 512
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_rows", "world", "rank", "interleave"])
@@ -26,18 +25,22 @@ def _write_lens(
     interleave: tl.tensor,
     TILE: tl.constexpr,
 ) -> None:
-    o_entry = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    i_request = o_entry // world
-    i_rank = o_entry - i_request * world
+    # Divisions of 64 bits are slow, so there is one in a program: what follows it has 32.
+    i_first = tl.program_id(0).to(tl.int64) * TILE
+    i_first_request = i_first // world
+    o_rank = (i_first - i_first_request * world).to(tl.uint32) + tl.arange(0, TILE).to(tl.uint32)
+    o_request = o_rank // world.to(tl.uint32)
+    i_rank = (o_rank - o_request * world.to(tl.uint32)).to(tl.int32)
+    i_request = i_first_request + o_request.to(tl.int64)
     m_entry = i_request < num_rows
-    seq_len = tl.load(seq_lens + i_request, mask=i_request < num_requests, other=0).to(tl.int64)
+    seq_len = tl.load(seq_lens + i_request, mask=i_request < num_requests, other=0)
     # Division rounds towards zero here, so a negative length would leave a negative count.
-    seq_len = tl.maximum(seq_len, 0)
-    num_rounds = seq_len // (world.to(tl.int64) * interleave)
+    seq_len = tl.maximum(seq_len, 0).to(tl.int32)
+    num_rounds = seq_len // (world * interleave)
     # Positions left from where i_rank's run of the unfinished round begins; negative if it is not reached.
-    remaining = seq_len - (num_rounds * world + i_rank) * interleave
+    remaining = seq_len - num_rounds * (world * interleave) - i_rank * interleave
     local_len = num_rounds * interleave + tl.minimum(tl.maximum(remaining, 0), interleave)
-    local_len = local_len.to(tl.int32)
+    o_entry = i_first + tl.arange(0, TILE)
     tl.store(rank_lens + o_entry, local_len, mask=m_entry)
     tl.store(local_lens + i_request, local_len, mask=m_entry & (i_rank == rank))
 
@@ -90,5 +93,4 @@ def write_local_lens(
             rank,
             interleave,
             TILE=ENTRIES_PER_TILE,
-            num_warps=NUM_WARPS,
         )

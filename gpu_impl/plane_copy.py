@@ -96,7 +96,7 @@ def copy_plane(
     # Without this, the type of a pointer is all that is known of its address.
     page = tl.multiple_of(page, PAGE_WORDS * (WORD.primitive_bitwidth // 8))
     row = tl.multiple_of(row, WORDS * (ROW_WORD.primitive_bitwidth // 8))
-    # With tokens last, threads run along them where pages are accessed. Such a tile is flat, because releases
+    # With tokens last, threads run along them where pages are accessed. A tile to be stored is flat: releases
     # of Triton choose different axes where they know no neighbours. In rows, elements are neighbours.
     ROW_AXIS: tl.constexpr = 1 if TOKENS_LAST else 0
     page, row = tl.expand_dims(page, 1 - ROW_AXIS), tl.expand_dims(row, 1 - ROW_AXIS)
@@ -120,11 +120,7 @@ def copy_plane(
                 in_page, word, m_word = tl.ravel(in_page), tl.ravel(word), tl.ravel(m_word)
             tl.store(in_page, word, mask=m_word)
         else:
-            if TOKENS_LAST:
-                word = tl.load(tl.ravel(in_page), mask=tl.ravel(m_read & m_word), other=0)
-                word = tl.reshape(word, in_page.shape)
-            else:
-                word = tl.load(in_page, mask=m_read & m_word, other=0)
+            word = tl.load(in_page, mask=m_read & m_word, other=0)
             if IS_FP8:
                 word = e4m3_to_bf16(word, scale, HAS_FP8)
             tl.store(in_row, word, mask=m_written & m_word)

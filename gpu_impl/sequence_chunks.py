@@ -114,7 +114,7 @@ def write_sequence_chunks(
     check_tensor("chunk_numbers", chunk_numbers, (torch.int32,), (num_rows,), device)
     check_tensor("chunk_offsets", chunk_offsets, (torch.int64,), (num_requests_padded + 1,), device)
     with torch.cuda.device(cu_seqlens_q.get_device()):
-        _write_sequence_chunks[(programs_of(num_rows),)](
+        _write_sequence_chunks[(programs_of(num_rows, num_requests_padded),)](
             cu_seqlens_q,
             cu_seqlens_q if chunk_context_lens is None else chunk_context_lens,
             chunk_sequences,
