@@ -38,21 +38,15 @@ def _load_choices(
     logits: tl.tensor,
     bias: tl.tensor,
     o_first: tl.tensor,
-    o_group: tl.tensor,
-    m_group: tl.tensor,
-    group_size: tl.tensor,
-    SIZE: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Return the choices of the experts of groups, fp32, their numbers, and which of them are experts.
-
-    Choices are [rows, groups, SIZE]; -inf for NaN and what is no expert.
-    """
-    o_size = tl.arange(0, SIZE)[None, None, :]
-    o_expert = o_group[:, :, None].to(tl.int64) * group_size + o_size
-    m_expert = m_group[:, :, None] & (o_size < group_size)
-    logit = tl.load(logits + o_first[:, None, None] + o_expert, mask=m_expert, other=0).to(tl.float32)
+    o_expert: tl.tensor,
+    m_row: tl.tensor,
+    m_expert: tl.tensor,
+) -> tl.tensor:
+    """Return the choices of the experts of each row, fp32; -inf for NaN and outside m_expert."""
+    o_logit = o_first[:, None, None] + o_expert
+    logit = tl.load(logits + o_logit, mask=m_row[:, None, None] & m_expert, other=0).to(tl.float32)
     choice = _sigmoid(logit) + tl.load(bias + o_expert, mask=m_expert, other=0).to(tl.float32)
-    return tl.where(m_expert & (choice == choice), choice, float("-inf")), o_expert, m_expert
+    return tl.where(m_expert & (choice == choice), choice, float("-inf"))
 
 
 @triton.jit
@@ -97,26 +91,22 @@ def _select_experts(
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
     SIZE: tl.constexpr,
-    KEPT: tl.constexpr,
     CHOSEN: tl.constexpr,
 ) -> None:
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_tokens
     o_group = tl.arange(0, GROUPS)[None, :]
-    m_group = m_row[:, None] & (o_group < num_groups)
+    o_size = tl.arange(0, SIZE)[None, None, :]
+    o_expert = o_group[:, :, None].to(tl.int64) * group_size + o_size
+    m_expert = (o_group[:, :, None] < num_groups) & (o_size < group_size)
+    o_first = o_row * logit_row_stride
+    choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
     if not KEEPS_ALL:
-        choice = _load_choices(logits, bias, o_row * logit_row_stride, o_group, m_group, group_size, SIZE)[0]
-        rank = _rank_groups(choice, o_group, topk_group)
-        # Only the groups that are kept are looked through below. Their logits are in the cache.
-        o_kept = tl.arange(0, KEPT)[None, :]
-        is_kept = rank[:, None, :] == o_kept[:, :, None]
-        o_group = tl.sum(tl.where(is_kept, o_group[:, None, :], 0), axis=2)
-        m_group = m_row[:, None] & (o_kept < topk_group)
-    choice, o_expert, m_expert = _load_choices(
-        logits, bias, o_row * logit_row_stride, o_group, m_group, group_size, SIZE
-    )
-    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, KEPT * SIZE))
-    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, KEPT, SIZE)), (ROWS, KEPT * SIZE))
+        m_kept = (_rank_groups(choice, o_group, topk_group) < topk_group)[:, :, None]
+        choice = tl.where(m_kept, choice, float("-inf"))
+        m_expert = m_expert & m_kept
+    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, GROUPS * SIZE))
+    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, GROUPS, SIZE)), (ROWS, GROUPS * SIZE))
 
     o_chosen = tl.arange(0, CHOSEN)[None, :]
     chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
@@ -127,7 +117,7 @@ def _select_experts(
         key = tl.where(o_key == best, NEVER, key)
 
     m_chosen = m_row[:, None] & (o_chosen < top_k)
-    o_logit = (o_row * logit_row_stride)[:, None] + chosen
+    o_logit = o_first[:, None] + chosen
     score = _sigmoid(tl.load(logits + o_logit, mask=m_chosen, other=0).to(tl.float32))
     score = tl.where(m_chosen & (score == score), score, 0.0)
     if RENORMALIZE:
@@ -203,7 +193,6 @@ def write_grouped_topk(
             ROWS=rows,
             GROUPS=groups,
             SIZE=size,
-            KEPT=triton.next_power_of_2(topk_group),
             CHOSEN=triton.next_power_of_2(top_k),
             num_warps=max(1, groups * size // EXPERTS_PER_WARP),
         )
