@@ -21,8 +21,8 @@ RECORD = Path(__file__).parents[3] / "ci" / "results" / "cpu-targets.json"
 LINT = ("-m", "cumae.properties.commands", "lint")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
 ROUNDING = ("_quantise_rows", "_write_pages", "_read_pages", "_write_scaled_heads")
-# Tiles of `_write_pages` follow the width of the table. The next scan 64, 256, 1,024 or 4,096 requests in a tile;
-# `_write_chunks` has three of these sizes, and `_write_step` may search instead.
+# Tiles of `_write_pages` follow the width of the table. The next scan 64, 256, 1,024 or 4,096 requests in a
+# tile; `_write_chunks` has three of these sizes, and `_write_step` may search instead.
 SCANNING = (
     "_read_pages",
     "_write_allocated_slots",
