@@ -32,11 +32,12 @@ class Request:
         require_int("context_len", self.context_len, 0)
         require_int("query_len", self.query_len, 0)
         require_choice("phase", self.phase, ("prefill", "decode"))
-        if self.phase == "decode":
-            require(self.context_len >= 1, "context_len", self.context_len, "be >= 1 for a decode")
-        is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
-        require(is_list, "block_ids", self.block_ids, "be a list of integers")
-        object.__setattr__(self, "block_ids", tuple(self.block_ids))
+        if self.phase == "decode" and self.context_len < 1:
+            require(False, "context_len", self.context_len, "be >= 1 for a decode")
+        if type(self.block_ids) is not tuple:
+            is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
+            require(is_list, "block_ids", self.block_ids, "be a list of integers")
+            object.__setattr__(self, "block_ids", tuple(self.block_ids))
         for i, block_id in enumerate(self.block_ids):
             if type(block_id) is not int or not -1 <= block_id <= INT32_MAX:
                 require_int(f"block_ids[{i}]", block_id, -1)
@@ -74,8 +75,9 @@ class Batch:
         require_int("world", self.world, 1, 2**16)
         total = sum(request.seq_len for request in self.requests)
         require(total <= INT32_MAX, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
+        tokens_per_block = self.tokens_per_block
         for b, request in enumerate(self.requests):
-            needed, have = self.num_live_blocks(request), len(request.block_ids)
+            needed, have = -(-request.seq_len // tokens_per_block), len(request.block_ids)
             if have < needed:
                 rule = f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block"
                 require(False, f"requests[{b}].block_ids: number", have, rule)

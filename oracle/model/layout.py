@@ -113,7 +113,8 @@ class Layout:
         require(is_list, "row_index", self.row_index, "be a list of integers or null")
         object.__setattr__(self, "row_index", tuple(self.row_index))
         for b, row in enumerate(self.row_index):
-            require_int(f"row_index[{b}]", row, -1, MOST_ROWS)
+            if type(row) is not int or not -1 <= row <= MOST_ROWS:
+                require_int(f"row_index[{b}]", row, -1, MOST_ROWS)
         rows = [row for row in self.row_index if row >= 0]
         require(
             len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"

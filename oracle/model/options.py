@@ -249,7 +249,8 @@ class Options:
     def __post_init__(self) -> None:
         for name, kind in GROUPS.items():
             value = getattr(self, name)
-            require(isinstance(value, kind), name, value, f"be {kind.__name__}")
+            if not isinstance(value, kind):
+                require(False, name, value, f"be {kind.__name__}")
 
     @classmethod
     def of(cls, **values: Any) -> "Options":
@@ -260,13 +261,14 @@ class Options:
         >>> Options.of(topk=3, rank=1).selection
         Selection(topk=3, prefill_workspace=False, select_beyond=False)
         """
-        return cls().having(**values)
+        return NEUTRAL_OPTIONS.having(**values)
 
     def having(self, **values: Any) -> "Options":
         """Return the options with other values of some fields, each in the group that has it."""
         changed: dict[str, dict[str, Any]] = {}
         for name, value in values.items():
-            require(name in GROUP_OF, name, value, f"be an option: {', '.join(sorted(GROUP_OF))}")
+            if name not in GROUP_OF:
+                require(False, name, value, f"be an option: {', '.join(sorted(GROUP_OF))}")
             changed.setdefault(GROUP_OF[name], {})[name] = value
         groups = {group: _with(getattr(self, group), its) for group, its in changed.items()}
         return replace(self, **groups)
@@ -292,3 +294,4 @@ def _made(group: Any, names: tuple[str, ...], *values: Any) -> Any:
 GROUPS: Mapping[str, type[Any]] = {one.name: type(one.default) for one in fields(Options)}
 GROUP_OF: Mapping[str, str] = {one.name: group for group, kind in GROUPS.items() for one in fields(kind)}
 """The group of each field."""
+NEUTRAL_OPTIONS = Options()

@@ -134,6 +134,8 @@ class Domain:
     def sizes(self) -> tuple[int, ...]:
         """The block sizes of drawn cases: those that a promised interleave and kernel block size divide."""
         names = ("interleave", "kernel_block_size")
+        if self.values.keys().isdisjoint(names):
+            return self.block_sizes
         return tuple(size for size in self.block_sizes if all(self.holds_whole(name, size) for name in names))
 
     def holds_whole(self, name: str, block_size: int) -> bool:
@@ -150,9 +152,8 @@ class Domain:
 
     def settled(self, name: str) -> Any:
         """Return the value of a field that does not vary: the neutral one, or the first promised one."""
-        neutral = NEUTRAL[name]
-        promised = self.values.get(name, (neutral,))
-        return neutral if neutral in promised else promised[0]
+        neutral, promised = NEUTRAL[name], self.values.get(name)
+        return neutral if promised is None or neutral in promised else promised[0]
 
     def why_not(self, case: Case) -> str | None:
         """Return the first promise that the case goes beyond, or None if it lies inside."""

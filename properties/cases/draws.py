@@ -66,7 +66,7 @@ def _spread(patterns: list[Work], domain: Domain, bits: int) -> Work:
     work = patterns[bits % len(patterns)]
     context_len = min(work.context_len + (bits >> 16) % 4, domain.max_context_len)
     more = (bits >> 32) % 3 if work.phase == "prefill" and work.query_len else 0
-    return replace(work, context_len=context_len, query_len=min(work.query_len + more, domain.max_query_len))
+    return Work(work.phase, context_len, min(work.query_len + more, domain.max_query_len))
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:

@@ -8,7 +8,7 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.comparing.parts import Part, parts_of
 from cumae.properties.comparing.relations import FACTS, Fact, broken_at
-from cumae.properties.operations import JUDGED, KEEP, UNORDERED, VALUE, Expected
+from cumae.properties.operations import KEEP, Expected
 from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import elements_each
@@ -95,7 +95,7 @@ def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected:
     words, wanted, operation = seen.outputs[name], expected.words, binding.operation
     if words.shape != wanted.shape:
         return None  # `agrees` reports it
-    held = np.isin(expected.state, (VALUE, JUDGED, UNORDERED))
+    held = expected.is_specified
     if name not in binding.returned:
         keeps = expected.state == KEEP
         wanted = np.where(keeps if wanted.ndim == 1 else keeps[:, None], seen.before[name], wanted)

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import torch
 
 from cumae.properties.interpreter import coverage, logic, marking
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with_data
@@ -20,7 +21,7 @@ from cumae.properties.interpreter.widths import with_widths
 
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """The interpreter has one method under all three names: each name is hooked."""
-_NAMES = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "interpreter_builder")
+_NAMES = ("_patch_lang", "_LangPatchScope", "_get_np_dtype", "_implicit_cvt", "interpreter_builder")
 _SPLATS = ("create_splat", "create_unsplat")
 _OTHERS = (*_CASTS, *_SPLATS, "create_assert", "create_make_range", "set_grid_idx", "set_grid_dim")
 _REWRITTEN: dict[Any, Any] = {}
@@ -57,6 +58,8 @@ def watching(
     patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
     patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
     options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
+    is_nested = isinstance(interpreter._patch_lang, PatchOnce)
+    to_host = executor._init_args_hst if is_nested else _copied(executor._init_args_hst)
     patch_lang = PatchOnce(interpreter._patch_lang, by_numpy=not overflow)
     rewriter = interpreter.FunctionRewriter
     for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
@@ -66,7 +69,8 @@ def watching(
         (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
         (builder, "set_grid_dim"): _counted(builder.set_grid_dim, watch),
         (interpreter.interpreter_builder, "options"): options,
-        (executor, "_init_args_hst"): _collecting(executor._init_args_hst, watch),
+        (executor, "_init_args_hst"): _collecting(to_host, watch),
+        (executor, "_restore_args_dev"): _restored(executor._restore_args_dev),
         (executor, "__call__"): _launching(executor.__call__, watch),
         (interpreter, "_patch_lang"): patch_lang,
         (autotuner.Autotuner, "_bench"): _first_is_best,
@@ -85,6 +89,13 @@ def watching(
             setattr(owner, name, original)
 
 
+def _stays(argument: Any) -> bool:
+    """Return whether an argument need not be copied to the host for the interpreter."""
+    if type(argument) is torch.Tensor:
+        return argument.device.type == "cpu"
+    return isinstance(argument, (bool, int, float, str)) or argument is None
+
+
 def _first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
     return [0.0, 0.0, 0.0]
 
@@ -94,7 +105,8 @@ def require_hooks() -> None:
     from triton.runtime import interpreter
 
     needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *_OTHERS)]
-    needed += [("GridExecutor", "_init_args_hst"), ("ReduceScanOpInterface", "apply")]
+    needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
+    needed += [("ReduceScanOpInterface", "apply")]
     needed += [("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
@@ -176,6 +188,27 @@ def _launching(original: Callable[..., Any], watch: Watch) -> Any:
         return original(self, *args, **kwargs)
 
     return launching
+
+
+def _copied(original: Callable[..., Any]) -> Any:
+    """Copy arguments to the host only if one of them is elsewhere."""
+
+    def copied(self: Any, args: Any, kwargs: Any) -> Any:
+        if all(map(_stays, (*args, *kwargs.values()))):
+            return list(args), dict(kwargs)
+        return original(self, args, kwargs)
+
+    return copied
+
+
+def _restored(original: Callable[..., Any]) -> Any:
+    """Copy back only the arguments that were copied to the host."""
+
+    def restored(self: Any, args: Any, args_host: Any, kwargs: Any, kwargs_host: Any) -> None:
+        if not all(map(_stays, (*args, *kwargs.values()))):
+            original(self, args, args_host, kwargs, kwargs_host)
+
+    return restored
 
 
 def _collecting(original: Callable[..., Any], watch: Watch) -> Any:

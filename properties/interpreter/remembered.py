@@ -1,4 +1,4 @@
-"""What the interpreter works out anew at each operation, remembered: dtypes, shapes and patched names.
+"""What the interpreter works out anew each time, remembered: dtypes, shapes, argument types, patched names.
 
 No answer changes by it, and small launches take a quarter less time.
 """
@@ -6,6 +6,9 @@ No answer changes by it, and small launches take a quarter less time.
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+
+import numpy as np
+import torch
 
 from cumae.properties.interpreter.operators import OPERATORS, by_numpy
 
@@ -21,6 +24,7 @@ def remembering(interpreter: Any) -> dict[tuple[Any, str], Any]:
     core = interpreter.tl.core
     return {
         (interpreter, "_get_np_dtype"): _np_dtype(interpreter._get_np_dtype),
+        (interpreter, "_implicit_cvt"): _argument(interpreter._implicit_cvt, interpreter),
         (core.tensor, "__init__"): _tensor(core.tensor.__init__),
         (core.block_type, "__init__"): _block(core.block_type.__init__),
     }
@@ -36,6 +40,22 @@ def _np_dtype(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return known[name]
 
     return np_dtype
+
+
+def _argument(original: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
+    """Remember the type of a launch's tensors, which follows from their dtype."""
+    known: dict[torch.dtype, Any] = {}
+
+    def argument(value: Any) -> Any:
+        if type(value) is not torch.Tensor:
+            return original(value)
+        if value.dtype not in known:
+            known[value.dtype] = original(value).type
+        kind = known[value.dtype]
+        handle = interpreter.TensorHandle(np.array([value.data_ptr()], dtype=np.uint64), kind)
+        return interpreter.tl.tensor(handle, kind)
+
+    return argument
 
 
 def _tensor(original: Init) -> Init:
@@ -92,9 +112,8 @@ class PatchOnce:
         self._modules.add(fn.__module__)
         from triton.runtime import interpreter
 
-        languages = (interpreter.tl, interpreter.tl.core)
-        values = fn.__globals__.values()
-        names = tuple(value.__name__ for value in values if any(value is module for module in languages))
+        language, core = interpreter.tl, interpreter.tl.core
+        names = tuple([v.__name__ for v in fn.__globals__.values() if v is language or v is core])
         if not names or not self._patched.issuperset(names):
             # A launch within a launch patches only the names that the outer launch left.
             is_known = bool(names) and not self._is_nested

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from cumae.oracle import INPUTS, Case, Inputs, Trace
 from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.fields import varied
+from cumae.properties.cases.fields import hidden
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.operations import OPERATIONS, Operation
@@ -64,9 +64,9 @@ class Binding:
 
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not called on a case, its domain or a feature it cannot see, or None."""
-        hidden = varied(case, self.domain.settled) - self.features
-        if hidden:
-            return f"{', '.join(sorted(hidden))}, which {self.name} does not name"
+        unseen = hidden(case, self.domain.settled, self.features)
+        if unseen:
+            return f"{', '.join(sorted(unseen))}, which {self.name} does not name"
         return self.domain.why_not(case)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.dialects import TENSORS, Held
+from cumae.properties.dialects import TENSORS, Floats, Held, Ints, Rows
 from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.region import Region
@@ -61,6 +61,7 @@ class Bench:
         self._inputs = Inputs(case, previous)
         self._begins = begins
         self._held: dict[str, Held] = {}
+        self._buffers: dict[str, Buffer] = {}
 
     def _begin(self) -> None:
         if self._begins is not None:
@@ -118,7 +119,7 @@ class Bench:
         how["overflow"] = overflow or sanitizing() == "debug"
         watched = watching(order_seed, **how) if interpreting() else nullcontext()
         with watched as watch:
-            with allocated:
+            with allocated if self.binding.keeps_state else nullcontext():
                 function = self.made()
             call = self.call(poison, function=function)
             if watch is not None:
@@ -197,13 +198,21 @@ class Bench:
         for name in self.binding.inputs:
             held = self.held(name)
             if isinstance(held, TENSORS):
-                offset = offset_of(held, self.case, in_place=False)
-                inputs.append(hold(name, held, "cpu" if name.endswith("_cpu") else self.device, offset))
+                inputs.append(self._input(name, held))
             else:
                 numbers[name] = held
         outputs = [self._output(name, poison) for name in self.binding.outputs]
         in_place = frozenset(name for name in self.binding.outputs if self.binding.forms[name].is_in_place)
         return Buffers(numbers, inputs, outputs, in_place)
+
+    def _input(self, name: str, held: Ints | Rows | Floats) -> Buffer:
+        if name in self._buffers:
+            return self._buffers[name].again()
+        offset = offset_of(held, self.case, in_place=False)
+        buffer = hold(name, held, "cpu" if name.endswith("_cpu") else self.device, offset)
+        if buffer.before is not None:
+            self._buffers[name] = buffer
+        return buffer
 
     def _output(self, name: str, poison: int) -> Buffer:
         form = self.binding.forms[name]

@@ -26,6 +26,7 @@ _TORCH = {
     "fp16": torch.float16,
     "fp32": torch.float32,
 }
+_NUMPY = {"bool": np.bool_, "uint8": np.uint8, "int32": np.int32, "int64": np.int64}
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 Words = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -53,6 +54,10 @@ class Buffer:
     tensor: torch.Tensor | None = None
     after: Bytes | None = None
 
+    def again(self) -> "Buffer":
+        """Return the buffer of another call with the same content before it."""
+        return Buffer(self.name, self.dtype, self.shape, self.strides, self.before, self.is_rows, self.lead)
+
     def words(self) -> Words:
         """Return the elements after the call, flat: integers, float bits, or uint8 rows if ``is_rows``."""
         if self.after is None:
@@ -68,7 +73,7 @@ class Buffer:
         return self._words(self.before)
 
     def _words(self, content: Bytes) -> Words:
-        elements = self._elements(content)
+        elements = self.elements(content)
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
             return np.ascontiguousarray(elements).reshape(prod(self.shape[:-1]), row_bytes)
@@ -81,13 +86,23 @@ class Buffer:
             return None
         changed = self.after != self.before
         if not elements_too:
-            self._elements(changed)[...] = False
+            self.elements(changed)[...] = False
         where = np.flatnonzero(changed) - self.lead
         if not len(where):
             return None
         size = self.span_bytes(changed)
         outside = where[(where < 0) | (where >= size)]
         return self._place(int(outside[0] if len(outside) else where[0]), size)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements follow each other without gaps, in order of their indices."""
+        stride = 1
+        for n, own in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if own != stride and n != 1:
+                return False
+            stride *= n
+        return True
 
     def span_bytes(self, content: npt.NDArray[Any]) -> int:
         """Return the bytes from the first to the last element of ``content``, which is laid out like it."""
@@ -103,9 +118,11 @@ class Buffer:
             return f"at byte {-byte} before its start"
         return f"at byte {byte - size + 1} after its end" if byte >= size else f"at byte {byte}"
 
-    def _elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def elements(self, content: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a view of the elements' bytes in ``content``, which is laid out like the buffer."""
         item = ITEM_BYTES[self.dtype]
+        if self.is_dense:
+            return content[self.lead : self.lead + prod(self.shape) * item].reshape(*self.shape, item)
         strides = (*(stride * item for stride in self.strides), 1)
         return np.lib.stride_tricks.as_strided(content[self.lead :], (*self.shape, item), strides)
 
@@ -117,7 +134,12 @@ def hold(name: str, held: Ints | Rows | Floats, device: Device, offset: int = 0)
     """
     rows = isinstance(held, Rows)
     fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
-    buffer, elements = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill, offset)
+    buffer = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill, offset)
+    if buffer.before is not None and isinstance(held, Ints):
+        integers: Words = buffer.elements(buffer.before).view(_NUMPY[held.dtype])[..., 0]
+        integers[..., : held.values.shape[-1]] = held.values
+        return buffer
+    elements = _elements_of(buffer)
     if not isinstance(held, Rows):
         elements[..., : held.values.shape[-1]].copy_(torch.from_numpy(held.values))
     elif held.content.size:
@@ -138,8 +160,9 @@ def poisoned(
     offset: int = 0,
 ) -> Buffer:
     """Return an output's buffer in which every byte, guards included, is ``poison``."""
-    buffer, elements = _allocate(name, shape, dtype, strides, is_rows, device, poison, offset)
+    buffer = _allocate(name, shape, dtype, strides, is_rows, device, poison, offset)
     if buffer.before is None:
+        elements = _elements_of(buffer)
         pattern = torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype)
         elements.copy_(pattern.to(elements.device))
     return buffer
@@ -178,24 +201,27 @@ def _allocate(
     device: Device,
     fill: int,
     offset: int,
-) -> tuple[Buffer, torch.Tensor]:
-    """Return the buffer and its elements: on the host, or on the device for a large buffer."""
+) -> Buffer:
+    """Return the buffer: on the host, or on the device if it is large."""
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     lead = GUARD_BYTES + offset * ITEM_BYTES[dtype]
     size = lead + span * ITEM_BYTES[dtype] + GUARD_BYTES
     if size > SPARSE_BYTES:
-        buffer = Buffer(name, dtype, shape, strides, None, is_rows, lead, _large(size, device))
-        assert buffer.large is not None
-        return buffer, view_of(buffer.large, 0, buffer)
-    before = np.full(size, fill, dtype=np.uint8)
-    buffer = Buffer(name, dtype, shape, strides, before, is_rows, lead)
-    return buffer, view_of(torch.from_numpy(before), 0, buffer)
+        return Buffer(name, dtype, shape, strides, None, is_rows, lead, _large(size, device))
+    return Buffer(name, dtype, shape, strides, np.full(size, fill, dtype=np.uint8), is_rows, lead)
+
+
+def _elements_of(buffer: Buffer) -> torch.Tensor:
+    """Return the elements before the call: on the host, or on the device for a large buffer."""
+    memory = torch.from_numpy(buffer.before) if buffer.before is not None else buffer.large
+    assert memory is not None
+    return view_of(memory, 0, buffer)
 
 
 def view_of(storage: torch.Tensor, start: int, buffer: Buffer) -> torch.Tensor:
     """Return the elements of a buffer that lies in ``storage`` from byte ``start``, guards included."""
-    item = ITEM_BYTES[buffer.dtype]
-    whole = storage[: len(storage) // item * item].view(_TORCH[buffer.dtype])
+    item, size = ITEM_BYTES[buffer.dtype], storage.numel()
+    whole = (storage[: size // item * item] if size % item else storage).view(_TORCH[buffer.dtype])
     return whole.as_strided(buffer.shape, buffer.strides, (start + buffer.lead) // item)
 
 

@@ -181,7 +181,8 @@ class Trial:
         """
         expected = self.expected[name]
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
-        return np.asarray(expected.is_repeatable if theirs else ~np.isin(expected.state, (FREE, UNORDERED)))
+        state = expected.state
+        return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:

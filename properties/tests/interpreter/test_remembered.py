@@ -31,9 +31,10 @@ def content(made: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("element", [*TYPES, *POINTERS], ids=str)
 def test_dtypes_tensors_and_blocks_are_those_of_the_interpreter(element: Any) -> None:
-    patches = {owner: patch for (owner, _), patch in remembering(interpreter).items()}
-    np_dtype = patches[interpreter]
-    init_of_block, init_of_tensor = patches[tl.core.block_type], patches[tl.core.tensor]
+    patches = remembering(interpreter)
+    np_dtype = patches[interpreter, "_get_np_dtype"]
+    init_of_block = patches[tl.core.block_type, "__init__"]
+    init_of_tensor = patches[tl.core.tensor, "__init__"]
     for shape in (*SHAPES, *SHAPES):  # the second time, all is remembered
         kind = of_shape(element, shape)
         assert np_dtype(kind) == interpreter._get_np_dtype(kind)
@@ -45,6 +46,19 @@ def test_dtypes_tensors_and_blocks_are_those_of_the_interpreter(element: Any) ->
             init_of_block(block, element, [tl.constexpr(size) for size in shape])
             assert content(block) == content(kind)
             assert block == kind
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.bfloat16, torch.uint8, torch.bool])
+def test_arguments_are_those_of_the_interpreter(dtype: torch.dtype) -> None:
+    convert = remembering(interpreter)[interpreter, "_implicit_cvt"]
+    for shape in ((3,), (0,), (2, 5)):
+        argument = torch.zeros(shape, dtype=dtype)
+        right, remembered = interpreter._implicit_cvt(argument), convert(argument)
+        assert (remembered.type, remembered.handle.dtype) == (right.type, right.handle.dtype)
+        assert remembered.handle.data.dtype == right.handle.data.dtype
+        assert remembered.handle.data.tolist() == right.handle.data.tolist() == [argument.data_ptr()]
+    assert convert(2**40).handle.data.tolist() == [2**40]
+    assert convert(True).type == interpreter._implicit_cvt(True).type
 
 
 def test_a_kernel_runs_the_same_inside_outside_and_nested() -> None:
