@@ -5,6 +5,7 @@ from cumae.properties.engines.vllm import (
     cache_groups,
     causal_windows,
     draft_inputs,
+    draft_prefills,
     drafts,
     flat_decodes,
     gather,
@@ -20,6 +21,7 @@ from cumae.properties.engines.vllm import (
     position_ids,
     query_chunks,
     request_runs,
+    sampled_rows,
     sampled_states,
     sequence_chunks,
     sequence_layout,
@@ -27,6 +29,7 @@ from cumae.properties.engines.vllm import (
     sparse_schedule,
     steps,
     topk_to_slots,
+    verified_drafts,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
 
@@ -36,6 +39,7 @@ __all__ = [
     "cache_groups",
     "causal_windows",
     "draft_inputs",
+    "draft_prefills",
     "drafts",
     "flat_decodes",
     "gather",
@@ -51,6 +55,7 @@ __all__ = [
     "position_ids",
     "query_chunks",
     "request_runs",
+    "sampled_rows",
     "sampled_states",
     "sequence_chunks",
     "sequence_layout",
@@ -58,4 +63,5 @@ __all__ = [
     "sparse_schedule",
     "steps",
     "topk_to_slots",
+    "verified_drafts",
 ]
