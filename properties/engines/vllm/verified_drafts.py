@@ -23,7 +23,7 @@ def num_states(case: Case) -> int:
     return 2 * len(case.batch.requests) + 1
 
 
-def _rows(case: Case) -> list[int]:
+def live_rows(case: Case) -> list[int]:
     """Return the state row of each request; every fourth request is left out of the update, by -1."""
     return [-1 if b % 4 == 3 else row for b, row in enumerate(state_rows(case))]
 
@@ -76,7 +76,7 @@ def _of_states(name: str, rule: str, width: Callable[[Case], int], values: Calla
     def expect(_: Any, inputs: Inputs) -> list[Any]:
         case = inputs.case
         rows: list[list[Any]] = [[UNTOUCHED] * width(case) for _ in range(num_states(case))]
-        for state, new in zip(_rows(case), values(case), strict=True):
+        for state, new in zip(live_rows(case), values(case), strict=True):
             if state >= 0:
                 rows[state] = list(new)
         return [value for row in rows for value in row]
@@ -141,7 +141,7 @@ _UPDATED = having(
         lambda case: case.options.drafts.max_drafts,
         lambda case: _drafts(case).tolist(),
     ),
-    live_rows=held(_rows),
+    live_rows=held(live_rows),
     samples=padded_samples,
     num_kept=held(kept_lens),
     num_taken_back=held(rejected_lens),
@@ -203,7 +203,7 @@ def _accepted(case: Case) -> list[list[int]]:
         DRAFTS,
         "draft_steps",
         _of_states("accepted_of_states", "the tokens kept, one at least", _ONE, _accepted),
-        live_rows=held(_rows),
+        live_rows=held(live_rows),
         num_kept=held(kept_lens),
     ),
     domain=STEPS,
