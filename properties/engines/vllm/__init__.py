@@ -10,6 +10,7 @@ from cumae.properties.engines.vllm import (
     flat_decodes,
     gather,
     grouped_topk,
+    indexer_parts,
     local_lens,
     microbatches,
     mtp_inputs,
@@ -28,10 +29,12 @@ from cumae.properties.engines.vllm import (
     sequence_chunks,
     sequence_layout,
     slot_mapping,
+    sparse_lists,
     sparse_schedule,
     steps,
     topk_to_slots,
     verified_drafts,
+    virtual_requests,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
 
@@ -46,6 +49,7 @@ __all__ = [
     "flat_decodes",
     "gather",
     "grouped_topk",
+    "indexer_parts",
     "local_lens",
     "microbatches",
     "mtp_inputs",
@@ -64,8 +68,10 @@ __all__ = [
     "sequence_chunks",
     "sequence_layout",
     "slot_mapping",
+    "sparse_lists",
     "sparse_schedule",
     "steps",
     "topk_to_slots",
     "verified_drafts",
+    "virtual_requests",
 ]
