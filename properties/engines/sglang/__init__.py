@@ -10,6 +10,7 @@ from cumae.properties.engines.sglang import (
     dsa_tables,
     expanded_prefills,
     flat_decodes,
+    graph_tables,
     grouped_topk,
     indexer,
     kv_indices,
@@ -22,8 +23,11 @@ from cumae.properties.engines.sglang import (
     plans,
     pool_rows,
     position_ids,
+    rank_lists,
+    selected_lists,
     sequence_chunks,
     sequence_layout,
+    unified_lists,
 )
 from cumae.properties.engines.sglang.engine import ENGINE
 
@@ -38,6 +42,7 @@ __all__ = [
     "dsa_tables",
     "expanded_prefills",
     "flat_decodes",
+    "graph_tables",
     "grouped_topk",
     "indexer",
     "kv_indices",
@@ -50,6 +55,9 @@ __all__ = [
     "plans",
     "pool_rows",
     "position_ids",
+    "rank_lists",
+    "selected_lists",
     "sequence_chunks",
     "sequence_layout",
+    "unified_lists",
 ]
