@@ -157,7 +157,7 @@ def slots_of_rank(kernel: Any) -> Callable[..., None]:
 
 
 def _rows_of_keys(answer: Any, inputs: Inputs) -> list[int]:
-    """Return the row of each key where all prefixes were gathered first and the new keys stand behind them."""
+    """Return the row of each key: all prefixes were gathered first, and new keys stand behind them."""
     gathered = sum(request.context_len for request in inputs.case.batch.requests)
     found, cached = list[int](), 0
     for kind, *place in answer.keys[: inputs["cu_seqlens_k"][-1]]:

@@ -1,14 +1,13 @@
-"""The first step of draft models: the target's step with its ids moved by one, and without what it rejected."""
+"""The first step of a draft model: the target's step, its ids moved by one, without what was rejected."""
 
 from collections.abc import Callable
-from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from cumae.oracle import UNTOUCHED, Case, Inputs, position_ids
+from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import Output
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, state_rows
@@ -40,9 +39,7 @@ def next_id(case: Case, b: int) -> int:
     return sampled_id(state) if kept_lens(case)[b] else prompt_id(state)
 
 
-def output(
-    name: str, dtype: str, axis: str, rule: str, count: Callable[[Case], int], values: Any
-) -> Output:
+def output(name: str, dtype: str, axis: str, rule: str, count: Callable[[Case], int], values: Any) -> Output:
     """Return an output of one dimension; ``values`` gets the inputs."""
     expect = lambda _, inputs: values(inputs)  # noqa: E731
     return Output(name, dtype, axis, rule, shape=lambda case: (count(case),), expect=expect)
@@ -63,7 +60,7 @@ def behind_requests(case: Case, values: list[int], padding: int = 0) -> list[int
     return values + [padding] * case.layout.num_padding_requests
 
 
-def _kept_rows(inputs: Inputs) -> list[tuple[int, int]]:
+def kept_rows(inputs: Inputs) -> list[tuple[int, int]]:
     """Return the first row of each request, and one past the last that was kept."""
     starts, rejected = inputs["cu_seqlens_q"], rejected_lens(inputs.case)
     return [(starts[b], starts[b + 1] - n) for b, n in enumerate(rejected)]
@@ -71,14 +68,14 @@ def _kept_rows(inputs: Inputs) -> list[tuple[int, int]]:
 
 def _shifted(inputs: Inputs) -> list[Any]:
     found: list[Any] = [UNTOUCHED] * inputs.case.batch.num_tokens
-    for b, (start, stop) in enumerate(_kept_rows(inputs)):
+    for b, (start, stop) in enumerate(kept_rows(inputs)):
         found[start:stop] = [*(id_of(row) for row in range(start + 1, stop)), next_id(inputs.case, b)]
     return found
 
 
 def _positions(inputs: Inputs) -> list[Any]:
     found: list[Any] = [UNTOUCHED] * inputs.case.batch.num_tokens
-    for start, stop in _kept_rows(inputs):
+    for start, stop in kept_rows(inputs):
         found[start:stop] = inputs["position_ids"][start:stop]
     return found
 
@@ -137,7 +134,7 @@ def _prompts(case: Case) -> Any:
             "",
             "the last kept row, 0 on padding",
             padded,
-            lambda inputs: behind_requests(inputs.case, [stop - 1 for _, stop in _kept_rows(inputs)]),
+            lambda inputs: behind_requests(inputs.case, [stop - 1 for _, stop in kept_rows(inputs)]),
         ),
         output("draft_step", "int64", "", "0", lambda case: 1, lambda inputs: [0]),
         prompts_of_states=_prompts,
@@ -173,112 +170,5 @@ def draft_prefill(function: Any) -> Callable[..., None]:
         )
         samples = (num_kept, num_taken_back, sampled_of_states, prompts_of_states)
         function(last_rows, draft_step, buffers, step, *samples, num_reqs_padded)
-
-    return launch
-
-
-def _limit(case: Case) -> int:
-    """Return the length of the model: no request is longer, and some are as long."""
-    lens = [request.seq_len for request in case.batch.requests]
-    return max(lens) if len(lens) % 2 else 2**30
-
-
-def _longer(case: Case) -> list[int]:
-    """Return the rows of each request of a step with one row more for each."""
-    return [request.query_len + 1 for request in case.batch.requests]
-
-
-def _longer_starts(case: Case) -> list[int]:
-    return [0, *accumulate(_longer(case))]
-
-
-def _longer_ids(inputs: Inputs) -> list[int]:
-    """Return the kept ids, then the sampled one, then 0."""
-    found = list[int]()
-    for b, (start, stop) in enumerate(_kept_rows(inputs)):
-        ids = [*map(id_of, range(start, stop)), sampled_id(state_rows(inputs.case)[b])]
-        found += ids + [0] * (_longer(inputs.case)[b] - len(ids))
-    return found
-
-
-def _longer_positions(inputs: Inputs) -> list[int]:
-    """Return the positions of the longer step, at most the last one of the model."""
-    case = inputs.case
-    contexts = [request.context_len for request in case.batch.requests]
-    found = position_ids(contexts, _longer(case), _longer_starts(case)[-1])
-    return [min(p, _limit(case) - 1) for p in found.position_ids]
-
-
-def _sampled_rows(inputs: Inputs) -> list[int]:
-    pairs = zip(_longer_starts(inputs.case), _kept_rows(inputs), strict=False)
-    return behind_requests(inputs.case, [first + stop - start for first, (start, stop) in pairs])
-
-
-def _num_longer(case: Case) -> int:
-    return _longer_starts(case)[-1]
-
-
-@ENGINE.adapts(
-    "vllm/v1/worker/gpu/spec_decode/standalone_ar/speculator.py",
-    "prepare_prefill_inputs",
-    operation="draft_steps",
-    dialect=having(
-        DRAFTS,
-        "draft_steps",
-        output("longer_ids", "int32", "", "kept ids, the sampled one, 0", _num_longer, _longer_ids),
-        output("longer_positions", "int64", "", "that of the row", _num_longer, _longer_positions),
-        output(
-            "longer_starts",
-            "int32",
-            "",
-            "the rows and one for each request; the last one on padding",
-            lambda case: padded(case) + 1,
-            lambda inputs: behind_requests(
-                inputs.case, _longer_starts(inputs.case), _num_longer(inputs.case)
-            ),
-        ),
-        output(
-            "longer_lens",
-            "int32",
-            "",
-            "one more, at most the length of the model; 0 on padding",
-            padded,
-            lambda inputs: behind_requests(
-                inputs.case,
-                [min(r.seq_len + 1, _limit(inputs.case)) for r in inputs.case.batch.requests],
-            ),
-        ),
-        output("last_rows", "int64", "", "the row of the sampled id, 0 on padding", padded, _sampled_rows),
-        max_model_len=_limit,
-        **TARGET,
-    ),
-    domain=PADDED,
-)
-def longer_draft_prefill(function: Any) -> Callable[..., None]:
-    """A draft model of its own, which also computes the sampled token; rejected rows go on behind it."""
-
-    def launch(
-        states: Tensor,
-        ids_of_rows: Tensor,
-        positions: Tensor,
-        query_start_loc: Tensor,
-        seq_lens: Tensor,
-        num_reqs: int,
-        num_reqs_padded: int,
-        num_taken_back: Tensor,
-        sampled_of_states: Tensor,
-        max_model_len: int,
-        longer_ids: Tensor,
-        longer_positions: Tensor,
-        longer_starts: Tensor,
-        longer_lens: Tensor,
-        last_rows: Tensor,
-    ) -> None:
-        step = target_step(states, ids_of_rows, positions, query_start_loc, seq_lens, num_reqs)
-        buffers = SimpleNamespace(query_start_loc=longer_starts, seq_lens=longer_lens)
-        outputs = (longer_ids, longer_positions, last_rows)
-        function(
-            buffers, step, sampled_of_states, num_taken_back, *outputs, num_reqs_padded, max_model_len
-        )
 
     return launch

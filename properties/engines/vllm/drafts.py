@@ -39,7 +39,9 @@ def num_rejected(case: Case) -> list[int]:
 
 def held(values: Callable[[Case], list[int]]) -> Input:
     """Return an input of int32 numbers of a case, which depend on its drafts."""
-    return Input(lambda inputs: ints(values(inputs.case), "int32", inputs.case.layout.garbage), ("max_drafts",))
+    return Input(
+        lambda inputs: ints(values(inputs.case), "int32", inputs.case.layout.garbage), ("max_drafts",)
+    )
 
 
 def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Output:

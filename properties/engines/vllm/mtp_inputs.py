@@ -24,7 +24,7 @@ from cumae.properties.engines.vllm.draft_prefills import (
     sampled_id,
     target_step,
 )
-from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, state_rows
+from cumae.properties.engines.vllm.drafts import DRAFTS, held, state_rows
 from cumae.properties.engines.vllm.engine import ENGINE
 from cumae.properties.engines.vllm.verified_drafts import num_states
 

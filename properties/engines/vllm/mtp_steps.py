@@ -10,7 +10,7 @@ import torch
 from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import Ints, Output
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, state_rows
+from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held
 from cumae.properties.engines.vllm.engine import ENGINE
 from cumae.properties.engines.vllm.verified_drafts import live_rows, num_states, rejected_lens
 

@@ -10,9 +10,15 @@ from cumae.oracle import UNTOUCHED, Case, Inputs, draft_steps
 from cumae.properties.dialects import Output
 from cumae.properties.dialects.vllm.drafts import num_drafts, num_logits
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, state_rows
+from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, of_requests, state_rows
 from cumae.properties.engines.vllm.engine import ENGINE
-from cumae.properties.engines.vllm.verified_drafts import kept_ids, kept_lens, num_states, padded_samples
+from cumae.properties.engines.vllm.verified_drafts import (
+    VOCABULARY,
+    kept_ids,
+    kept_lens,
+    num_states,
+    padded_samples,
+)
 
 Tensor = torch.Tensor
 
@@ -106,7 +112,9 @@ def _of_logits(name: str, dtype: str, expect: Callable[[Any, Inputs], list[int]]
         _of_logits("sampled_positions", "int64", _gathered_positions),
         prompts_of_states=_prompts_of_states,
         ids_of_rows=held(lambda case: [_id_of(row) for row in range(case.batch.num_tokens)]),
-        sampled_rows=held(lambda case: Inputs(case).call(draft_steps).logits_indices[: sum(num_logits(case))]),
+        sampled_rows=held(
+            lambda case: Inputs(case).call(draft_steps).logits_indices[: sum(num_logits(case))]
+        ),
         rows_of_logits=held(
             lambda case: [
                 row for row, n in zip(state_rows(case), num_logits(case), strict=True) for _ in range(n)
@@ -130,5 +138,56 @@ def gather_draft_sampled(function: Any) -> Callable[..., dict[str, Tensor]]:
         step = (sampled_rows, rows_of_logits, places_of_logits, prompts_of_states)
         ids, places = function(ids_of_rows, positions, *step)
         return {"draft_sampled": ids, "sampled_positions": places}
+
+    return launch
+
+
+def _next_ids(inputs: Inputs) -> list[int]:
+    rows = zip(_discarded(inputs.case), kept_ids(inputs.case), strict=True)
+    return [row[-1] if row and not out else 100 + b for b, (out, row) in enumerate(rows)]
+
+
+def _discarded(case: Case) -> list[bool]:
+    return [b % 5 == 4 for b in range(len(case.batch.requests))]
+
+
+@ENGINE.adapts(
+    "vllm/v1/spec_decode/utils.py",
+    "eagle_prepare_next_token_padded_kernel",
+    operation="draft_steps",
+    dialect=having(
+        DRAFTS,
+        "draft_steps",
+        of_requests("next_token_ids", "the last token kept, the backup without one", _next_ids),
+        of_requests(
+            "valid_sampled_tokens_count",
+            "the tokens kept, none of a request that is discarded",
+            lambda inputs: [
+                0 if out else kept
+                for out, kept in zip(_discarded(inputs.case), kept_lens(inputs.case), strict=True)
+            ],
+        ),
+        samples=padded_samples,
+        discarded=lambda case: np.array(_discarded(case), dtype=bool),
+        backup=held(lambda case: [100 + b for b in range(len(case.batch.requests))]),
+    ),
+    domain=STEPS,
+)
+def eagle_prepare_next_token_padded(kernel: Any) -> Callable[..., None]:
+    """Runner V1: the token from which each request drafts, and how many it keeps."""
+
+    def launch(
+        samples: Tensor,
+        discarded: Tensor,
+        backup: Tensor,
+        num_reqs: int,
+        num_speculative_tokens: int,
+        next_token_ids: Tensor,
+        valid_sampled_tokens_count: Tensor,
+    ) -> None:
+        width = num_speculative_tokens + 1
+        tokens = (samples, discarded, backup, next_token_ids, valid_sampled_tokens_count)
+        tile = 1 << num_speculative_tokens.bit_length()
+        kernel[(num_reqs,)](*tokens, VOCABULARY, width, num_reqs, samples.stride(0), BLOCK_SIZE_TOKENS=tile)
 
     return launch

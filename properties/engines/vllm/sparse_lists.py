@@ -40,26 +40,20 @@ def _table(inputs: Inputs, rows: list[list[int]]) -> Ints:
 
 
 def _positions_in_front(inputs: Inputs) -> Ints:
-    """Return the selected positions of each token, then -1: the indexer writes them so."""
-    case = inputs.case
-    live = case.batch.num_tokens
-    rows = [[p for p in row if p >= 0] for row in inputs["selected_positions"][:live]]
-    return _table(inputs, rows + [[]] * case.layout.num_padding_tokens)
+    """Return the selected positions of each token, then -1; stale ones on padding."""
+    case, live = inputs.case, inputs["selected_positions"][: inputs.case.batch.num_tokens]
+    stale = [[0] * _topk(case)] * case.layout.num_padding_tokens
+    return _table(inputs, [[p for p in row if p >= 0] for row in live] + stale)
 
 
 def _counts(inputs: Inputs) -> Ints:
     return ints([len(row) for row in _slots(inputs)], "int32", inputs.case.layout.garbage)
 
 
-def _starts(inputs: Inputs) -> Ints:
-    return ints([0, *accumulate(map(len, _slots(inputs)))], "int32", inputs.case.layout.garbage)
-
-
 _LISTS = VLLM.extend(
     positions_in_front=Input(_positions_in_front, ("topk",)),
     slots_in_front=Input(lambda inputs: _table(inputs, _slots(inputs)), ("topk",)),
     valid_of_rows=Input(_counts, ("topk",)),
-    starts_of_rows=Input(_starts, ("topk",)),
     is_live=lambda case: np.arange(case.num_tokens_padded) < case.batch.num_tokens,
 )
 

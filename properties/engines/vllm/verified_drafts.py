@@ -11,11 +11,11 @@ from cumae.properties.dialects import Ints, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.vllm.drafts import num_logits
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, num_sampled, of_requests, state_rows
+from cumae.properties.engines.vllm.drafts import DRAFTS, STEPS, held, num_sampled, state_rows
 from cumae.properties.engines.vllm.engine import ENGINE
 
 Tensor = torch.Tensor
-_VOCABULARY = 50
+VOCABULARY = 50
 
 
 def num_states(case: Case) -> int:
@@ -41,13 +41,13 @@ def rejected_lens(case: Case) -> list[int]:
 
 def kept_ids(case: Case) -> list[list[int]]:
     """Return the ids that each request keeps; some occur twice."""
-    return [[(13 * b + i // 2) % _VOCABULARY for i in range(kept)] for b, kept in enumerate(kept_lens(case))]
+    return [[(13 * b + i // 2) % VOCABULARY for i in range(kept)] for b, kept in enumerate(kept_lens(case))]
 
 
 def padded_samples(case: Case) -> Any:
     """Return a row of samples for each request; places behind the kept ones hold -1 or no id at all."""
     width, rows = case.options.drafts.max_drafts + 1, kept_ids(case)
-    table = [row + [(-1, _VOCABULARY)[i % 2] for i in range(width - len(row))] for row in rows]
+    table = [row + [(-1, VOCABULARY)[i % 2] for i in range(width - len(row))] for row in rows]
     return np.array(table, dtype=np.int32).reshape(len(rows), width)
 
 
@@ -123,7 +123,7 @@ def _histories(case: Case) -> list[list[Any]]:
 
 
 def _counts(case: Case) -> list[list[int]]:
-    return [[row.count(token) for token in range(_VOCABULARY)] for row in kept_ids(case)]
+    return [[row.count(token) for token in range(VOCABULARY)] for row in kept_ids(case)]
 
 
 _ONE = lambda case: 1  # noqa: E731
@@ -134,7 +134,7 @@ _UPDATED = having(
     _of_states("total_of_states", "the history and the kept tokens", _ONE, _totals),
     _of_states("last_of_states", "the last token kept", _ONE, _last),
     _of_states("ids_of_states", "the kept tokens behind the history", _width, _histories),
-    _of_states("counts_of_states", "the times that a kept token occurs", lambda case: _VOCABULARY, _counts),
+    _of_states("counts_of_states", "the times that a kept token occurs", lambda case: VOCABULARY, _counts),
     _of_states(
         "drafts_of_states",
         "the drafts of the next step",
@@ -213,56 +213,5 @@ def scatter_num_accepted(kernel: Any) -> Callable[..., None]:
 
     def launch(live_rows: Tensor, num_kept: Tensor, num_reqs: int, accepted_of_states: Tensor) -> None:
         kernel[(num_reqs,)](live_rows, num_kept, accepted_of_states)
-
-    return launch
-
-
-def _next_ids(inputs: Inputs) -> list[int]:
-    rows = zip(_discarded(inputs.case), kept_ids(inputs.case), strict=True)
-    return [row[-1] if row and not out else 100 + b for b, (out, row) in enumerate(rows)]
-
-
-def _discarded(case: Case) -> list[bool]:
-    return [b % 5 == 4 for b in range(len(case.batch.requests))]
-
-
-@ENGINE.adapts(
-    "vllm/v1/spec_decode/utils.py",
-    "eagle_prepare_next_token_padded_kernel",
-    operation="draft_steps",
-    dialect=having(
-        DRAFTS,
-        "draft_steps",
-        of_requests("next_token_ids", "the last token kept, the backup without one", _next_ids),
-        of_requests(
-            "valid_sampled_tokens_count",
-            "the tokens kept, none of a request that is discarded",
-            lambda inputs: [
-                0 if out else kept
-                for out, kept in zip(_discarded(inputs.case), kept_lens(inputs.case), strict=True)
-            ],
-        ),
-        samples=padded_samples,
-        discarded=lambda case: np.array(_discarded(case), dtype=bool),
-        backup=held(lambda case: [100 + b for b in range(len(case.batch.requests))]),
-    ),
-    domain=STEPS,
-)
-def eagle_prepare_next_token_padded(kernel: Any) -> Callable[..., None]:
-    """Runner V1: the token from which each request drafts, and how many it keeps."""
-
-    def launch(
-        samples: Tensor,
-        discarded: Tensor,
-        backup: Tensor,
-        num_reqs: int,
-        num_speculative_tokens: int,
-        next_token_ids: Tensor,
-        valid_sampled_tokens_count: Tensor,
-    ) -> None:
-        width = num_speculative_tokens + 1
-        tokens = (samples, discarded, backup, next_token_ids, valid_sampled_tokens_count)
-        tile = 1 << num_speculative_tokens.bit_length()
-        kernel[(num_reqs,)](*tokens, _VOCABULARY, width, num_reqs, samples.stride(0), BLOCK_SIZE_TOKENS=tile)
 
     return launch
