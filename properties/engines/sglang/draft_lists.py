@@ -99,14 +99,17 @@ def _matrix(name: str, rule: str, width: Callable[[Case], int], expect: Callable
     domain=WHOLE.having(phases=("decode",), verify_steps=True, max_query_len=16),
 )
 def draft_step_kv_indices(kernel: Any) -> Callable[..., None]:
-    """The keys of each step of drafts, of one branch or of two, all or in a window; pages of one token.
+    """The keys of each step of drafts, of one branch or of two, all or in a window.
 
-    Both forms of the launch: one program for the context, and two of them.
+    Keys of one branch come from a table of pages, those of two from one of tokens. Both forms of the launch:
+    one program for the context, and two of them.
     """
 
     def launch(
         req_to_token: Tensor,
         req_pool_indices: Tensor,
+        page_table: Tensor,
+        page_size: int,
         contexts: Tensor,
         branch_positions: Tensor,
         branches: int,
@@ -116,21 +119,15 @@ def draft_step_kv_indices(kernel: Any) -> Callable[..., None]:
     ) -> None:
         count, steps = len(contexts), len(step_slots)
         blocks = 1 + count % 2
+        rows, table, entry = req_pool_indices, req_to_token, 1
+        if branches == 1:
+            rows, table, entry = torch.arange(count, device=rows.device), page_table, page_size
         uppers = (_power(count), _power(steps), _power(len(branch_positions)))
-        strides = (req_to_token.stride(0), step_slots.shape[1], step_starts.shape[1])
-        lists = (step_slots, step_starts, branch_positions)
-        sizes = {"NUM_STEPS": steps if blocks > 1 else 0}
-        kernel[(steps * blocks, count, branches)](
-            req_pool_indices,
-            req_to_token,
-            contexts,
-            *lists,
-            *strides,
-            *uppers,
-            1,
-            sliding_window_size,
-            **sizes,
-        )
+        strides = (table.stride(0), step_slots.shape[1], step_starts.shape[1])
+        lists = (contexts, step_slots, step_starts, branch_positions)
+        sizes = {"NUM_STEPS": steps if blocks > 1 else 0, "ENTRY_PAGE_SIZE": entry}
+        grid = (steps * blocks, count, branches)
+        kernel[grid](rows, table, *lists, *strides, *uppers, entry, sliding_window_size, **sizes)
 
     return launch
 
