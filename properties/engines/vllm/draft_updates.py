@@ -4,9 +4,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import VLLM, Ints, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.engines.pages import having
@@ -37,6 +38,49 @@ def _advanced(name: str, dtype: str, rule: str, values: Any, before: Any) -> Out
     )
 
 
+def _int32(values: Callable[[Case], list[Any]]) -> Callable[[Case], Any]:
+    return lambda case: np.array(values(case), dtype=np.int32)
+
+
+def _step(case: Case) -> int:
+    """Return the number of the draft, of three: one or two are to come."""
+    return len(case.batch.requests) % 2
+
+
+def _hidden_size(case: Case) -> int:
+    """Return the numbers of a hidden state, in a small step more than a tile of them."""
+    return 1030 if len(case.batch.requests) < 4 else 5
+
+
+def _hidden_row(b: int, case: Case) -> list[int]:
+    return [7 * b + i for i in range(_hidden_size(case))]
+
+
+def _hidden_rows(case: Case) -> list[list[int]]:
+    return [_hidden_row(b, case) for b in range(len(case.batch.requests))]
+
+
+def _drafts_row(b: int, case: Case) -> list[Any]:
+    return [100 + b if column == _step(case) else UNTOUCHED for column in range(3)]
+
+
+def _beside(
+    name: str, rule: str, width: Callable[[Case], int], row: Callable[[int, Case], list[Any]]
+) -> Output:
+    """Return rows of numbers that the function writes beside positions."""
+    return Output(
+        name,
+        "int32",
+        f"place_of_{name}",
+        rule,
+        follows="position_ids",
+        shape=lambda case: (len(case.batch.requests), width(case)),
+        expect=lambda _, inputs: [
+            value for b in range(len(inputs.case.batch.requests)) for value in row(b, inputs.case)
+        ],
+    )
+
+
 @ENGINE.adapts(
     "vllm/v1/worker/gpu/spec_decode/target_dependent_ar/speculator.py",
     "update_draft_inputs",
@@ -58,6 +102,12 @@ def _advanced(name: str, dtype: str, rule: str, values: Any, before: Any) -> Out
             lambda answer, inputs: [min(p + 1, _limit(inputs.case)) for p in answer.position_ids],
             lambda case: [r.context_len for r in case.batch.requests],
         ),
+        _beside("next_ids", "the id of the new draft", lambda case: 1, lambda b, _: [100 + b]),
+        _beside("drafts_of_requests", "the new draft in the column of the step", lambda case: 3, _drafts_row),
+        _beside("next_hidden", "the hidden state of the new draft", _hidden_size, _hidden_row),
+        new_drafts=_int32(lambda case: [100 + b for b in range(len(case.batch.requests))]),
+        new_hidden=_int32(_hidden_rows),
+        draft_step=_step,
         max_model_len=_limit,
     ),
     domain=UNPADDED.having(
@@ -67,15 +117,21 @@ def _advanced(name: str, dtype: str, rule: str, values: Any, before: Any) -> Out
 def next_draft_inputs(function: Any) -> Callable[..., None]:
     """Position and length of each request's next draft, in place; with two drafts to come and with one."""
 
-    def launch(max_model_len: int, num_reqs: int, next_positions: Tensor, next_lens: Tensor) -> None:
-        like = next_lens
-        drafts = like.new_zeros(num_reqs, 3)
-        hidden = like.new_zeros(num_reqs, 5)
-        buffers = SimpleNamespace(
-            input_ids=like.new_zeros(num_reqs), positions=next_positions, seq_lens=next_lens
-        )
-        step = torch.tensor(num_reqs % 2, device=like.device)
-        sources = (like.new_zeros(num_reqs), step, hidden, drafts, hidden.clone(), buffers)
-        function(*sources, next_positions.clone(), num_reqs, max_model_len, 3)
+    def launch(
+        max_model_len: int,
+        num_reqs: int,
+        new_drafts: Tensor,
+        new_hidden: Tensor,
+        draft_step: int,
+        next_positions: Tensor,
+        next_lens: Tensor,
+        next_ids: Tensor,
+        drafts_of_requests: Tensor,
+        next_hidden: Tensor,
+    ) -> None:
+        buffers = SimpleNamespace(input_ids=next_ids, positions=next_positions, seq_lens=next_lens)
+        step = torch.tensor(draft_step, device=new_drafts.device)
+        outputs = (drafts_of_requests, next_hidden, buffers, next_positions.clone())
+        function(new_drafts, step, new_hidden, *outputs, num_reqs, max_model_len, 3)
 
     return launch
