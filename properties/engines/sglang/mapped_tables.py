@@ -15,7 +15,7 @@ from cumae.properties.engines.sglang.engine import ENGINE, EXTENDS, STEPS
 
 Tensor = torch.Tensor
 _METADATA = "sglang/kernels/ops/attention/metadata.py"
-_MAPPED = {"block_sizes": (1, 2, 4, 8, 16, 32, 64, 128), "max_block_id": 2**14, "missing_blocks": False}
+MAPPED = {"block_sizes": (1, 2, 4, 8, 16, 32, 64, 128), "max_block_id": 2**14, "missing_blocks": False}
 """A map has an entry for each page or slot of the pool."""
 
 
@@ -62,8 +62,8 @@ _PAGES = having(
     full_v2p=_map(1),
     swa_v2p=_map(2),
 )
-_SLOT_TABLES = (_table("page_table", lambda page, _: page), _table("swa_page_table", _of_slots))
-_SLOTS = having(SGLANG, "page_table", *_SLOT_TABLES)
+SLOT_TABLES = (_table("page_table", lambda page, _: page), _table("swa_page_table", _of_slots))
+_SLOTS = having(SGLANG, "page_table", *SLOT_TABLES)
 
 
 def _mapped_locs(_: Any, inputs: Inputs) -> list[int]:
@@ -76,7 +76,7 @@ def _mapped_locs(_: Any, inputs: Inputs) -> list[int]:
     return [case.num_cache_blocks * case.batch.block_size - slot for slot in slots]
 
 
-_LOCS = Output(
+LOCS = Output(
     "swa_out_cache_loc",
     "int64",
     "mapped_token",
@@ -91,7 +91,7 @@ _LOCS = Output(
     "normal_decode_set_metadata",
     operation="page_table",
     dialect=_PAGES,
-    domain=STEPS.having(**_MAPPED),
+    domain=STEPS.having(**MAPPED),
 )
 def decode_tables_of_virtual_pages(function: Any) -> Callable[..., None]:
     """Both tables of a unified pool, whose pages are virtual; an unbound page reads the sink."""
@@ -123,7 +123,7 @@ def decode_tables_of_virtual_pages(function: Any) -> Callable[..., None]:
     "normal_decode_set_metadata",
     operation="page_table",
     dialect=_SLOTS,
-    domain=STEPS.having(**_MAPPED),
+    domain=STEPS.having(**MAPPED),
 )
 def decode_tables_of_mapped_slots(function: Any) -> Callable[..., None]:
     """The table of the window's pool through the map of slots, beside the full one."""
@@ -151,7 +151,7 @@ def decode_tables_of_mapped_slots(function: Any) -> Callable[..., None]:
     _METADATA,
     "draft_extend_set_metadata",
     operation="page_table",
-    domain=EXTENDS.having(block_sizes=_MAPPED["block_sizes"]),
+    domain=EXTENDS.having(block_sizes=MAPPED["block_sizes"]),
 )
 def draft_extend_page_table(function: Any) -> Callable[..., None]:
     """The page table of an extend of drafts; tails stay."""
@@ -177,8 +177,8 @@ def draft_extend_page_table(function: Any) -> Callable[..., None]:
     _METADATA,
     "draft_extend_set_metadata",
     operation="page_table",
-    dialect=having(SGLANG, "page_table", *_SLOT_TABLES, _LOCS),
-    domain=STEPS.having(phases=("decode",), verify_steps=True, max_query_len=64, **_MAPPED),
+    dialect=having(SGLANG, "page_table", *SLOT_TABLES, LOCS),
+    domain=STEPS.having(phases=("decode",), verify_steps=True, max_query_len=64, **MAPPED),
 )
 def draft_extend_tables_of_mapped_slots(function: Any) -> Callable[..., None]:
     """Both tables where all requests have as many drafts, and slots are mapped, too."""

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.dialects import VLLM, Output
+from cumae.properties.dialects import VLLM, Input, Output
+from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.vllm.drafts import num_drafts, num_logits
 from cumae.properties.engines.vllm.engine import ENGINE, NEW
 
@@ -36,9 +37,11 @@ def num_rejected(case: Case) -> list[int]:
     return [n - kept for n, kept in zip(num_logits(case), num_sampled(case), strict=True)]
 
 
-def held(values: Callable[[Case], list[int]]) -> Callable[[Case], Any]:
-    """Return an input of int32 numbers of a case."""
-    return lambda case: np.array(values(case), dtype=np.int32)
+def held(values: Callable[[Case], list[int]]) -> Input:
+    """Return an input of int32 numbers of a case, which depend on its drafts."""
+    return Input(
+        lambda inputs: ints(values(inputs.case), "int32", inputs.case.layout.garbage), ("max_drafts",)
+    )
 
 
 def _of_logits(name: str, rule: str, values: Callable[[Case], list[int]]) -> Output:

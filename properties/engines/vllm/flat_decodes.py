@@ -84,7 +84,7 @@ def prepare_uniform_decode(kind: Callable[[], Any]) -> Callable[..., None]:
     return launch
 
 
-def _builder(decode_seq_lens: Tensor, width: int) -> SimpleNamespace:
+def builder(decode_seq_lens: Tensor, width: int) -> SimpleNamespace:
     """Return a stand-in for the builder, whose buffers are as long as the step."""
     count, like = decode_seq_lens.numel(), decode_seq_lens
     return SimpleNamespace(
@@ -113,7 +113,7 @@ def prepare_decode_tensors(method: Any) -> Callable[..., None]:
     ) -> None:
         lens = query_start_loc.diff()
         method(
-            _builder(decode_seq_lens, block_table.shape[1]),
+            builder(decode_seq_lens, block_table.shape[1]),
             seq_lens,
             block_table[:num_reqs_padded],
             lens,
@@ -147,6 +147,6 @@ def prepare_global_decode_seq_lens(method: Any) -> Callable[..., None]:
     ) -> None:
         lens = query_start_loc.diff()
         shape = (query_start_loc[:-1], num_tokens_padded, False, max_query_len)
-        method(_builder(decode_seq_lens, 1), seq_lens, lens, lens.cpu(), *shape)
+        method(builder(decode_seq_lens, 1), seq_lens, lens, lens.cpu(), *shape)
 
     return launch

@@ -11,6 +11,7 @@ import cumae
 from cumae.properties.engines.adapter import Engine
 from cumae.properties.engines.known import FINDINGS
 from cumae.properties.engines.released import ENGINES, engine_of
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.tests.released_tree import FILE
 
@@ -67,3 +68,14 @@ def test_the_case_of_a_known_disagreement_lies_in_the_domain_and_not_in_what_agr
         assert adapter.domain.why_not(saved.case) is None
         assert beside.why_not(saved.case) is not None or saved.finding.check in beside.all_but
         assert f"`{adapter.known.case}`" in text
+
+
+def test_every_adapter_of_draft_steps_is_given_drafts() -> None:
+    """An adapter whose inputs do not say that they depend on the drafts would only meet steps without any."""
+    for name in ENGINES:
+        for adapter in engine_of(name).adapters.values():
+            if adapter.operation != "draft_steps":
+                continue
+            function = adapter.adapt(*[lambda *given, **more: None] * len(adapter.names))
+            binding = binding_of(function, adapter.operation, adapter.dialect, adapter.domain)
+            assert "max_drafts" in binding.features, adapter.name
