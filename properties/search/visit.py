@@ -10,6 +10,8 @@ LINEAR = 16
 to grow with the square of a size."""
 MOST_ELEMENTS, MOST_SECONDS = 2**28, 30.0
 """A size is left out if the function is expected to make a larger tensor, or to take longer by its own."""
+INTERPRETED = 2.0
+"""Seconds of a function for each of its work that interpreted programs may explain: the work bounds those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Visit:
         growth = size / self.size
         squared = growth > 1 and self.volume.made > LINEAR * self.volume.given
         elements = self.volume.made * (growth**2 if squared else growth)
-        if elements > MOST_ELEMENTS or self.seconds * growth**2 > MOST_SECONDS:
+        own = max(self.seconds - INTERPRETED * self.work, 0.0)
+        if elements > MOST_ELEMENTS or own * growth**2 > MOST_SECONDS:
             return inf
         return self.work * growth
