@@ -19,7 +19,9 @@ HEAD_DIMS = (
 VARIED = frozenset({"head_format", "page_order", "head_dims"})
 """The features of a page that decide which sizes it can have."""
 RULE = "hold one that pages of a promised order and format can have"
-Formats, Orders, Dims = Sequence[str], Sequence[str], Sequence[tuple[int, int]]
+Formats = Sequence[str]
+Orders = Sequence[str]
+Dims = Sequence[tuple[int, int]]
 
 
 @lru_cache(maxsize=4096)
