@@ -28,8 +28,8 @@ class Case:
         self._check_rows()
         self._check_parallel()
         heads, size = self.options.heads, self.batch.block_size
-        fits = heads.page_order != "shuffled" or size % heads.group_items == 0
-        require(fits, "block_size", size, f"be a multiple of {heads.group_items} for shuffled pages")
+        rule = f"be a multiple of {heads.group_items} for shuffled pages"
+        require(heads.fits_blocks_of(size), "block_size", size, rule)
         layout, options = self.layout, self.options
         if options.padding.dummy_request and layout.num_padding_tokens:
             padded = layout.num_padding_requests
@@ -125,7 +125,7 @@ class Case:
     def read_capacity(self) -> int:
         """Rows of the buffers that take the keys and values of each request's window."""
         window = self.options.keys.window
-        num_rows = sum(min(length, window or length) for length in self._key_lens())
+        num_rows = sum(min(r.seq_len, window or r.seq_len) for r in self.batch.requests)
         return max(0, num_rows + self.layout.key_slack)
 
     def _key_lens(self) -> list[int]:

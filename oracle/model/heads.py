@@ -86,6 +86,10 @@ class Heads:
         """Numbers of a group."""
         return GROUP_BYTES // self.item_bytes
 
+    def fits_blocks_of(self, block_size: int) -> bool:
+        """Return whether blocks of so many tokens can have this order: shuffled ones hold whole groups."""
+        return self.page_order != "shuffled" or block_size % self.group_items == 0
+
     def stored_bytes(self, dim: int) -> int:
         """Return the bytes of a key or value of ``dim`` numbers in the cache."""
         return dim * self.item_bytes + (SCALE_BYTES if self.has_own_scales else 0)

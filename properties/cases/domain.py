@@ -8,6 +8,7 @@ from cumae.oracle import Case, Layout, Options, Phase
 from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_int
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
 from cumae.properties.cases.promises import PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 
@@ -125,6 +126,7 @@ class Domain:
         }
         rule = f"divide one of block_sizes = {self.block_sizes}"
         require(bool(self.sizes), " and ".join(divisors), tuple(divisors.values()), rule)
+        require(bool(fitting_sizes(self, VARIED)), "block_sizes", self.block_sizes, RULE)
 
     def having(self, **promises: Any) -> "Domain":
         """Return the domain with other values for some promises."""

@@ -10,6 +10,7 @@ from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
+from cumae.properties.cases.page_formats import block_sizes
 from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
 from cumae.properties.cases.values import DRAFTS, Draw
 
@@ -19,11 +20,13 @@ MOST_ENTRIES = 2**25
 """Entries of a large case's block table, if a block size allows it: Python lists of more take a minute."""
 MOST_SLOTS = 2**21
 """Slots of a large case's cache that one block of each request has: a slot holds a kilobyte."""
+SETTLED_IF_LARGE = ("world", "rank", "interleave", "kernel_block_size", "row_format", *HEAD_FEATURES)
+"""Features that do not vary in a large case."""
 
 
 def draw_case(choices: Choices, domain: Domain, features: Collection[str] = NAMES) -> Case:
     """Return a case of the domain; only ``features`` may differ from their neutral value."""
-    block_size = choices.pick(domain.sizes)
+    block_size = choices.pick(block_sizes(domain, features))
     world = choices.pick(domain.among("world", WORLDS)) if "world" in features else domain.settled("world")
     works = _with_tokens(choices, _draw_works(choices, domain, block_size * world), domain)
     works = within(domain, works, block_size * world)
@@ -118,8 +121,10 @@ def draw_large_case(
     """Return a case of exactly these requests and tokens: one long prefill, and 64 patterns, varied."""
     long = min(max(num_tokens // 16, LONG_PREFILL), 3 * num_tokens // 4, domain.max_query_len)
     most = MOST_SLOTS // num_requests if {"row_format", "head_format"} & set(features) else max(domain.sizes)
-    fit = [size for size in domain.sizes if size <= most and num_requests * (long // size) <= MOST_ENTRIES]
-    block_size = choices.pick(fit or [max(domain.sizes)])
+    varied = set(features).difference(SETTLED_IF_LARGE)
+    sizes = block_sizes(domain, varied)
+    fit = [size for size in sizes if size <= most and num_requests * (long // size) <= MOST_ENTRIES]
+    block_size = choices.pick(fit or [max(sizes)])
     world = domain.settled("world")
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
     works: list[Work] = []
@@ -134,8 +139,7 @@ def draw_large_case(
     works = within(domain, works, block_size * world)
     batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
     layout = draw_layout(choices, domain, batch, features)
-    neutral = {"world", "rank", "interleave", "kernel_block_size", "row_format", *HEAD_FEATURES}
-    return Case(batch, layout, draw_options(choices, domain, batch, layout, set(features) - neutral))
+    return Case(batch, layout, draw_options(choices, domain, batch, layout, varied))
 
 
 def permuted(case: Case, order: list[int]) -> Case:

@@ -8,7 +8,7 @@ from functools import partial
 
 from cumae.oracle import FLOAT_DTYPES, HEAD_FORMATS, LOGITS_KINDS, PAGE_ORDERS, ROW_FORMATS
 from cumae.properties.cases.feature import Feature, always, row
-from cumae.properties.cases.head_values import head_dims, num_heads, page_order, scale
+from cumae.properties.cases.head_values import head_dims, head_format, num_heads, page_order, scale
 from cumae.properties.cases.layout_features import BOTH, LAYOUT
 from cumae.properties.cases.values import (
     CHUNKS,
@@ -76,7 +76,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "head_format",
-        lambda d: d.pick("head_format", HEAD_FORMATS),
+        head_format,
         engines=HEAD_FORMATS,
         shown_by=("new_keys", "new_values", "pages"),
         small=({"head_format": "fp8"}, {"head_format": "fp8_own"}, {"head_format": "int8_own"}),

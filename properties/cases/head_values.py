@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from cumae.oracle import PAGE_ORDERS
 from cumae.oracle.model.heads import NEUTRAL_HEADS, Heads
+from cumae.properties.cases.page_formats import fit_together, usual
 from cumae.properties.cases.values import NEUTRAL, Draw
 
 MOST_UNITS = 2**16
@@ -15,39 +15,51 @@ MOST_BYTES = 2**24
 _FIELDS = ("head_format", "page_order", "num_heads", "head_dim", "value_dim")
 _NEUTRAL = {name: getattr(NEUTRAL_HEADS, name) for name in _FIELDS}
 HEAD_FEATURES = ("head_format", "page_order", "num_heads", "head_dims")
-HEAD_DIMS = (
-    *((16, 16), (16, 16), (8, 8), (48, 48), (12, 12), (3, 3), (1, 1), (64, 64), (128, 128), (528, 528)),
-    *((16, 4), (48, 16), (128, 4), (8, 130), (3, 2), (576, 8)),
-)
-"""Numbers of a key and of a value."""
+COPIED = ("bf16", "fp16", "fp32", "bytes")
+MANY_ROWS, MOST_ROWS = 2**10, 2**14
+"""More tokens than the first have the fewest heads and usual dims, and more than the second are copied: the
+work of a token follows its heads, and large cases are about other sizes."""
+
+
+def head_format(d: Draw) -> str:
+    """Return a format that pages of a promised order, with blocks of this size, may have."""
+    formats, orders, dims = usual(d.domain, d.features)
+    size = d.batch.block_size
+    fit = [one for one in formats if fit_together((one,), orders, dims, size)]
+    copied = [one for one in fit if one in COPIED] if _num_tokens(d) > MOST_ROWS else []
+    return str(d.choices.pick(copied or fit or [NEUTRAL["head_format"]]))
 
 
 def page_order(d: Draw) -> str:
     """Return an order that pages of this format, with blocks of this size, may have."""
-    heads = _heads(d)
-    shuffles = d.batch.block_size % heads.group_items == 0
-    fit = [o for o in PAGE_ORDERS if not heads.has_own_scales or o in PAGE_ORDERS[:3]]
+    _, orders, dims = usual(d.domain, d.features)
+    formats, size = (d.values["head_format"],), d.batch.block_size
+    fit = [one for one in orders if fit_together(formats, (one,), dims, size)]
     is_small = _small(d)
-    usual = [order for order in fit if is_small(page_order=order)]
-    return str(d.pick("page_order", usual, lambda o: o in fit and (shuffles or o != "shuffled")))
+    small = [one for one in fit if is_small(page_order=one)]
+    neutral = [one for one in fit if one == NEUTRAL["page_order"]]
+    return str(d.choices.pick(small or neutral or fit or [NEUTRAL["page_order"]]))
 
 
 def num_heads(d: Draw) -> int:
     """Return how many heads a token has."""
+    counts = d.domain.among("num_heads", (1, 2, 3, 8))
+    if _num_tokens(d) > MANY_ROWS:
+        return int(min(counts))
     is_small = _small(d)
-    return int(d.pick("num_heads", [1, *(n for n in (2, 3, 8) if is_small(num_heads=n))]))
+    return int(d.pick("num_heads", [n for n in counts if n == 1 or is_small(num_heads=n)] or [min(counts)]))
 
 
 def head_dims(d: Draw) -> tuple[int, int]:
     """Return the numbers of a key and of a value: mostly as many, and whole groups where pages have them."""
-    heads = _heads(d)
-    step = heads.group_items if heads.is_grouped else 4 if heads.has_own_scales else 1
-    least = 4 if heads.has_own_scales else 1
-    promised = d.domain.head_dims or HEAD_DIMS
-    fit = [(key, value) for key, value in promised if key % step == 0 and value % least == 0]
+    _, _, dims = usual(d.domain, d.features)
+    chosen, size = ((d.values["head_format"],), (d.values["page_order"],)), d.batch.block_size
+    fit = [both for both in dims if fit_together(*chosen, (both,), size)]
     is_small = _small(d)
     small = [(key, value) for key, value in fit if is_small(head_dim=key, value_dim=value)]
     neutral = (int(NEUTRAL["head_dim"]), int(NEUTRAL["value_dim"]))
+    if _num_tokens(d) > MANY_ROWS:
+        return neutral if neutral in fit else min(fit, key=sum, default=neutral)
     return d.choices.pick(small or fit[:1] or [neutral])
 
 
@@ -70,6 +82,11 @@ def _made(*values: Any) -> Heads:
 def _size(heads: Heads) -> tuple[int, int]:
     """Return the units of a token's heads, and the bytes of a unit."""
     return heads.token_units, heads.unit_bytes
+
+
+def _num_tokens(d: Draw) -> int:
+    """Return the tokens that a case has at most to read or write: new and cached ones, and padding."""
+    return d.num_rows + sum(request.context_len for request in d.batch.requests)
 
 
 def _small(d: Draw) -> Callable[..., bool]:

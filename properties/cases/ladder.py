@@ -14,6 +14,8 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_layout, draw_options, renamed
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
+from cumae.properties.cases.narrowed import plain, with_option
+from cumae.properties.cases.page_formats import block_sizes
 from cumae.properties.cases.requests import Work, give_blocks
 
 TILES = (32, 64, 128, 256, 512, 1024)
@@ -37,7 +39,6 @@ MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
-_PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 Lens = tuple[Phase, int, int]
 """The phase of a request, its cached tokens and its new ones."""
 
@@ -50,25 +51,41 @@ class Ladder:
     """
 
     def __init__(self, domain: Domain, features: Collection[str]) -> None:
-        self._domain = _plain(domain)
+        self._domain = plain(domain)
         self._named = frozenset(features)
         self._features = self._named - _WORLD
 
     def long(self, size: int) -> Case | None:
-        """Return a case of requests with ``size`` new tokens, and with ``size`` cached ones."""
+        """Return a case of requests with ``size`` new tokens, and with as many cached ones, without a window.
+
+        A window would hide most of them from a function that reads or lists keys.
+        """
         lens: list[Lens] = [("decode", 5, 1), ("prefill", 7, size), ("decode", size, 1), ("prefill", 3, 0)]
         lens += [("prefill", size // 2 + 1, 3), ("prefill", 0, 2)]
-        return self._case(lens, seed=size, block_size=self._usual_block)
+        return self._unwindowed._case(lens, seed=size, block_size=self._usual_block)
+
+    def deep(self, size: int) -> Case | None:
+        """Return a case of one request with ``size`` cached tokens between short ones, without a window."""
+        lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("prefill", 4, 2)]
+        return self._unwindowed._case(lens, seed=size, block_size=self._usual_block)
 
     def wide(self, size: int) -> Case | None:
         """Return a case of a decode that needs ``size`` columns of the table."""
-        block_size = min(self._domain.sizes)
+        block_size = min(self._sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
         return self._case(lens, seed=size, block_size=block_size)
 
     def many(self, size: int) -> Case | None:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
         return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
+
+    def crowd(self, size: int) -> Case | None:
+        """Return a case of ``size`` requests, most of which have no token, new or cached."""
+        lens: list[Lens] = [("decode", 3, 1)]
+        for b in range(1, size - 1):
+            bits = mixed(b)
+            lens.append(("prefill", int(bits % 5 == 0), int(bits >> 20 & 7 == 0)))
+        return self._case([*lens, ("prefill", 2, 2)], seed=size, block_size=self._usual_block)
 
     def far(self, size: int) -> Case | None:
         """Return a case of requests with about ``size`` cached tokens and few new ones, some on each rank."""
@@ -83,14 +100,14 @@ class Ladder:
 
     def selected(self, topk: int, count: int) -> Case | None:
         """Return a case of ``count`` tokens, most of which select ``topk`` keys; the keys' sum is odd."""
-        if "topk" not in self._named or (domain := _with_option(self._domain, "topk", topk)) is None:
+        if "topk" not in self._named or (domain := with_option(self._domain, "topk", topk)) is None:
             return None
         lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
-        if "world" not in self._named or (domain := _with_option(self._domain, "world", world)) is None:
+        if "world" not in self._named or (domain := with_option(self._domain, "world", world)) is None:
             return None
         found = Ladder(domain, self._named)
         found._features |= {"interleave"} & self._named
@@ -140,9 +157,10 @@ class Ladder:
 
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
-        sizes, in_rows = self._domain.sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
+        settled = HEAD_FEATURES if self._domain.head_dims is None else HEAD_FEATURES[:3]
+        narrow = Ladder(self._domain, self._named.difference(settled))
+        sizes, in_rows = narrow._sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
         block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
-        narrow = Ladder(self._domain, self._named.difference(HEAD_FEATURES))
         case = narrow._case(list(_short(9)), seed=largest, block_size=block_size)
         if case is None:
             return None
@@ -153,7 +171,7 @@ class Ladder:
         """Yield cases in which one of the options is ``size``: each that is a length or a count."""
         for name in names:
             feature = _FEATURE_OF.get(name, name)
-            if feature in self._named and (domain := _with_option(self._domain, name, size)) is not None:
+            if feature in self._named and (domain := with_option(self._domain, name, size)) is not None:
                 near = min(size * (self._usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
                 lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
                 lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
@@ -162,8 +180,18 @@ class Ladder:
                     yield case
 
     @property
+    def _unwindowed(self) -> "Ladder":
+        """The ladder of cases without a window, if the domain has such cases."""
+        whole = with_option(self._domain, "window", 0) if "window" in self._named else None
+        return self if whole is None else Ladder(whole, self._named)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return block_sizes(self._domain, self._features)
+
+    @property
     def _usual_block(self) -> int:
-        sizes = self._domain.sizes
+        sizes = self._sizes
         return 16 if 16 in sizes else min(sizes, key=lambda size: abs(size - 16))
 
     def _case(self, lens: Sequence[Lens], *, seed: int, block_size: int, **layout: Any) -> Case | None:
@@ -199,29 +227,6 @@ class Ladder:
         least = 0 if domain.empty_requests else 1
         context_len = min(max(context_len, int(phase == "decode")), domain.max_context_len)
         return Work(phase, context_len, min(max(query_len, least), domain.max_query_len))
-
-
-def _with_option(domain: Domain, name: str, size: int) -> Domain | None:
-    """Return the domain with one value of an option; None if it is not promised or not valid."""
-    if name == "row":
-        return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
-    values = dict(domain.values)
-    if size not in values.get(name, (size,)):
-        return None
-    values |= {name: (size,), **({"rank": (size - 1,)} if name == "world" else {})}
-    try:
-        return domain.having(values=values)
-    except ValueError:
-        return None
-
-
-def _plain(domain: Domain) -> Domain:
-    """Return the domain with small rows and ordinary logits, where it does not promise others."""
-    values = dict(domain.values)
-    for name, usual in _PLAIN.items():
-        if usual in domain.among(name, (usual,)):
-            values[name] = (usual,)
-    return domain.having(values=values)
 
 
 def _short(count: int) -> Iterable[Lens]:

@@ -11,6 +11,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.page_formats import fitting_sizes
 from cumae.properties.cases.values import MOST_SELECTED
 
 MOST_ASKED = 3
@@ -69,7 +70,11 @@ class Pairs:
             gains = {value: self._gain((name, value), chosen) for value in self._values[name]}
             best = max(gains.values())
             chosen[name] = choices.pick([value for value, gain in gains.items() if gain == best])
-        domain = _pinned(self._domain, chosen) or _pinned(self._domain, dict(first)) or self._domain
+        domain = (
+            _pinned(self._domain, chosen, features)
+            or _pinned(self._domain, dict(first), features)
+            or self._domain
+        )
         block = chosen.get("block_size", 1) * chosen.get("world", 1)
         near = (block, block // 2, *(chosen[name] for name in _LENGTHS if chosen.get(name, 0) > 1))
         # A run over all ranks: each of them owns some of these tokens.
@@ -94,7 +99,7 @@ class Pairs:
 
 def values_of(domain: Domain, features: Collection[str]) -> dict[str, tuple[Any, ...]]:
     """Return by option the values that engines run and that the domain promises, if there are several."""
-    found: dict[str, tuple[Any, ...]] = {"block_size": domain.sizes}
+    found: dict[str, tuple[Any, ...]] = {"block_size": fitting_sizes(domain, features)}
     for row in FEATURES:
         if not row.engines or not (row.always or row.name in features):
             continue
@@ -123,7 +128,7 @@ def _options_of(case: Case) -> dict[str, Any]:
     return fields_of(case) | {"block_size": case.batch.block_size, "router": shape}
 
 
-def _pinned(domain: Domain, chosen: Mapping[str, Any]) -> Domain | None:
+def _pinned(domain: Domain, chosen: Mapping[str, Any], features: Collection[str]) -> Domain | None:
     """Return the domain with one value for each chosen option; None if no case can have them all."""
     values = dict(domain.values) | {name: (v,) for name, v in chosen.items() if name not in _OF_THE_DOMAIN}
     promises: dict[str, Any] = {"values": values}
@@ -138,9 +143,10 @@ def _pinned(domain: Domain, chosen: Mapping[str, Any]) -> Domain | None:
     most = min(most, MOST_ROUTED // chosen.get("router", (1,))[0])
     promises["max_tokens"] = min(domain.max_tokens, max(most, 8 + domain.min_tokens))
     try:
-        return domain.having(**promises)
+        pinned = domain.having(**promises)
     except ValueError:
         return None
+    return pinned if fitting_sizes(pinned, features) else None
 
 
 _OF_THE_DOMAIN = ("block_size", "router")

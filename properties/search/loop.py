@@ -32,10 +32,11 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared
 from cumae.properties.search.examiner import Disagreement, Examiner, Stop
 from cumae.properties.search.findings import tampered
+from cumae.properties.search.in_turns import take_turns
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.shrinking import shrink
-from cumae.properties.search.tour import Tour, take_turns, work_of_tour
+from cumae.properties.search.tour import Tour, work_of_tour
 from cumae.properties.search.traces import traced_checks
 from cumae.properties.search.work import work_of
 from cumae.properties.state.walks import trace_of

@@ -11,12 +11,15 @@ from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
+from cumae.properties.search.visit import Visit
 from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 
-CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
-"""The checks of a tour, and the calls of the function that serve all of them."""
-ORDERED, WORLDS = (33, 130), (2, 8)
-"""Sizes of the cases on which programs that share elements take turns, and their numbers of ranks."""
+COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
+"""The checks of a tour whose work is counted, and the calls of the function that serve all of them."""
+CHECKS = (*COUNTED, "accepts_index_types")
+"""The checks of a tour. The last one calls once more, with the other promised width of lengths and ids."""
+WORLDS = (2, 8)
+"""The numbers of ranks in cases of long contexts."""
 ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
@@ -24,7 +27,8 @@ SHARE = 0.2
 LEAST = 1.25
 """The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
 SLOWER, PATIENCE = 3.0, 20.0
-"""A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow."""
+"""A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow.
+Its last cases, to which work is lent, get as many seconds more."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257, 129)
 COUNTS = (1_027, 515, 259, 131, 67)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left.
@@ -34,7 +38,13 @@ LENT = 2.5
 FAR_LENGTHS = (131_073, 65_537, 32_769, 16_385, 8_193)
 FAR_COUNTS = (65_539, 16_387, 8_195, 4_099, 2_051)
 """The sizes tried at the end, if the first ones leave work."""
-LARGEST_ID = 65_537
+LARGEST_ID = 65_600
+"""All ids of a case with this one are past 2^16."""
+BEYOND = (("deep", "long", 8_209, 1.5), ("crowd", "many", 4_099, 1.5), ("tokens", "long", 65_549, 3.5))
+"""Cases of one size each, the kind of which a larger case makes it needless, and times the work of the tour
+that is lent to it."""
+MOST_LENT = 4.5
+"""The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
 """The lengths that engines run as options; each comes with requests about as long."""
 LARGE_OPTION = 4_097
@@ -48,11 +58,6 @@ FAR_CONTEXTS = (131_073, 8_193)
 AMONG_DECODES = (12, 67)
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
-LINEAR = 16
-"""A tensor of the function's own that has more than so many times the elements of each argument is expected
-to grow with the square of a size."""
-MOST_ELEMENTS, MOST_SECONDS = 2**28, 30.0
-"""A size is left out if the function is expected to make a larger tensor, or to take longer by its own."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
@@ -68,41 +73,6 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
     return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
 
 
-def take_turns(examiner: Examiner) -> None:
-    """Examine cases of more than one tile for the order of programs, if they were seen to share elements."""
-    checks = ("agrees", "holds_in_any_order")
-    if not examiner.shares or examiner.verdict.failure is not None:
-        return
-    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
-    for size in ORDERED:
-        ranked = (ranks.many(size) for ranks in map(ladder.on_ranks, WORLDS) if ranks is not None)
-        for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
-            if case is not None and not examiner.pace.is_late():
-                examiner.examine(case, checks=checks)
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """A size of some kind that was visited: its work, and the function's own tensors and seconds.
-
-    Without the last two: one that was too much work already before the function ran.
-    """
-
-    size: int
-    work: float
-    volume: Volume = field(default_factory=Volume)
-    seconds: float = 0.0
-
-    def expected(self, size: int) -> float:
-        """Return the work that a size is expected to be; infinite if it takes the function too much."""
-        growth = size / self.size
-        squared = growth > 1 and self.volume.made > LINEAR * self.volume.given
-        elements = self.volume.made * (growth**2 if squared else growth)
-        if elements > MOST_ELEMENTS or self.seconds * growth**2 > MOST_SECONDS:
-            return inf
-        return self.work * growth
-
-
 @dataclass(slots=True)
 class Tour:
     """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
@@ -116,8 +86,9 @@ class Tour:
     work: float
     _done: float = 0.0
     _stop_at: float = 0.0
-    _visits: dict[str, _Visit] = field(default_factory=dict)
+    _visits: dict[str, Visit] = field(default_factory=dict)
     _too_large: dict[str, float] = field(default_factory=dict)
+    _reached: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
@@ -131,6 +102,7 @@ class Tour:
         if 0 < self._first("many", ladder.many, COUNTS) < COUNTS[0]:
             self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
+        self._try(ladder.ids(LARGEST_ID))
         for case in ladder.valued(LARGE_OPTION, LARGE_OPTIONS):
             self._try(case)
         for name in ("window", "topk"):
@@ -153,8 +125,7 @@ class Tour:
                 self._try(ladder.requests(count, padding))
         for count in AMONG_DECODES:
             self._try(ladder.among_decodes(count))
-        self._try(ladder.ids(LARGEST_ID))
-        self._beyond(ladder)
+        self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
                 self._try(ladder.long(size + 1))
@@ -164,8 +135,27 @@ class Tour:
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
         self._first("wide", ladder.wide, FAR_LENGTHS)
         self._first("many", ladder.many, FAR_COUNTS[:1])
+        self._beyond(ladder)
 
     def _beyond(self, ladder: Ladder) -> None:
+        """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
+        builds: dict[str, Callable[[int], Case | None]] = {
+            "deep": ladder.deep,
+            "crowd": ladder.crowd,
+            "tokens": lambda size: ladder.tokens(size, 0),
+        }
+        if self.examiner.pace.budget.seconds is None:
+            self._stop_at += PATIENCE
+        for name, kind, size, times in BEYOND:
+            seen = self._visits.get(kind)
+            takes_too_much = seen is not None and seen.expected(size) == inf
+            if self._reached.get(kind, 0) >= size or takes_too_much or self._is_late:
+                continue
+            case, lent = builds[name](size), min(times * self.work, MOST_LENT)
+            if case is not None and self._work(case) <= self._left + lent:
+                self._try(case, lent)
+
+    def _far(self, ladder: Ladder) -> None:
         """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS)):
             if rungs is not None:
@@ -181,10 +171,14 @@ class Tour:
         return self.examiner.pace.timed["kernel"] if self.examiner.device == "cpu" else 0.0
 
     @property
+    def _is_late(self) -> bool:
+        """Whether the time is up."""
+        return self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
+
+    @property
     def _left(self) -> float:
         """The work that is left; 0 if the time is up."""
-        is_late = self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
-        return 0.0 if is_late else self.work - self._done
+        return 0.0 if self._is_late else max(self.work - self._done, 0.0)
 
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> int:
         """Examine the case of the first size that fits into the work that is left; return it, or 0."""
@@ -194,13 +188,14 @@ class Tour:
             case = build(size)
             work = self._work(case) if case is not None else 0.0
             if work > self._left:
-                self._visits[kind] = _Visit(size, work)
+                self._visits[kind] = Visit(size, work)
                 continue
             done, seconds = self._done, self._kernel_seconds
             self.volume.take()
             if self._try(case):
                 took = self._kernel_seconds - seconds
-                self._visits[kind] = _Visit(size, self._done - done, self.volume.take(), took)
+                self._visits[kind] = Visit(size, self._done - done, self.volume.take(), took)
+                self._reached[kind] = max(size, self._reached.get(kind, 0))
                 return size
             self._too_large[kind] = size
         return 0
@@ -221,9 +216,11 @@ class Tour:
         """
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
-        if self._left <= 0:
-            return False
         left = self._left + lent
+        if left <= 0 or self._is_late:
+            return False
+        # The call with the other width is not counted: it repeats the first.
+        counted = CALLS / (CALLS + 1) if "accepts_index_types" in self.examiner.checks else 1.0
         launches = self.examiner.launches
         programs, accesses = launches.programs, launches.accesses
         launches.most_programs = left / (CALLS * PROGRAM)
@@ -232,12 +229,13 @@ class Tour:
             ran = self.examiner.examine(case, checks=CHECKS)
         finally:
             launches.most_programs = launches.most_accesses = inf
-        interpreted = launches.programs - programs, launches.accesses - accesses
-        work = self._work(case, *interpreted) if ran else interpreted[1] * ACCESS
+        programs = round(counted * (launches.programs - programs))
+        accesses = round(counted * (launches.accesses - accesses))
+        work = self._work(case, programs, accesses) if ran else accesses * ACCESS
         self._done += max(work - lent, 0.0)
         return ran
 
     def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:
         """Return the work of a case; at first without what is interpreted, which only running it shows."""
-        num_checks = len({*CHECKS}.intersection(self.examiner.checks))
+        num_checks = len({*COUNTED}.intersection(self.examiner.checks))
         return work_of(case, self.examiner.binding.features, num_checks, programs, accesses)

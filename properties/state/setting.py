@@ -7,6 +7,7 @@ from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Batch, Layout, Options
 from cumae.properties.cases.choices import Choices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_options
+from cumae.properties.cases.page_formats import block_sizes
 
 MOST_BLOCKS = 256
 MOST_SELECTED = 2**14
@@ -65,8 +66,9 @@ def draw_setting(
     ``worlds``, ``topk``: the usual numbers of ranks and of selected keys, used if the domain promises no
     others; without ``topk``, a small number is drawn.
     """
-    fits = [size for size in domain.sizes if (size >= 16 if sizes.large_blocks else size <= 16)]
-    block_size = choices.pick(fits or domain.sizes)
+    usual = block_sizes(domain, features)
+    fits = [size for size in usual if (size >= 16 if sizes.large_blocks else size <= 16)]
+    block_size = choices.pick(fits or usual)
     worlds = domain.among("world", worlds)
     world = choices.pick(worlds) if "world" in features else domain.settled("world")
     # A padded request in every step, if the domain has padding, may take the padding tokens.

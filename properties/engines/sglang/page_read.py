@@ -28,7 +28,7 @@ _KEY_BYTES, _SCALE_BYTES, _PAGE = 128, 4, 64
     domain=_READ.having(
         page_order=("shuffled",),
         head_format=("bf16", "fp16", "fp32", "bytes"),
-        block_sizes=(16, 64),
+        block_sizes=(8, 16, 64),
         head_dims=_EQUAL,
     ),
 )

@@ -175,6 +175,11 @@ class TestPartsTogether:
     def test_capacity_never_falls_below_zero(self) -> None:
         assert replace(SMALL, layout=Layout(key_slack=-100)).capacity == 0
 
+    def test_rows_of_pages_are_read_of_every_request_whatever_the_scope_of_keys(self) -> None:
+        batch = Batch((Request(2, 1, (0,), "decode"), Request(0, 2, (1,))), 4)
+        case = Case(batch, options=Options.of(key_scope="prefill"))
+        assert (case.capacity, case.read_capacity) == (2, 5)
+
 
 def test_a_table_without_rows_bounds_no_context() -> None:
     case = Case(Batch((), 1), Layout(num_spare_columns=3, context_slack=100))

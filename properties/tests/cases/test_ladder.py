@@ -43,7 +43,9 @@ def _cases(ladder: Ladder) -> list[Case]:
     made = [
         ladder.long(700),
         ladder.wide(700),
+        ladder.deep(700),
         ladder.many(700),
+        ladder.crowd(700),
         ladder.padded(700, 300),
         ladder.edges((32, 512)),
         ladder.tokens(701, 2),
@@ -69,7 +71,25 @@ def test_a_wide_case_needs_as_many_columns_as_its_size() -> None:
     assert max(case.batch.num_live_blocks(request) for request in case.batch.requests) == 513
 
 
-@pytest.mark.parametrize("build", [LADDER.many, lambda size: LADDER.requests(size, 0)])
+def test_long_cases_have_no_window_unless_the_domain_promises_one() -> None:
+    for build in (LADDER.long, LADDER.deep):
+        for size in range(500, 520):
+            case = build(size)
+            assert case is not None and case.options.keys.window == 0
+            assert case.read_capacity > size + min(case.layout.key_slack, 0)
+    windowed = Ladder(Domain(window=(7,)), NAMES).long(500)
+    assert windowed is not None and windowed.options.keys.window == 7
+
+
+def test_a_crowd_has_few_tokens() -> None:
+    case = LADDER.crowd(4_099)
+    assert case is not None
+    assert len(case.batch.requests) == 4_099
+    assert 500 < case.batch.num_tokens < sum(r.seq_len for r in case.batch.requests) < 2_000
+    assert case.batch.requests[0].context_len and case.batch.requests[-1].query_len
+
+
+@pytest.mark.parametrize("build", [LADDER.many, LADDER.crowd, lambda size: LADDER.requests(size, 0)])
 def test_a_case_of_many_requests_has_exactly_as_many(build: Callable[[int], Case | None]) -> None:
     case = build(1025)
     assert case is not None

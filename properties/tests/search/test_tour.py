@@ -79,6 +79,20 @@ def test_the_default_search_finds_what_is_wrong_beyond_a_size(function: Function
     assert verdict.failure.finding.check == "agrees"
 
 
+def wrong_beyond_a_hidden_length_if_wide(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if context_lens.dtype == torch.int64 and len(lens) and int(lens.max()) > 2 * HIDDEN:
+        position_ids[-1] = 7
+
+
+def test_the_sizes_of_a_tour_meet_both_widths_of_lengths() -> None:
+    verdict = check(wrong_beyond_a_hidden_length_if_wide, "position_ids", save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "accepts_index_types"
+
+
 @triton.jit
 def _one_tile(
     cu_seqlens_q: tl.tensor, context_lens: tl.tensor, position_ids: tl.tensor, TILE: tl.constexpr
