@@ -11,6 +11,7 @@ from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
+from cumae.properties.search.visit import Visit
 from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 
 CHECKS, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
@@ -39,7 +40,18 @@ VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
 """The lengths that engines run as options; each comes with requests about as long."""
 LARGE_OPTION = 4_097
 """A length or a count of each kind beyond those that engines run."""
-LARGE_OPTIONS = ("topk", "window", "row", "ring_capacity", "chunk_size", "chunk_blocks")
+LARGE_OPTIONS = (
+    "topk window row ring_capacity chunk_size chunk_blocks num_workers min_window_columns"
+).split()
+LARGE_WORLD = 67
+CROWDS = 0.3
+"""The work of crowds, wide tables and ranks beside that of the tour, as a share of it."""
+ROOM = (391, 131)
+"""Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
+LULLS = (2_051, 519, 263, 131)
+"""Requests in a row without a new token: whole tiles of them."""
+DRAFTED = (64, 771)
+"""Drafts of each request, and requests: as many rows as 15 bits count are sampled."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 LONG_WINDOW = 81_921
@@ -48,11 +60,6 @@ FAR_CONTEXTS = (131_073, 8_193)
 AMONG_DECODES = (12, 67)
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
-LINEAR = 16
-"""A tensor of the function's own that has more than so many times the elements of each argument is expected
-to grow with the square of a size."""
-MOST_ELEMENTS, MOST_SECONDS = 2**28, 30.0
-"""A size is left out if the function is expected to make a larger tensor, or to take longer by its own."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
 """Sizes of the function that are visited on both sides, up to this length and this many requests."""
 
@@ -81,28 +88,6 @@ def take_turns(examiner: Examiner) -> None:
                 examiner.examine(case, checks=checks)
 
 
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """A size of some kind that was visited: its work, and the function's own tensors and seconds.
-
-    Without the last two: one that was too much work already before the function ran.
-    """
-
-    size: int
-    work: float
-    volume: Volume = field(default_factory=Volume)
-    seconds: float = 0.0
-
-    def expected(self, size: int) -> float:
-        """Return the work that a size is expected to be; infinite if it takes the function too much."""
-        growth = size / self.size
-        squared = growth > 1 and self.volume.made > LINEAR * self.volume.given
-        elements = self.volume.made * (growth**2 if squared else growth)
-        if elements > MOST_ELEMENTS or self.seconds * growth**2 > MOST_SECONDS:
-            return inf
-        return self.work * growth
-
-
 @dataclass(slots=True)
 class Tour:
     """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
@@ -116,7 +101,7 @@ class Tour:
     work: float
     _done: float = 0.0
     _stop_at: float = 0.0
-    _visits: dict[str, _Visit] = field(default_factory=dict)
+    _visits: dict[str, Visit] = field(default_factory=dict)
     _too_large: dict[str, float] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -154,6 +139,7 @@ class Tour:
         for count in AMONG_DECODES:
             self._try(ladder.among_decodes(count))
         self._try(ladder.ids(LARGEST_ID))
+        self._crowds(ladder)
         self._beyond(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
@@ -164,6 +150,25 @@ class Tour:
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
         self._first("wide", ladder.wide, FAR_LENGTHS)
         self._first("many", ladder.many, FAR_COUNTS[:1])
+
+    def _crowds(self, ladder: Ladder) -> None:
+        """Examine wide tables, ranks, runs of empty requests, and many requests that are not short.
+
+        They have work of their own: large options have often taken all that the tour has.
+        """
+        done, work = self._done, self.work
+        self._done, self.work = 0.0, CROWDS * work
+        self._first("roomy", ladder.roomy, ROOM)
+        self._first("lulls", ladder.lulls, LULLS)
+        if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
+            self._first("long on ranks", ranks.long, LENGTHS)
+            self._first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
+            self._first("busy on ranks", ranks.busy, COUNTS)
+        self._first("busy", ladder.busy, COUNTS)
+        for case in ladder.valued(LARGE_WORLD, ("world",)):
+            self._try(case)
+        self._try(ladder.drafted(*DRAFTED))
+        self._done, self.work = done, work
 
     def _beyond(self, ladder: Ladder) -> None:
         """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
@@ -194,13 +199,13 @@ class Tour:
             case = build(size)
             work = self._work(case) if case is not None else 0.0
             if work > self._left:
-                self._visits[kind] = _Visit(size, work)
+                self._visits[kind] = Visit(size, work)
                 continue
             done, seconds = self._done, self._kernel_seconds
             self.volume.take()
             if self._try(case):
                 took = self._kernel_seconds - seconds
-                self._visits[kind] = _Visit(size, self._done - done, self.volume.take(), took)
+                self._visits[kind] = Visit(size, self._done - done, self.volume.take(), took)
                 return size
             self._too_large[kind] = size
         return 0
