@@ -7,6 +7,9 @@ from typing import Any
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.marks import GARBAGE
 
+FAR_BEYOND = 2**30
+"""How far beyond the table some rows select a position: products of it do not fit 32 bits."""
+
 
 def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) -> list[list[Any]]:
     """Return each token's ``kv_lens`` selected positions, its own among them, padded with GARBAGE.
@@ -39,7 +42,7 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int | None,
 ) -> list[list[Any]]:
-    """Return selected positions, some rows with -1 among them or one position ``beyond`` the table.
+    """Return selected positions, some rows with -1 around them or one position ``beyond`` the table.
 
     A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
     workspace selects nothing beyond the table, because the table does not bound a workspace.
@@ -52,9 +55,11 @@ def selected_positions(
         found = [-1 if position is GARBAGE else position for position in positions]
         unused = [j for j, position in enumerate(found) if position < 0]
         if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):
-            found[unused[row // 2 % len(unused)]] = beyond + row
+            far = FAR_BEYOND if row % 8 == 7 else 0
+            found[unused[row // 2 % len(unused)]] = beyond + row + far
         if unused and row % 3 == 2:
-            found = found[-1:] + found[:-1]
+            moved = max(len(unused) // 2, 1)
+            found = found[-moved:] + found[:-moved]
         rows.append(found)
     return rows
 

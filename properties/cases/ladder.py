@@ -10,13 +10,14 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Phase
 from cumae.properties.cases.choices import Choices, SeededChoices, mixed
+from cumae.properties.cases.crowds import Lens, busy, drafting, short, with_lulls
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_layout, draw_options, renamed
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.narrowed import plain, with_option
 from cumae.properties.cases.page_formats import block_sizes
-from cumae.properties.cases.requests import Work, give_blocks
+from cumae.properties.cases.requests import Work, give_blocks, with_holes
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
@@ -39,8 +40,6 @@ MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
-Lens = tuple[Phase, int, int]
-"""The phase of a request, its cached tokens and its new ones."""
 
 
 class Ladder:
@@ -62,22 +61,22 @@ class Ladder:
         """
         lens: list[Lens] = [("decode", 5, 1), ("prefill", 7, size), ("decode", size, 1), ("prefill", 3, 0)]
         lens += [("prefill", size // 2 + 1, 3), ("prefill", 0, 2)]
-        return self._unwindowed._case(lens, seed=size, block_size=self._usual_block)
+        return self._unlimited._case(lens, seed=size, block_size=self._usual_block)
 
     def deep(self, size: int) -> Case | None:
         """Return a case of one request with ``size`` cached tokens between short ones, without a window."""
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("prefill", 4, 2)]
-        return self._unwindowed._case(lens, seed=size, block_size=self._usual_block)
+        return self._unlimited._case(lens, seed=size, block_size=self._usual_block)
 
     def wide(self, size: int) -> Case | None:
         """Return a case of a decode that needs ``size`` columns of the table."""
         block_size = min(self._sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
-        return self._case(lens, seed=size, block_size=block_size)
+        return self._unlimited._case(lens, seed=size, block_size=block_size)
 
     def many(self, size: int) -> Case | None:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
-        return self._case(list(_short(size)), seed=size, block_size=self._usual_block)
+        return self._case(list(short(size)), seed=size, block_size=self._usual_block)
 
     def crowd(self, size: int) -> Case | None:
         """Return a case of ``size`` requests, most of which have no token, new or cached."""
@@ -92,6 +91,35 @@ class Ladder:
         lens: list[Lens] = [("decode", size, 1), ("prefill", size // 2 + 3, 131), ("prefill", size - 9, 4)]
         return self._case(lens, seed=size + self._domain.settled("world"), block_size=self._usual_block)
 
+    def busy(self, count: int) -> Case | None:
+        """Return a case of ``count`` requests of several small blocks each; in some, blocks are missing."""
+        return self._case(list(busy(count)), seed=count, block_size=self._near(4), holes=True)
+
+    def lulls(self, length: int) -> Case | None:
+        """Return a case in which twice ``length`` requests in a row have no new token."""
+        if not self._domain.empty_requests:
+            return None
+        return self._case(list(with_lulls(length)), seed=length, block_size=self._near(4))
+
+    def drafted(self, drafts: int, count: int) -> Case | None:
+        """Return a case of ``count`` decodes that verify about so many drafts each."""
+        if (domain := self._having("max_drafts", drafts)) is None:
+            return None
+        lens = list(drafting(count, drafts + 1))
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+
+    def roomy(self, size: int) -> Case | None:
+        """Return a case of few requests in tables with ``size`` more rows, and about as many more columns.
+
+        A long request lacks blocks in the middle of its row.
+        """
+        block_size = min(self._sizes)
+        lens: list[Lens] = [("prefill", 2, 3), ("decode", 3 * size * block_size, 1), *short(5)]
+        room: dict[str, Any] = {"num_spare_columns": size // 2, "num_spare_rows": size}
+        if "page_slack" in self._features and size in self._domain.among("page_slack", (size,)):
+            room["page_slack"] = size
+        return self._unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
+
     def among_decodes(self, count: int) -> Case | None:
         """Return a case of so many decodes of one token, and in their middle one request of several."""
         lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
@@ -100,14 +128,14 @@ class Ladder:
 
     def selected(self, topk: int, count: int) -> Case | None:
         """Return a case of ``count`` tokens, most of which select ``topk`` keys; the keys' sum is odd."""
-        if "topk" not in self._named or (domain := with_option(self._domain, "topk", topk)) is None:
+        if (domain := self._having("topk", topk)) is None:
             return None
         lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
-        if "world" not in self._named or (domain := with_option(self._domain, "world", world)) is None:
+        if (domain := self._having("world", world)) is None:
             return None
         found = Ladder(domain, self._named)
         found._features |= {"interleave"} & self._named
@@ -117,9 +145,9 @@ class Ladder:
         """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
         if self._domain.padding == "none":
             return None
-        lens = [*_short(4), ("prefill", 3, 5), ("prefill", 0, 2)]
+        lens = [*short(4), ("prefill", 3, 5), ("prefill", 0, 2)]
         slots = size if "num_padding_slots" in self._features else 0
-        padding = {
+        padding: dict[str, Any] = {
             "num_padding_tokens": size,
             "num_padding_requests": num_requests,
             "num_padding_slots": slots,
@@ -147,13 +175,13 @@ class Ladder:
         if rest > 1:
             lens.append(("decode", 9, 1))
         lens.append(("prefill", 0, rest - (rest > 1)))
-        padded = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
+        padded: dict[str, Any] = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
         return self._case(lens, seed=count, block_size=self._usual_block, **padded)
 
     def requests(self, count: int, padding: int) -> Case | None:
         """Return a case of exactly ``count`` requests, and so many padded ones."""
-        padded = {"num_padding_requests": padding} if self._domain.padding != "none" else {}
-        return self._case(list(_short(count)), seed=count + 1, block_size=self._usual_block, **padded)
+        padded: dict[str, Any] = {"num_padding_requests": padding} if self._domain.padding != "none" else {}
+        return self._case(list(short(count)), seed=count + 1, block_size=self._usual_block, **padded)
 
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
@@ -161,7 +189,7 @@ class Ladder:
         narrow = Ladder(self._domain, self._named.difference(settled))
         sizes, in_rows = narrow._sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
         block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
-        case = narrow._case(list(_short(9)), seed=largest, block_size=block_size)
+        case = narrow._case(list(short(9)), seed=largest, block_size=block_size)
         if case is None:
             return None
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
@@ -170,8 +198,7 @@ class Ladder:
     def valued(self, size: int, names: Sequence[str] = LENGTHS) -> Iterator[Case]:
         """Yield cases in which one of the options is ``size``: each that is a length or a count."""
         for name in names:
-            feature = _FEATURE_OF.get(name, name)
-            if feature in self._named and (domain := with_option(self._domain, name, size)) is not None:
+            if (domain := self._having(name, size)) is not None:
                 near = min(size * (self._usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
                 lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
                 lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
@@ -179,11 +206,16 @@ class Ladder:
                 if case is not None:
                     yield case
 
+    def _having(self, name: str, size: int) -> Domain | None:
+        """Return the domain with one value of an option, None if no case varies the option."""
+        if _FEATURE_OF.get(name, name) not in self._named:
+            return None
+        return with_option(self._domain, name, size, self._named)
+
     @property
-    def _unwindowed(self) -> "Ladder":
-        """The ladder of cases without a window, if the domain has such cases."""
-        whole = with_option(self._domain, "window", 0) if "window" in self._named else None
-        return self if whole is None else Ladder(whole, self._named)
+    def _unlimited(self) -> "Ladder":
+        """The ladder of cases without a window, which would hide most columns of a row."""
+        return Ladder(self._domain, self._named - {"window"})
 
     @property
     def _sizes(self) -> tuple[int, ...]:
@@ -191,16 +223,23 @@ class Ladder:
 
     @property
     def _usual_block(self) -> int:
-        sizes = self._sizes
-        return 16 if 16 in sizes else min(sizes, key=lambda size: abs(size - 16))
+        return self._near(16)
 
-    def _case(self, lens: Sequence[Lens], *, seed: int, block_size: int, **layout: Any) -> Case | None:
+    def _near(self, block_size: int) -> int:
+        return min(self._sizes, key=lambda size: abs(size - block_size))
+
+    def _case(
+        self, lens: Sequence[Lens], *, seed: int, block_size: int, holes: bool = False, **layout: Any
+    ) -> Case | None:
         domain, choices = self._domain, SeededChoices(seed)
         world = domain.settled("world")
         works = [self._work(*one) for one in lens[: domain.max_requests]]
         works += [self._work("prefill", 0, 1)] * (domain.min_requests - len(works))
         works = within(domain, works, block_size * world)
-        batch = Batch(give_blocks(choices, domain, works, block_size * world), block_size, world)
+        requests = give_blocks(choices, domain, works, block_size * world)
+        if holes and domain.missing_blocks and "missing_blocks" in self._named:
+            requests = with_holes(requests)
+        batch = Batch(requests, block_size, world)
         if batch.num_tokens < domain.min_tokens:
             return None
         return self._held(choices, batch, layout)
@@ -227,17 +266,3 @@ class Ladder:
         least = 0 if domain.empty_requests else 1
         context_len = min(max(context_len, int(phase == "decode")), domain.max_context_len)
         return Work(phase, context_len, min(max(query_len, least), domain.max_query_len))
-
-
-def _short(count: int) -> Iterable[Lens]:
-    """Yield requests of few tokens, no two parts of them alike.
-
-    The first has a cached prefix, and the last is the longest.
-    """
-    for b in range(count - 1):
-        bits = mixed(b)
-        context, query, kind = bits >> 60, (bits >> 50) % 4, (bits >> 40) % 3
-        phase: Phase = "decode" if kind == 0 else "prefill"
-        yield phase, context + (b == 0), query
-    if count:
-        yield "prefill", 17, 9

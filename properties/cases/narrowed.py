@@ -1,18 +1,23 @@
-"""Domains narrowed to one value of an option, or to ordinary values, for cases of chosen sizes."""
+"""Domains narrowed to one value of an option, or to the plain values of those that cost most."""
+
+from collections.abc import Collection
 
 from cumae.properties.cases.domain import Domain
 
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 
 
-def with_option(domain: Domain, name: str, size: int) -> Domain | None:
-    """Return the domain with one value of an option; None if it is not promised or not valid."""
+def with_option(domain: Domain, name: str, size: int, features: Collection[str]) -> Domain | None:
+    """Return the domain with one value of an option; None if it is not promised or not valid.
+
+    Of several ranks it is the last one's, if a rank is one of the ``features``.
+    """
     if name == "row":
         return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
     values = dict(domain.values)
     if size not in values.get(name, (size,)):
         return None
-    values |= {name: (size,), **({"rank": (size - 1,)} if name == "world" else {})}
+    values |= {name: (size,), **({"rank": (size - 1,)} if name == "world" and "rank" in features else {})}
     try:
         return domain.having(values=values)
     except ValueError:

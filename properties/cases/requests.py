@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from cumae.oracle import Phase, Request
-from cumae.properties.cases.choices import Choices, draw_permutation
+from cumae.properties.cases.choices import Choices, draw_permutation, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.values import DRAFTS
 
@@ -107,6 +107,17 @@ def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: 
     """Return the requests without their last blocks, or without their first."""
     drop = _withhold_last if choices.chance(50) else _free_first
     return tuple(drop(choices, request, tokens_per_block) for request in requests)
+
+
+def with_holes(requests: tuple[Request, ...]) -> tuple[Request, ...]:
+    """Return the requests without some blocks in the middle and at the end of every second row."""
+    return tuple(_with_holes(one) if b % 2 else one for b, one in enumerate(requests))
+
+
+def _with_holes(request: Request) -> Request:
+    """Return the request without about an eighth of its blocks."""
+    ids = request.block_ids
+    return replace(request, block_ids=tuple(-1 if mixed(j, 3) % 8 == 0 else i for j, i in enumerate(ids)))
 
 
 def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:

@@ -122,7 +122,7 @@ def padding_tokens(d: Draw) -> int:
 
 
 def row_index(d: Draw) -> tuple[int, ...] | None:
-    """Return scattered rows of a larger table, sometimes none for a request; None is the identity."""
+    """Return scattered rows of a larger table, sometimes none for a few requests; None is the identity."""
     count, choices = len(d.batch.requests), d.choices
     if not count or choices.chance(25):
         return None
@@ -130,7 +130,8 @@ def row_index(d: Draw) -> tuple[int, ...] | None:
     step, first = draw_permutation(choices, size)
     rows = [(first + b * step) % size for b in range(count)]
     if d.domain.rowless_requests and choices.chance(10):
-        rows[choices.integer(0, count - 1)] = -1
+        first, most = choices.integer(0, count - 1), choices.pick((1, 1, 2, count))
+        rows[first : first + most] = [-1] * len(rows[first : first + most])
     return tuple(rows)
 
 

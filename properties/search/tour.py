@@ -49,7 +49,25 @@ VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
 """The lengths that engines run as options; each comes with requests about as long."""
 LARGE_OPTION = 4_097
 """A length or a count of each kind beyond those that engines run."""
-LARGE_OPTIONS = ("topk", "window", "row", "ring_capacity", "chunk_size", "chunk_blocks")
+LARGE_OPTIONS = (
+    "topk",
+    "window",
+    "row",
+    "ring_capacity",
+    "chunk_size",
+    "chunk_blocks",
+    "num_workers",
+    "min_window_columns",
+)
+LARGE_WORLD = 67
+CROWDS = 0.3
+"""The work of crowds, wide tables and ranks beside that of the tour, as a share of it."""
+ROOM = (391, 131)
+"""Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
+LULLS = (2_051, 519, 263, 131)
+"""Requests in a row without a new token: whole tiles of them."""
+DRAFTED = (64, 771)
+"""Drafts of each request, and requests: as many rows as 15 bits count are sampled."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 LONG_WINDOW = 81_921
@@ -125,6 +143,7 @@ class Tour:
                 self._try(ladder.requests(count, padding))
         for count in AMONG_DECODES:
             self._try(ladder.among_decodes(count))
+        self._crowds(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
@@ -136,6 +155,25 @@ class Tour:
         self._first("wide", ladder.wide, FAR_LENGTHS)
         self._first("many", ladder.many, FAR_COUNTS[:1])
         self._beyond(ladder)
+
+    def _crowds(self, ladder: Ladder) -> None:
+        """Examine wide tables, ranks, runs of empty requests, and many requests that are not short.
+
+        They have work of their own: large options have often taken all that the tour has.
+        """
+        done, work = self._done, self.work
+        self._done, self.work = 0.0, CROWDS * work
+        self._first("roomy", ladder.roomy, ROOM)
+        self._first("lulls", ladder.lulls, LULLS)
+        if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
+            self._first("long on ranks", ranks.long, LENGTHS)
+            self._first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
+            self._first("busy on ranks", ranks.busy, COUNTS)
+        self._first("busy", ladder.busy, COUNTS)
+        for case in ladder.valued(LARGE_WORLD, ("world",)):
+            self._try(case)
+        self._try(ladder.drafted(*DRAFTED))
+        self._done, self.work = done, work
 
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from cumae.oracle import Case
+from cumae.oracle.model.drafts import num_logits_of
 from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
@@ -54,6 +55,10 @@ def _cases(ladder: Ladder) -> list[Case]:
         ladder.far(9_000),
         ladder.among_decodes(40),
         ladder.selected(64, 700),
+        ladder.busy(67),
+        ladder.lulls(33),
+        ladder.roomy(67),
+        ladder.drafted(8, 33),
         *ladder.valued(33),
     ]
     return [case for case in made if case is not None]
@@ -210,3 +215,46 @@ def test_no_two_tiles_of_a_drawn_batch_of_many_requests_are_alike() -> None:
 def test_a_large_case_has_a_long_prefill(features: frozenset[str]) -> None:
     for seed in range(3):
         assert max(_query_lens(large_case(seed, features=features))) >= 32_768
+
+
+def test_busy_requests_have_several_blocks_each_and_some_lack_one_in_the_middle() -> None:
+    case = LADDER.busy(515)
+    assert case is not None
+    assert len(case.batch.requests) == 515
+    assert sum(case.batch.num_live_blocks(one) > 4 for one in case.batch.requests) > 100
+    assert any(-1 in one.block_ids[1:-1] for one in case.batch.requests)
+
+
+def test_a_lull_is_a_run_of_requests_without_new_tokens_with_and_without_context() -> None:
+    case = LADDER.lulls(263)
+    assert case is not None
+    lens = list(zip(_context_lens(case), _query_lens(case), strict=True))
+    starts = range(len(lens) - 262)
+    assert any(all(one == (0, 0) for one in lens[b : b + 263]) for b in starts)
+    assert any(all(c > 0 == q for c, q in lens[b : b + 263]) for b in starts)
+    assert lens[-1][1] > 0
+
+
+def test_a_roomy_case_has_columns_and_rows_far_beyond_the_needed_ones_and_no_window() -> None:
+    case = LADDER.roomy(391)
+    assert case is not None
+    assert (case.layout.num_spare_columns, case.layout.num_spare_rows, case.layout.page_slack) == (
+        195,
+        391,
+        391,
+    )
+    assert case.options.keys.window == 0
+
+
+def test_a_drafted_case_samples_more_rows_than_15_bits_count() -> None:
+    case = LADDER.drafted(64, 771)
+    assert case is not None
+    assert sum(num_logits_of(one, 64) for one in case.batch.requests) > 2**15
+
+
+def test_a_ladder_on_ranks_stays_visible_to_an_operation_without_a_rank() -> None:
+    ranks = Ladder(Domain(), {"world"}).on_ranks(8)
+    assert ranks is not None
+    case = ranks.far(9_000)
+    assert case is not None
+    assert (case.batch.world, case.options.parallel.rank) == (8, 0)
