@@ -214,8 +214,9 @@ class Ladder:
 
     @property
     def _unlimited(self) -> "Ladder":
-        """The ladder of cases without a window, which would hide most columns of a row."""
-        return Ladder(self._domain, self._named - {"window"})
+        """The ladder of cases without a window, which hides most columns of a row, if the domain has such."""
+        whole = self._having("window", 0)
+        return self if whole is None else Ladder(whole, self._named)
 
     @property
     def _sizes(self) -> tuple[int, ...]:
