@@ -160,8 +160,9 @@ class Case:
     @property
     def workspace_tokens(self) -> int:
         """Rows of the workspace into which cached context is gathered, chunk by chunk."""
-        each = self.options.workspace.chunk_blocks * self.batch.block_size
-        return max(self.num_with_context, 1) * each + self.options.workspace.workspace_slack
+        workspace = self.options.workspace
+        sharers = 1 if workspace.shared_workspace else max(self.num_with_context, 1)
+        return sharers * workspace.chunk_blocks * self.batch.block_size + workspace.workspace_slack
 
     @property
     def num_context_chunks(self) -> int:

@@ -140,15 +140,18 @@ class Schedule:
 class Workspace:
     """The workspace of cached context.
 
-    ``chunk_blocks``: blocks of each request that it has room for; ``workspace_slack``: rows beyond.
+    ``chunk_blocks``: blocks of each request that it has room for, or of all requests together with
+    ``shared_workspace``; ``workspace_slack``: rows beyond.
     """
 
     chunk_blocks: int = 1
     workspace_slack: int = 0
+    shared_workspace: bool = False
 
     def __post_init__(self) -> None:
         require_int("chunk_blocks", self.chunk_blocks, 1, 2**16)
         require_int("workspace_slack", self.workspace_slack, 0, 2**20)
+        require_bool("shared_workspace", self.shared_workspace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,6 +216,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     row(
         "options",
+        "shared_workspace",
+        lambda d: d.flag("shared_workspace", 50),
+        engines=BOTH,
+        small=({"shared_workspace": True},),
+        shown_by=("workspace_tokens",),
+    ),
+    row(
+        "options",
         "chunk_size",
         lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 8, 16, 64, 100)),
         engines=CHUNKS,

@@ -49,7 +49,7 @@ def any_chunks(*, workspace: Size = _workspace, alignment: Size = _alignment) ->
             of_part("part_start", "the part's first cached position, aligned; -1 behind the parts"),
             of_part("part_stop", "one past its last cached position; -1 behind the parts"),
         ),
-        frozenset({"workspace", "world", "interleave"}),
+        frozenset({"workspace", "shared_workspace", "world", "interleave"}),
         "the parts of a request are its cached positions in order; the rows of a chunk fit the workspace",
         judge=faults,
         unattended="attention here reads cached context through chunked_context, whose plan is one of these",

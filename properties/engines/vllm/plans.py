@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from cumae.oracle import Case
-from cumae.properties.dialects import CUMAE, Input
 from cumae.properties.engines.parts import write_parts
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 from cumae.properties.operations.plans import any_chunks
@@ -16,40 +15,31 @@ _ATTENTION = "vllm/model_executor/layers/attention/mla_attention.py"
 PLANNED = STEPS.having(phases=("prefill",), padding="none")
 
 
-def narrow_workspace(case: Case) -> int:
-    """Return the rows of a workspace that need not hold a block of each request."""
-    options = case.options.workspace
-    return options.chunk_blocks * case.batch.block_size + options.workspace_slack
-
-
 def _one(case: Case) -> int:
     return 1
-
-
-NARROW = CUMAE.extend(row_budget=Input(lambda inputs: narrow_workspace(inputs.case), ("workspace",)))
 
 
 @ENGINE.adapts(
     _ATTENTION,
     "plan_mla_context_chunks",
-    operation=any_chunks(workspace=narrow_workspace),
-    dialect=NARROW,
+    operation="any_chunks",
+    dialect="cumae",
     domain=PLANNED.having(world=(1,)),
 )
 def plan_mla_context_chunks(function: Any) -> Callable[..., None]:
-    """The planner, on one rank; its workspace may hold less than a block of each request."""
+    """The planner, on one rank."""
 
     def launch(
         context_lens_cpu: Tensor,
-        row_budget: int,
+        workspace_tokens: int,
         block_size: int,
         part_chunk: Tensor,
         part_request: Tensor,
         part_start: Tensor,
         part_stop: Tensor,
     ) -> None:
-        longest = row_budget // block_size * block_size
-        plans = function(context_lens_cpu.tolist(), row_budget, longest, block_size, lambda rows: rows)
+        longest = workspace_tokens // block_size * block_size
+        plans = function(context_lens_cpu.tolist(), workspace_tokens, longest, block_size, lambda rows: rows)
         parts = (
             (chunk, plan.request_start + i, start, start + length)
             for chunk, plan in enumerate(plans)
@@ -76,8 +66,8 @@ def mla_context_chunks(function: Any) -> Callable[..., None]:
 @ENGINE.adapts(
     _ATTENTION,
     "build_mla_chunked_context_metadata",
-    operation=any_chunks(workspace=narrow_workspace, alignment=_one),
-    dialect=NARROW,
+    operation=any_chunks(alignment=_one),
+    dialect="cumae",
     domain=PLANNED.having(world=(1,)),
     PIN_MEMORY=False,
 )
@@ -85,10 +75,10 @@ def mla_context_chunks_of_tokens(function: Any) -> Callable[..., None]:
     """The chunks of the metadata for a gather that may begin within a block."""
     launch = _built(function, is_aligned=False)
 
-    def narrow(
+    def on_one_rank(
         context_lens_cpu: Tensor,
         cu_seqlens_q: Tensor,
-        row_budget: int,
+        workspace_tokens: int,
         block_size: int,
         part_chunk: Tensor,
         part_request: Tensor,
@@ -96,9 +86,9 @@ def mla_context_chunks_of_tokens(function: Any) -> Callable[..., None]:
         part_stop: Tensor,
     ) -> None:
         parts = (part_chunk, part_request, part_start, part_stop)
-        launch(context_lens_cpu, cu_seqlens_q, row_budget, block_size, 1, 1, *parts)
+        launch(context_lens_cpu, cu_seqlens_q, workspace_tokens, block_size, 1, 1, *parts)
 
-    return narrow
+    return on_one_rank
 
 
 def _built(function: Any, *, is_aligned: bool) -> Callable[..., None]:

@@ -7,16 +7,25 @@ from typing import Any, NamedTuple
 import torch
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.dialects import Input, Output
+from cumae.properties.dialects import CUMAE, Input, Output
 from cumae.properties.engines.parts import write_parts
 from cumae.properties.engines.vllm.engine import ENGINE
-from cumae.properties.engines.vllm.plans import NARROW, PLANNED, narrow_workspace
+from cumae.properties.engines.vllm.plans import PLANNED
 from cumae.properties.operations import Operation
 
 Tensor = torch.Tensor
 Chunk = tuple[int, int, int, int]
 _OFFSET = 3
 """The number that the first prefill has among all requests of the step."""
+
+
+def narrow_workspace(case: Case) -> int:
+    """Return the rows of a workspace that need not hold a block of each request."""
+    options = case.options.workspace
+    return options.chunk_blocks * case.batch.block_size + options.workspace_slack
+
+
+NARROW = CUMAE.extend(row_budget=Input(lambda inputs: narrow_workspace(inputs.case), ("workspace",)))
 
 
 class QueryChunks(NamedTuple):

@@ -9,7 +9,8 @@ from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import Input, Output
 from cumae.properties.engines.parts import write_parts
 from cumae.properties.engines.vllm.engine import ENGINE
-from cumae.properties.engines.vllm.plans import NARROW, PLANNED, narrow_workspace
+from cumae.properties.engines.vllm.plans import PLANNED
+from cumae.properties.engines.vllm.query_chunks import NARROW, narrow_workspace
 from cumae.properties.operations import Operation
 
 Tensor = torch.Tensor
