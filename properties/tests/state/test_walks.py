@@ -55,7 +55,9 @@ def test_every_walk_is_a_trace_whose_buffers_keep_their_shapes(part: int) -> Non
                 assert isinstance(held, Ints)
                 shapes.setdefault(name, set()).add((held.shape, held.strides))
             capacity = inputs["capacity"] if step.options.keys.window == 0 else None
-            shapes.setdefault("numbers", set()).add((inputs["read_capacity"], inputs["max_context_len"]))
+            # A walk keeps the rows in the scope of keys; no operation reads all of them in a narrower scope.
+            rows = inputs["read_capacity"] if step.options.keys.key_scope == "all" else None
+            shapes.setdefault("numbers", set()).add((rows, inputs["max_context_len"]))
             shapes.setdefault("capacity", set()).add(capacity)
         assert all(len(seen) == 1 for seen in shapes.values()), shapes
 
