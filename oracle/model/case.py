@@ -166,11 +166,12 @@ class Case:
 
     @property
     def num_context_chunks(self) -> int:
-        """Chunks of cached context, by the host's bound."""
+        """Chunks of cached context, by the host's bound; 0 if no block of each request fits the workspace."""
         if not self.num_with_context:
             return 0
         size = self.batch.block_size
-        return -(-self.max_context_len // (self.workspace_tokens // self.num_with_context // size * size))
+        chunk_len = self.workspace_tokens // self.num_with_context // size * size
+        return -(-self.max_context_len // chunk_len) if chunk_len else 0
 
     @property
     def max_context_len(self) -> int:

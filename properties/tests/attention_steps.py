@@ -29,6 +29,7 @@ DRAWN = NAMES - {
     "key_slack",
     *("router", "scaling_factor", "renormalize"),
     *("absolute_chunks", "chunk_size", "max_drafts", "min_window_columns", "page_slack", "ring_capacity"),
+    "shared_workspace",
 }
 ORACLES: dict[str, Callable[..., Any]] = {
     **{name: op.oracle for name, op in OPERATIONS.items() if name not in {"any_schedule", *NO_PART}},

@@ -36,6 +36,8 @@ FEATURES_OF = dict.fromkeys(ORACLES, NAMES) | {
     # Their pages are those of one rank, in whole blocks; page_read has rows for all keys.
     "kv_indices": NAMES - {"kernel_block_size", "rank", "world"},
     "page_read": NAMES - {"kernel_block_size", "key_scope", "rank", "world"},
+    # Its workspace has room for a block of each request.
+    "chunked_context": NAMES - {"shared_workspace"},
     # Its pages are those of one rank, and none is missing.
     "allocate_slots": NAMES - {"missing_blocks", "rank", "world"},
     # Their table holds whole blocks, and their padding belongs to no request.
