@@ -120,9 +120,13 @@ class Ladder:
             room["page_slack"] = size
         return self._unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
 
-    def among_decodes(self, count: int) -> Case | None:
-        """Return a case of so many decodes of one token, and in their middle one request of several."""
+    def among_decodes(self, count: int, num_idle: int = 0) -> Case | None:
+        """Return a case of so many decodes of one token, and in their middle one request of six.
+
+        With five idle requests, which stand before it, the step has as many tokens as requests.
+        """
         lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+        lens[count // 4 : count // 4] = [("decode", 3 + b, 0) for b in range(num_idle)]
         lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
         return self._case(lens, seed=count, block_size=self._usual_block)
 

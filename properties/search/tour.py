@@ -73,7 +73,8 @@ LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_s
 LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
 FAR_CONTEXTS = (131_073, 8_193)
-AMONG_DECODES = (12, 67)
+AMONG_DECODES = ((12, 0), (67, 5))
+"""Decodes around one request of six tokens, and idle ones: as many tokens as requests, but not uniform."""
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
@@ -141,8 +142,8 @@ class Tour:
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size + 2, 0), (size - 1, 2)):
                 self._try(ladder.requests(count, padding))
-        for count in AMONG_DECODES:
-            self._try(ladder.among_decodes(count))
+        for count, num_idle in AMONG_DECODES:
+            self._try(ladder.among_decodes(count, num_idle))
         self._crowds(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:

@@ -147,6 +147,10 @@ def test_one_request_among_decodes_has_several_tokens() -> None:
     lens = _query_lens(case)
     assert len(lens) == 68 and [n for n in lens if n != 1] == [6]
     assert lens[0] == lens[-1] == 1
+    case = LADDER.among_decodes(67, 5)
+    assert case is not None
+    lens = _query_lens(case)
+    assert sum(lens) == len(lens) and sorted({*lens}) == [0, 1, 6]
 
 
 def test_most_tokens_of_a_selecting_case_have_all_their_keys_and_their_sum_is_odd() -> None:
