@@ -74,7 +74,8 @@ LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
 FAR_CONTEXTS = (131_073, 8_193)
 AMONG_DECODES = ((12, 0), (67, 5))
-"""Decodes around one request of six tokens, and idle ones: as many tokens as requests, but not uniform."""
+"""Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
+requests, but is not uniform."""
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
