@@ -109,4 +109,4 @@ def _held(binding: Binding, case: Case) -> list[Held]:
     return held + [form.before(inputs) for form in forms if form.before is not None]
 
 
-__all__ = ["CHECKS", "ON_GPU_ONLY", "Check", "CheckName", "Trial", "checks_for"]
+__all__ = ["CHECKS", "IN_INTERPRETER_ONLY", "ON_GPU_ONLY", "Check", "CheckName", "Trial", "checks_for"]

@@ -1,12 +1,13 @@
-"""Values are right if programs take turns between accesses, and if stores reach other threads late."""
+"""Values are right if programs take turns between accesses, and if threads of one are slow or fast."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
 from cumae.properties.checks.is_deterministic import is_deterministic
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
-from cumae.properties.interpreter.delays import Delays, layouts
+from cumae.properties.interpreter.delays import Delays
+from cumae.properties.interpreter.overtakes import Overtakes
 from cumae.properties.interpreter.schedules import (
     Listed,
     Prioritised,
@@ -17,12 +18,14 @@ from cumae.properties.interpreter.schedules import (
     turns_of,
     written,
 )
+from cumae.properties.interpreter.threads import Layout, layouts
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.trial import Trial
 
+FaultIn = Callable[[Trial, Layout, Layout], tuple[Finding | None, bool]]
 MOST_PROGRAMS = 32
 MOST_ACCESSES = 2_000
 MOST_ORDERS = 16
@@ -31,9 +34,10 @@ RULE = "a kernel's output does not depend on when its programs and their threads
 
 
 def holds_in_any_order(trial: Trial) -> Finding | None:
-    """Run the programs of small launches in turns, then delay stores to the next barrier, and compare.
+    """Run the programs of small launches in turns, then their threads slower and faster, and compare.
 
-    Nothing is run again if no program touches what another changes, and none loads what it has stored.
+    A slow thread's stores reach the others at the next barrier; a fast one stores before others have loaded.
+    Nothing is run again if no program touches what another changes, and none touches twice what it stores to.
     Races, and values that depend on the order of whole programs, are left to ``is_deterministic``.
     """
     watch = trial.second.watch
@@ -43,12 +47,13 @@ def holds_in_any_order(trial: Trial) -> Finding | None:
         trial.saw_nothing = True
         return None
     atomics = watch.counts["atomic"] + watch.counts["exchange"]
-    trial.shares = bool(watch.contested or watch.loads_again or atomics)
+    shares = watch.contested or watch.loads_again or watch.stores_over
+    trial.shares = bool(shares or atomics)
     if not trial.shares:
         return None
     watch = trial.again().watch
     assert watch is not None
-    if not (watch.contested or watch.loads_again):
+    if not (watch.contested or watch.loads_again or watch.stores_over):
         return None
     if watch.num_accesses > MOST_ACCESSES or watch.most_programs > MOST_PROGRAMS:
         trial.saw_nothing = True
@@ -56,7 +61,11 @@ def holds_in_any_order(trial: Trial) -> Finding | None:
     if _fault(trial, trial.first) is not None or is_deterministic(trial) is not None:
         return None
     found = _in_turns(trial, watch) if watch.contested else None
-    return found or (_delayed(trial) if watch.loads_again else None)
+    if found is None and watch.loads_again:
+        found = _in_each_layout(trial, _delayed)
+    if found is None and watch.stores_over:
+        found = _in_each_layout(trial, _overtaken)
+    return found
 
 
 def _in_turns(trial: Trial, watch: Watch) -> Finding | None:
@@ -101,29 +110,47 @@ def _told(turns: Turns) -> str:
     return f"{told}; and {more} more times" if more > 0 else told
 
 
-def _delayed(trial: Trial) -> Finding | None:
-    """Return a wrong output if a load misses the stores of other threads, however blocks are laid out."""
-    found, has_matrices = None, True
+def _in_each_layout(trial: Trial, fault_in: FaultIn) -> Finding | None:
+    """Return a wrong output that threads can cause, however blocks are laid out over them."""
+    found, has_columns = None, True
     for stores, loads in layouts():
         if trial.is_over():
             return None
-        if not has_matrices and not (stores.by_rows and loads.by_rows):
+        if not has_columns and not (stores.by_rows and loads.by_rows):
             continue
-        delays = Delays(stores, loads)
         try:
-            seen = trial.delayed(delays)
+            found, has_columns = fault_in(trial, stores, loads)
         except KernelRaised:
-            return None  # as if programs wait for later ones, which are not delayed side by side
-        has_matrices = delays.has_matrices
-        if delays.stale:
-            trial.note = f"{delays.stale[0]}, and no `tl.debug_barrier` is between them"
-        found = _fault(trial, seen)
+            return None  # as if programs wait for later ones, whose threads are not run
         if found is None:
             return None
         # An older value that is loaded and stored again may be the poison of an unwritten element.
         wrong = f"`{found.output}[{found.index}]` is wrong" if found.index >= 0 else found.message
         found = replace(found, message=f"{wrong}, when {trial.note}", rule=RULE, cause="")
     return found
+
+
+def _delayed(trial: Trial, stores: Layout, loads: Layout) -> tuple[Finding | None, bool]:
+    """Return a wrong output if loads miss the stores of other threads, and whether blocks have columns."""
+    threads = Delays(stores=stores, loads=loads)
+    seen = trial.with_threads(threads)
+    if threads.stale:
+        trial.note = f"{threads.stale[0]}, and no `tl.debug_barrier` is between them"
+    return _fault(trial, seen), threads.has_columns
+
+
+def _overtaken(trial: Trial, stores: Layout, loads: Layout) -> tuple[Finding | None, bool]:
+    """Return a wrong output if the threads of one warp are faster, and whether blocks have columns."""
+    threads, found = Overtakes(stores=stores, loads=loads), None
+    trial.with_threads(threads)
+    for warp in dict.fromkeys(one.warp for one in threads.found):
+        overtaken = [one for one in threads.found if one.warp == warp]
+        given = {one.place: one.value for one in reversed(overtaken)}
+        trial.note = f"{overtaken[0]}, and no `tl.debug_barrier` is between them"
+        found = _fault(trial, trial.with_threads(Overtakes(stores=stores, loads=loads, given=given)))
+        if found is not None or trial.is_over():
+            break
+    return found, threads.has_columns
 
 
 def _fault(trial: Trial, seen: Observation) -> Finding | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cumae.properties.checks import IN_INTERPRETER_ONLY
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.running.device import Device
@@ -27,8 +28,13 @@ class Known:
     without: Mapping[str, Any]
 
     def shown(self, binding: Binding, device: Device) -> str:
-        """Return what is wrong on the case now, in a line; "" if the function agrees on it."""
+        """Return what is wrong on the case now, in a line; "" if the function agrees on it.
+
+        Where its check does not run, the line says so.
+        """
         saved = load_failure(FINDINGS / f"{self.case}.json")
+        if device == "cuda" and saved.finding.check in IN_INTERPRETER_ONLY:
+            return f"not shown: {saved.finding.check} runs in the interpreter only"
         budget = Budget(examples=0)
         verdict = search(binding, device, budget, checks=[saved.finding.check], first=[saved.tried])
         if not verdict.comparisons:

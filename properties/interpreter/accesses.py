@@ -1,4 +1,4 @@
-"""Hooks around the interpreter's loads, stores and atomics: bounds, records, turns and delays."""
+"""Hooks around the interpreter's loads, stores and atomics: bounds, records, turns and threads."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,7 +27,7 @@ def access_patches(builder: Any, interpreter: Any, watch: Watch) -> Iterator[tup
     for name in _ATOMIC:
         if hasattr(builder, name):
             yield (builder, name), _atomic(getattr(builder, name), watch)
-    if watch.delays is None:
+    if watch.threads is None:
         return
     for name in (f"create_{word}" for word in _MEET):
         if hasattr(builder, name):
@@ -71,12 +71,12 @@ def _guarded(
             value = watch.pointers.unmade(arguments[value_at].data)
             arguments[value_at] = with_data(arguments[value_at], value)
         value = None if value_at is None else np.asarray(arguments[value_at].data)
-        if watch.delays is not None:
-            kept = kind == "store" and not watch.semantic
-            if kept and value is not None:
-                return watch.delays.store(addresses, live, np.broadcast_to(value, live.shape))
-            if kind != "load" or watch.semantic:
-                watch.delays.meet()
+        if watch.threads is not None:
+            if kind == "store" and value is not None and not watch.semantic:
+                if watch.threads.store(addresses, live, np.broadcast_to(value, live.shape)):
+                    return None
+            elif kind != "load" or watch.semantic:
+                watch.threads.meet()
         if not watch.keeps_accesses:
             answer = original(self, *arguments)
         elif value is None:
@@ -89,8 +89,8 @@ def _guarded(
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
             watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
-        if kind == "load" and watch.delays is not None:
-            answer = with_data(answer, watch.delays.load(addresses, live, answer.data))
+        if kind == "load" and watch.threads is not None:
+            answer = with_data(answer, watch.threads.load(addresses, live, answer.data))
         if kind != "store":
             watch.read(addresses, live, answer.data)
             watch.pointers.loaded(answer.data)
@@ -114,8 +114,8 @@ def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
 
 def _meeting(original: Callable[..., Any], watch: Watch) -> Any:
     def meeting(self: Any, *args: Any) -> Any:
-        if watch.delays is not None:
-            watch.delays.meet()
+        if watch.threads is not None:
+            watch.threads.meet()
         return original(self, *args)
 
     return meeting

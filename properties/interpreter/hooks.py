@@ -10,7 +10,7 @@ import torch
 
 from cumae.properties.interpreter import coverage, logic, marking
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with_data
-from cumae.properties.interpreter.delays import DEFAULT_WARPS, Delays
+from cumae.properties.interpreter.threads import DEFAULT_WARPS, Threads
 from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
@@ -35,7 +35,7 @@ def watching(
     races: bool = False,
     overflow: bool = False,
     turns: Turns | None = None,
-    delays: Delays | None = None,
+    threads: Threads | None = None,
 ) -> Iterator[Watch]:
     """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
@@ -45,14 +45,14 @@ def watching(
     autotuned kernel takes its first configuration: the interpreter has no clock to choose by.
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
     64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
-    side by side, in these turns. ``delays``: hold stores back until the threads of a program meet. Raises
+    side by side, in these turns. ``threads``: how the threads of a program see memory until they meet. Raises
     ``ValueError`` if this Triton's interpreter lacks a hooked method.
     """
     from triton.runtime import autotuner, interpreter
 
     require_hooks()
     builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    watch = Watch(seeks_races=races, turns=turns, delays=delays)
+    watch = Watch(seeks_races=races, turns=turns, threads=threads)
     patches: dict[tuple[Any, str], Any] = dict(access_patches(builder, interpreter, watch))
     patches |= remembering(interpreter)
     patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
@@ -183,8 +183,8 @@ def _counted(original: Callable[..., Any], watch: Watch) -> Any:
 
 def _launching(original: Callable[..., Any], watch: Watch) -> Any:
     def launching(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if watch.delays is not None:
-            watch.delays.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
+        if watch.threads is not None:
+            watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         return original(self, *args, **kwargs)
 
     return launching

@@ -48,8 +48,8 @@ class Programs:
             return
         self._begun.add(builder.grid_idx)
         self._run_one(builder, run)
-        if self._watch.delays is not None:
-            self._watch.delays.meet()
+        if self._watch.threads is not None:
+            self._watch.threads.meet()
 
     def _run_one(self, builder: Any, run: Callable[[], None]) -> None:
         """Run one program; if it waits, let those that have not begun take turns with it."""
@@ -57,7 +57,7 @@ class Programs:
 
         def share() -> None:
             rest = [index for index in _indices(builder) if index not in self._begun]
-            if self._watch.turns is not None or self._watch.delays is not None or len(rest) > MOST_PROGRAMS:
+            if self._watch.turns is not None or self._watch.threads is not None or len(rest) > MOST_PROGRAMS:
                 raise WaitsForEver(f"program {self._watch.program}")
             self._begun.update(rest)
             self._watch.turns = Turns(InTurn())

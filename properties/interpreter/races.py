@@ -130,6 +130,30 @@ def loads_again(events: Sequence[Event]) -> bool:
     return False
 
 
+def stores_over(events: Sequence[Event]) -> bool:
+    """Return whether a program stores to an address of the launch that another lane may have loaded before.
+
+    A block that is stored to the addresses where it was loaded has each lane's own elements.
+    """
+    loaded: dict[int, list[tuple[int, int, Any]]] = {}
+    for event in events:
+        if event.kind not in ("load", "store") or not event.addresses.size:
+            continue
+        first, last = int(event.addresses.min()), int(event.addresses.max())
+        here = loaded.setdefault(event.program, [])
+        if event.kind == "load":
+            here.append((first, last, event.addresses))
+        elif any(
+            start <= last
+            and first <= stop
+            and not np.array_equal(event.addresses, addresses)
+            and np.isin(event.addresses, addresses).any()
+            for start, stop, addresses in here
+        ):
+            return True
+    return False
+
+
 def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
     """Yield pairs of accesses by two programs whose order matters: each with the last before it."""
     for j, second in enumerate(touches):

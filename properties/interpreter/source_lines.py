@@ -2,13 +2,9 @@
 
 import os
 import sys
-from pathlib import Path
 from types import FrameType
 
-_HOOKS = tuple(
-    str(Path(__file__).with_name(f"{name}.py"))
-    for name in ("accesses", "delays", "hooks", "launch", "programs", "source_lines", "turns", "watch")
-)
+_HOOKS = os.path.join(os.path.dirname(__file__), "")
 
 
 def source_line() -> str:
@@ -19,7 +15,7 @@ def source_line() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith((theirs, *_HOOKS)):
+        if not file.startswith((theirs, _HOOKS)):
             return f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return "unknown line"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
-from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of
+from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of, stores_over
 from cumae.properties.interpreter.region import Region
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.strays import Access, Garbage
+from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 
 
@@ -27,7 +27,8 @@ class Watch:
     ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
     made from integers. If races are looked for, ``contested`` has the lines that access an address which
     one program changes and another touches, and ``loads_again`` says whether a program loads an address
-    that it has stored to. ``turns`` and ``delays``: how programs run and when stores reach memory.
+    that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns`` and
+    ``threads``: how programs run, and when their threads see what others stored.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -40,11 +41,12 @@ class Watch:
     most_programs: int = 0
     seeks_races: bool = False
     turns: Turns | None = None
-    delays: Delays | None = None
+    threads: Threads | None = None
     patience: Patience = field(default_factory=Patience)
     waits: Callable[[], None] = lambda: None
     contested: frozenset[str] = frozenset()
     loads_again: bool = False
+    stores_over: bool = False
     program: int = 0
     semantic: str = ""
     given: Callable[[], Iterable[Region]] = tuple
@@ -90,6 +92,7 @@ class Watch:
         self.races += races_of(contest, self.place)
         self.contested |= contest.lines
         self.loads_again |= loads_again(self._events)
+        self.stores_over |= stores_over(self._events)
         self._lines.append(Counter((event.program, event.line) for event in self._events))
         self._ended += self._events
         self._events.clear()

@@ -8,9 +8,9 @@ import torch
 
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import TENSORS, Floats, Held, Ints, Rows
-from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.region import Region
+from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations import Expected
@@ -110,12 +110,12 @@ class Bench:
         races: bool = False,
         overflow: bool = False,
         turns: Turns | None = None,
-        delays: Delays | None = None,
+        threads: Threads | None = None,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         self._begin()
         allocated = FencedAllocations(poison)
-        how: dict[str, Any] = {"races": races, "turns": turns, "delays": delays}
+        how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads}
         how["overflow"] = overflow or sanitizing() == "debug"
         watched = watching(order_seed, **how) if interpreting() else nullcontext()
         with watched as watch:

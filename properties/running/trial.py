@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import DENSE, INDEX_DTYPES, Case, GarbageKind
-from cumae.properties.interpreter.delays import Delays
+from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
@@ -135,9 +135,9 @@ class Trial:
         """Call on the quiet case with the programs of each launch side by side."""
         return self.quiet.observe(POISON, turns=turns)
 
-    def delayed(self, delays: Delays) -> Observation:
-        """Call on the quiet case with stores held back until the threads of a program meet."""
-        return self.quiet.observe(POISON, delays=delays)
+    def with_threads(self, threads: Threads) -> Observation:
+        """Call on the quiet case with threads that are slower or faster than others of their program."""
+        return self.quiet.observe(POISON, threads=threads)
 
     def with_garbage(self, kind: GarbageKind) -> Observation:
         """Call on the quiet case with another don't-care fill."""

@@ -15,6 +15,9 @@ KERNELS = (
     "_one_for_all",
     "_one_behind",
     "_turned",
+    "_moved_down",
+    "_reversed_in_place",
+    "_cleared_too_early",
     "_reversed_behind_a_barrier",
     "_reversed_behind_a_sum",
 )

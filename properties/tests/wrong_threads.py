@@ -1,4 +1,4 @@
-"""Kernels whose threads load what others of the program have stored, without a barrier or with one."""
+"""Kernels whose threads load what others of the program store, before or behind, with a barrier and without."""
 
 from collections.abc import Callable
 from typing import Any
@@ -115,6 +115,74 @@ def _unused(right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor
     tl.store(out + o_token, position + missed, mask=o_token < count)
 
 
+@triton.jit
+def _moved_down(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """A block is moved in its place: a lane stores to the element that its neighbour loads."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words + o_token + 1, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.debug_barrier()
+    tl.store(words + o_token, tl.load(words + o_token + 1))
+    tl.debug_barrier()
+    tl.store(out + o_token, tl.load(words + o_token), mask=o_token < count)
+
+
+@triton.jit
+def _reversed_in_place(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """A block is reversed in its place."""
+    o_token = tl.arange(0, TILE)
+    o_other = TILE - 1 - o_token
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.debug_barrier()
+    tl.store(words + o_token, tl.load(words + o_other))
+    tl.debug_barrier()
+    tl.store(out + o_other, tl.load(words + o_token), mask=o_other < count)
+
+
+@triton.jit
+def _cleared_too_early(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """One thread clears a number that all threads load before."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words, count)
+    tl.debug_barrier()
+    first = tl.load(words + o_token * 0)
+    tl.store(words, count * 0)
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(out + o_token, position + first - count, mask=o_token < count)
+
+
+@triton.jit
+def _moved_behind_a_barrier(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: all threads have loaded before one of them stores."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words + o_token + 1, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.debug_barrier()
+    position = tl.load(words + o_token + 1)
+    tl.debug_barrier()
+    tl.store(words + o_token, position)
+    tl.debug_barrier()
+    tl.store(out + o_token, tl.load(words + o_token), mask=o_token < count)
+
+
+@triton.jit
+def _moved_to_others(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: a lane stores to the element that its neighbour has loaded, but the same number."""
+    o_token = tl.arange(0, TILE)
+    missed = tl.load(words + o_token + 1)
+    tl.store(words + o_token, missed)
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(out + o_token, position, mask=o_token < count)
+
+
 def in_one_program(kernel: Any, **options: Any) -> Callable[..., None]:
     """Return a function that launches a kernel as one program of all tokens, with words that are 0."""
 
@@ -139,6 +207,13 @@ scattered = in_one_program(_scattered)
 one_for_all = in_one_program(_one_for_all)
 one_behind = in_one_program(_one_behind)
 WRONG = (reversed_block, scattered, one_for_all, one_behind)
+"""Loads that can miss an earlier store."""
+
+moved_down = in_one_program(_moved_down)
+reversed_in_place = in_one_program(_reversed_in_place)
+cleared_too_early = in_one_program(_cleared_too_early)
+OVERTAKEN = (moved_down, reversed_in_place, cleared_too_early)
+"""Loads that can find a later store."""
 
 behind_a_barrier = in_one_program(_reversed_behind_a_barrier)
 behind_a_sum = in_one_program(_reversed_behind_a_sum)
@@ -146,4 +221,8 @@ changes_its_own = in_one_program(_changes_its_own)
 unused = in_one_program(_unused)
 turned = in_one_program(_turned)
 in_one_warp = in_one_program(_reversed, num_warps=1)
+moved_behind_a_barrier = in_one_program(_moved_behind_a_barrier)
+moved_in_one_warp = in_one_program(_moved_down, num_warps=1)
+moved_to_others = in_one_program(_moved_to_others)
 RIGHT = (behind_a_barrier, behind_a_sum, changes_its_own, unused, turned, in_one_warp)
+RIGHT_IN_PLACE = (moved_behind_a_barrier, moved_in_one_warp, moved_to_others)

@@ -96,7 +96,7 @@ def test_nothing_is_run_again_if_programs_share_nothing(monkeypatch: pytest.Monk
         raise AssertionError("the launch was run again")
 
     monkeypatch.setattr(Trial, "in_turns", refuse)
-    monkeypatch.setattr(Trial, "delayed", refuse)
+    monkeypatch.setattr(Trial, "with_threads", refuse)
     binding = binding_of(wrong_orders.copies, "position_ids")
     assert CHECKS[CHECK](Trial(binding, CASE, "cpu")) is None
     with pytest.raises(AssertionError, match="the launch was run again"):

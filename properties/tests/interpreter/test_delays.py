@@ -1,4 +1,4 @@
-"""Stores that other threads see late: each pattern that is called a fault is compiled without a barrier."""
+"""Threads that are slow or fast: each pattern that is called a fault is compiled without a barrier."""
 
 import json
 import os
@@ -15,8 +15,9 @@ import torch
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.checks import CHECKS, Trial
-from cumae.properties.interpreter.delays import Delays, Layout
+from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import watching
+from cumae.properties.interpreter.threads import Layout
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
@@ -78,6 +79,36 @@ def test_a_load_that_misses_what_other_threads_stored_is_found(function: Functio
     assert "misses what other threads have stored at wrong_threads.py:" in finding.message
 
 
+@named(wrong_threads.OVERTAKEN)
+def test_no_barrier_is_compiled_between_the_load_and_the_store_of_a_fault(
+    function: Function, compiled: Any
+) -> None:
+    for variant in compiled[f"_{function.__name__}"]:
+        between_barriers = " ".join(variant["accesses"]).split("bar")
+        assert any("ld st" in part for part in between_barriers[1:])
+
+
+@named(wrong_threads.OVERTAKEN)
+@pytest.mark.parametrize("num_tokens", [60, 700])
+def test_a_load_that_finds_what_faster_threads_stored_is_found(function: Function, num_tokens: int) -> None:
+    trial = trial_of(function, num_tokens)
+    assert CHECKS["agrees"](trial) is None and CHECKS["is_deterministic"](trial) is None
+    finding = CHECKS[CHECK](trial)
+    assert finding is not None
+    assert "finds what faster threads have stored at wrong_threads.py:" in finding.message
+
+
+@named(wrong_threads.RIGHT_IN_PLACE)
+@pytest.mark.parametrize("num_tokens", [5, 60, 300])
+def test_a_right_kernel_that_stores_where_it_loaded_is_not_accused(
+    function: Function, num_tokens: int
+) -> None:
+    trial = trial_of(function, num_tokens)
+    watch = trial.again().watch
+    assert watch is not None and watch.stores_over
+    assert CHECKS[CHECK](trial) is None
+
+
 @named(wrong_threads.RIGHT)
 @pytest.mark.parametrize("num_tokens", [5, 60, 300])
 def test_a_right_kernel_is_not_accused(function: Function, num_tokens: int) -> None:
@@ -87,7 +118,7 @@ def test_a_right_kernel_is_not_accused(function: Function, num_tokens: int) -> N
     assert CHECKS[CHECK](trial) is None
 
 
-@named(wrong_threads.WRONG)
+@named((*wrong_threads.WRONG, wrong_threads.moved_down, wrong_threads.reversed_in_place))
 def test_a_block_of_one_warp_is_not_accused(function: Function) -> None:
     """A warp sees its own stores, and a block of 32 elements is held whole by each warp."""
     assert CHECKS[CHECK](trial_of(function, 32)) is None
@@ -112,8 +143,8 @@ def test_a_stale_load_that_makes_no_difference_is_a_note() -> None:
 
 def test_memory_has_every_store_when_the_launch_ends() -> None:
     right, out, words = torch.arange(64), torch.full((64,), -1), torch.zeros(128, dtype=torch.int64)
-    delays = Delays(Layout(), Layout())
-    with watching(delays=delays):
+    delays = Delays(stores=Layout(), loads=Layout())
+    with watching(threads=delays):
         wrong_threads._changes_its_own[(1,)](right, out, words, 64, TILE=64)
     assert out.tolist() == words[:64].tolist() == right.tolist()
     assert delays.stale == []
