@@ -58,7 +58,8 @@ class Call:
             self.arenas = (Arena(there, device, room), Arena(here, "cpu", room))
         stale = [b.name for b in self.outputs if self.reuses and b.name not in in_place]
         for arena, part in zip(self.arenas, self._parts, strict=True):
-            arena.fill(part, stale=stale)
+            if part:
+                arena.fill(part, stale=stale)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -91,7 +92,8 @@ class Call:
     def collect(self) -> None:
         """Read the buffers back."""
         for arena, part in zip(self.arenas, self._parts, strict=True):
-            arena.collect(part)
+            if part:
+                arena.collect(part)
         if self._device == "cuda":
             torch.cuda.synchronize()  # work on other streams must not reach the next call
 

@@ -1,5 +1,6 @@
 """The expected cost of a case, learnt from the cases that ran; it keeps a search within its time."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,16 +48,22 @@ class Costs:
         """Return the cost of the cheapest case."""
         return min((seconds for _, seconds in self.known.values()), default=0.0)
 
+    def foretells_at_most(self, most: float, case: Case) -> bool:
+        """Return whether a known case that is larger in every size cost at most so many seconds."""
+        return any(seconds <= most for seconds in self._of_larger(size(case)))
+
+    def _of_larger(self, here: Size) -> Iterator[float]:
+        requests, tokens, keys = here
+        for (r, t, k), seconds in self.known.values():
+            if requests <= r and tokens <= t and keys <= k:
+                yield seconds
+
     def foretold(self, case: Case) -> float:
         """Return the predicted cost of a case, 0 before any was run."""
         here = size(case)
         if not self.known:
             return 0.0
-        larger = [
-            seconds
-            for there, seconds in self.known.values()
-            if all(a <= b for a, b in zip(here, there, strict=True))
-        ]
+        larger = [*self._of_larger(here)]
         if larger:
             return min(larger)
         if self._terms is None:

@@ -63,8 +63,10 @@ class Pace:
         """Return whether a case is predicted to cost many times the cheapest and more than it may take."""
         if self.budget.seconds is None or not self.verdict.cases or self.verdict.failure is not None:
             return False
-        foretold = self.costs.foretold(case)
         most = min(self.budget.case_seconds, self.late_at - time.monotonic())
+        if self.costs.foretells_at_most(most, case):
+            return False
+        foretold = self.costs.foretold(case)
         return foretold > most and foretold > UNUSUAL * self.costs.cheapest()
 
     @contextmanager
