@@ -49,8 +49,18 @@ class Costs:
         return min((seconds for _, seconds in self.known.values()), default=0.0)
 
     def foretells_at_most(self, most: float, case: Case) -> bool:
-        """Return whether a known case that is larger in every size cost at most so many seconds."""
-        return any(seconds <= most for seconds in self._of_larger(size(case)))
+        """Return whether a case costs no more than so many seconds, as far as known cases tell without a fit.
+
+        A case that is larger in every size cost no more, or the dearest one, grown with the square of the size.
+        """
+        here = size(case)
+        if any(seconds <= most for seconds in self._of_larger(here)):
+            return True
+        if not self.known:
+            return False
+        largest = [max(sizes) for sizes in zip(*(there for there, _ in self.known.values()), strict=True)]
+        grown = max(1.0, *(own / max(1, known) for own, known in zip(here, largest, strict=True)))
+        return max(seconds for _, seconds in self.known.values()) * grown**2 <= most
 
     def _of_larger(self, here: Size) -> Iterator[float]:
         requests, tokens, keys = here
