@@ -38,8 +38,8 @@ class Threads:
 
     A program's threads meet at ``tl.debug_barrier``, and at whatever may be compiled with a barrier: atomics,
     reductions, scans. The layouts of blocks are the compiler's choice, so ``stores`` and ``loads`` are one of
-    several guesses. ``has_columns``: whether a block was stored or loaded whose elements lie next to each other
-    along another axis than the last. Only then the compiler counts columns first.
+    several guesses. ``has_columns``: whether a block with two axes was stored or loaded whose elements do not lie
+    next to each other along the last axis. Only then the compiler may count columns first.
     """
 
     stores: Layout
@@ -61,9 +61,8 @@ class Threads:
 
     def seen(self, addresses: Any, item: int) -> None:
         """Take note of how a block of elements of ``item`` bytes lies in memory."""
-        axes = [axis for axis, size in enumerate(addresses.shape) if size > 1]
-        for axis in axes[:-1]:
-            self.has_columns |= bool((np.diff(addresses, axis=axis) == item).all())
+        if sum(size > 1 for size in addresses.shape) > 1:
+            self.has_columns |= not (np.diff(addresses) == item).all()
 
     def warp_of_store(self, position: int, shape: Shape, item: int) -> int:
         """Return the warp that stores an element of a block."""
