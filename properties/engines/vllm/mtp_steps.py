@@ -134,62 +134,12 @@ def _width(case: Case) -> int:
 
 def _hidden(case: Case) -> int:
     """Return the numbers of a hidden state, in a small step more than a tile of them."""
-    small, medium = case.batch.num_tokens < 20, case.batch.num_tokens < 500
-    return 1040 if small else 16 if medium else 3
+    return 1030 if case.batch.num_tokens < 20 else 3
 
 
 def _hidden_states(case: Case) -> Any:
     count, width = case.batch.num_tokens, _hidden(case)
     return np.arange(count * width, dtype=np.int32).reshape(count, width)
-
-
-def _draft_states(case: Case) -> Any:
-    width = _hidden(case)
-    return -1 - np.arange(len(case.batch.requests) * width, dtype=np.int32).reshape(-1, width)
-
-
-def _moved_states(inputs: Inputs) -> list[Any]:
-    case, width = inputs.case, _hidden(inputs.case)
-    rows, drafts = _hidden_states(case).tolist(), _draft_states(case).tolist()
-    found = list[Any]([[UNTOUCHED] * width] * case.batch.num_tokens)
-    for b, (state, last) in enumerate(zip(live_rows(case), _last_rows(case), strict=True)):
-        if state >= 0:
-            start = inputs["cu_seqlens_q"][b]
-            found[start : last + 1] = [*rows[start + 1 : last + 1], drafts[b]]
-    return [number for row in found for number in row]
-
-
-@ENGINE.adapts(
-    _MTP,
-    "_shift_input_embeds_kernel",
-    operation="draft_steps",
-    dialect=having(
-        DRAFTS,
-        "draft_steps",
-        _in_place("moved_states", "int32", "the row behind, at last the draft's", _hidden_states, _moved_states),
-        live_rows=held(live_rows),
-        last_rows=held(_last_rows),
-        draft_states=_draft_states,
-    ),
-    domain=STEPS,
-)
-def mtp_moved_states(kernel: Any) -> Callable[..., None]:
-    """The embeddings of the next module, in place, 16 rows at a time."""
-
-    def launch(
-        live_rows: Tensor,
-        query_start_loc: Tensor,
-        last_rows: Tensor,
-        draft_states: Tensor,
-        num_reqs: int,
-        moved_states: Tensor,
-    ) -> None:
-        width = moved_states.shape[1]
-        rows = (moved_states, moved_states.stride(0), draft_states, draft_states.stride(0))
-        places = (live_rows, query_start_loc, last_rows)
-        kernel[(num_reqs, -(-width // 256))](*rows, *places, width, BLOCK_SIZE_Q=16, BLOCK_SIZE_H=256)
-
-    return launch
 
 
 def _kept_rows(inputs: Inputs) -> list[list[int]]:
