@@ -14,8 +14,9 @@ WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
 # A thread copies chunks of 16 bytes, CHUNKS of them a program.
 CHUNK_BYTES = 16
 CHUNKS = 256
-# One program quantises the four tiles of ROWS rows.
-ROWS, NUM_WARPS = 8, 4
+# One program quantises the four tiles of so many rows, with so many warps.
+FEW_ROWS, MANY_ROWS = (8, 4), (2, 1)
+MOST_OF_FEW = 8192
 
 LATENT_WIDTH = tl.constexpr(512)
 ROPE_WIDTH = tl.constexpr(64)
@@ -94,16 +95,21 @@ def _quantise_rows(
     o_item = tl.arange(0, ROWS * NUM_TILES)
     o_row = tl.program_id(0).to(tl.int64) * ROWS + o_item // NUM_TILES
     i_tile = o_item % NUM_TILES
-    slot = tl.load(slot_mapping + o_row, mask=o_row < num_rows, other=-1)
+    m_row = o_row < num_rows
+    slot = tl.load(slot_mapping + o_row, mask=m_row, other=-1)
+    # Read before the slot is known, as above.
+    source = new_latents + o_row * new_row_stride
+    o_column = i_tile[:, None] * TILE_WIDTH + tl.arange(0, TILE_WIDTH)[None, :]
+    x_bits = tl.load(source[:, None] + o_column, mask=m_row[:, None], other=0)
+    o_rope = i_tile[:, None] * (ROPE_WIDTH // NUM_TILES) + tl.arange(0, ROPE_WIDTH // NUM_TILES)[None, :]
+    rope = tl.load(source[:, None] + LATENT_WIDTH + o_rope, mask=m_row[:, None], other=0)
     m_item = (slot >= 0) & (slot < num_slots)
     slot = tl.where(m_item, slot, 0)
-    source = new_latents + o_row * new_row_stride
     target = cache + slot // block_size * cache_block_stride + slot % block_size * cache_row_stride
 
     # A bf16 number is the upper half of an fp32 number; magnitudes have the order of their bits.
-    o_column = i_tile[:, None] * TILE_WIDTH + tl.arange(0, TILE_WIDTH)[None, :]
     m_column = tl.broadcast_to(m_item[:, None], (ROWS * NUM_TILES, TILE_WIDTH))
-    x_bits = tl.load(source[:, None] + o_column, mask=m_column, other=0).to(tl.int32) << 16
+    x_bits = x_bits.to(tl.int32) << 16
     amax = tl.max(x_bits & 0x7FFFFFFF, axis=1).to(tl.float32, bitcast=True)
 
     # Flushing subnormals changes amax / 448 only below 2^-126, where the scale is not amax / 448.
@@ -128,9 +134,7 @@ def _quantise_rows(
     tl.store(scales + i_tile, scale_bits, mask=m_item)
 
     ropes = (target + LATENT_WIDTH + 4 * NUM_TILES).to(tl.pointer_type(tl.int16), bitcast=True)
-    o_rope = i_tile[:, None] * (ROPE_WIDTH // NUM_TILES) + tl.arange(0, ROPE_WIDTH // NUM_TILES)[None, :]
     m_rope = tl.broadcast_to(m_item[:, None], o_rope.shape)
-    rope = tl.load(source[:, None] + LATENT_WIDTH + o_rope, mask=m_rope, other=0)
     tl.store(ropes[:, None] + o_rope, rope, mask=m_rope)
 
 
@@ -174,7 +178,8 @@ def write_cache(
         block_size, block_stride = 1, row_stride
     with torch.cuda.device(new_latents.get_device()):
         if cache.dtype == torch.uint8:
-            _quantise_rows[(-(-num_rows // ROWS),)](
+            rows, num_warps = FEW_ROWS if num_rows <= MOST_OF_FEW else MANY_ROWS
+            _quantise_rows[(-(-num_rows // rows),)](
                 new_latents.view(torch.int16),
                 slot_mapping,
                 cache,
@@ -186,8 +191,8 @@ def write_cache(
                 row_stride,
                 POWER_OF_TWO_SCALES=power_of_two_scales,
                 HAS_FP8=has_fp8(cache.device),
-                ROWS=ROWS,
-                num_warps=NUM_WARPS,
+                ROWS=rows,
+                num_warps=num_warps,
             )
             return
         word = WORDS_OF_PLAIN[cache.element_size()]

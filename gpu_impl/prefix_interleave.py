@@ -10,10 +10,10 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, che
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 from cumae.gpu_impl.request_scan import count_stops
 
-# Tuned together: one program copies ROWS rows in passes of COLUMNS words of up to 8 bytes.
-ROWS = 16
+# Tuned together: one program copies so many rows, with so many warps, in passes of COLUMNS words of up to 8 bytes.
+FEW_ROWS, MANY_ROWS = (16, 4), (4, 2)
+MOST_OF_FEW = 8192
 COLUMNS = 256
-NUM_WARPS = 4
 
 
 @triton.jit(
@@ -175,9 +175,10 @@ def write_prefix_interleave(
     word, words_per_grain = WORDS_OF_GRAIN[grain]
     grains = width * cache.element_size() // grain
     strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
+    rows, num_warps = FEW_ROWS if capacity <= MOST_OF_FEW else MANY_ROWS
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
     with torch.cuda.device(cache.get_device()):
-        _copy_rows[(-(-capacity // ROWS),)](
+        _copy_rows[(-(-capacity // rows),)](
             as_bytes(cache),
             as_bytes(new_rows),
             cu_seqlens_k if block_table is None else block_table,
@@ -197,9 +198,9 @@ def write_prefix_interleave(
             WORD=word,
             WORDS_PER_GRAIN=words_per_grain,
             GRAIN=grain,
-            ROWS=ROWS,
+            ROWS=rows,
             COLUMNS=columns,
-            num_warps=NUM_WARPS,
+            num_warps=num_warps,
         )
 
 

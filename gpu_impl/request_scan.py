@@ -21,6 +21,16 @@ PROBES_PER_ROUND = tl.constexpr(256)
 
 
 @triton.jit
+def _load_lens(lens: tl.tensor, num_requests: tl.tensor, REQUESTS: tl.constexpr) -> tl.tensor:
+    """Return the length of each request, 0 past the last one."""
+    o_request = tl.arange(0, REQUESTS)
+    # A mask that is the same for each four requests lets a thread load four lengths at once.
+    m_four = o_request // 4 * 4 + 3 < num_requests
+    m_rest = (o_request < num_requests) & (m_four == 0)
+    return tl.load(lens + o_request, mask=m_four, other=0) + tl.load(lens + o_request, mask=m_rest, other=0)
+
+
+@triton.jit
 def load_lens(
     context_lens: tl.tensor,
     query_lens: tl.tensor,
@@ -31,12 +41,12 @@ def load_lens(
     REQUESTS: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """Return context_len, query_len and key rows of each request, int32; 0 past the last request."""
-    o_request = tl.arange(0, REQUESTS)
-    m_request = o_request < num_requests
-    query_len = tl.load(query_lens + o_request, mask=m_request, other=0).to(tl.int32)
-    context_len = tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32)
+    query_len = _load_lens(query_lens, num_requests, REQUESTS).to(tl.int32)
+    context_len = _load_lens(context_lens, num_requests, REQUESTS).to(tl.int32)
     num_keys = (context_len + query_len) // compress_ratio
     if IS_PREFILL_SCOPE:
+        o_request = tl.arange(0, REQUESTS)
+        m_request = o_request < num_requests
         num_keys = tl.where(tl.load(is_prefill + o_request, mask=m_request, other=0) != 0, num_keys, 0)
     return context_len, query_len, num_keys
 
