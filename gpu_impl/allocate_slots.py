@@ -155,7 +155,8 @@ def write_allocate_slots(
     token on are untouched, and so are those of tokens whose page lies past the end of free_pages, which must
     hold enough pages; T must not be smaller than the number of new tokens, and those past it are dropped.
     num_pages int32 [R], contiguous, every element written: 0 for padding.
-    One launch, or four for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or four for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: SGLang alloc_extend_kernel, alloc_decode_kernel.
 
@@ -182,7 +183,6 @@ def write_allocate_slots(
     with torch.cuda.device(last_loc.get_device()):
         if shape.has_ends:
             # Until the last launch num_pages holds the sums of tiles: of tokens, then of pages.
-            sums = num_pages[: shape.num_tiles], num_pages[shape.num_tiles : 2 * shape.num_tiles]
             _sum_tiles[(shape.num_tiles,)](
                 prefix_lens,
                 seq_lens,
@@ -193,7 +193,7 @@ def write_allocate_slots(
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
             )
-            launch_carries(*sums, shape.num_tiles, 1)
+            launch_carries(num_pages, num_pages[shape.num_tiles :], shape.num_tiles, 1)
         _write_allocated_slots[(shape.num_programs,)](
             last_loc,
             prefix_lens,

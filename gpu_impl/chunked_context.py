@@ -11,8 +11,7 @@ from cumae.gpu_impl.tile_ends import carry_over_ends, end_of_tile
 # A program has few requests in many chunks, or many in one. Each number of requests is a compile.
 ENTRIES_PER_TILE = 1024
 REQUESTS_PER_TILE = (64, 1024, 4096)
-# Of more requests, each program has a tile of so many, and earlier launches add up the tiles.
-REQUESTS_OF_MANY = 1024
+REQUESTS_OF_MANY = 1024  # of a tile, where earlier launches add up tiles
 
 
 @triton.jit
@@ -49,8 +48,8 @@ def _sum_tiles(
 ) -> None:
     i_tile = tl.program_id(1)
     o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
-    m_chunk = o_chunk < num_chunks
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    m_chunk = o_chunk < num_chunks
     start = (o_chunk * chunk_len)[:, None]
     length = _lens_in_chunks(
         context_lens, is_prefill, o_request, start, num_requests, chunk_len, IS_PREFILL_SCOPE
@@ -102,8 +101,8 @@ def _write_chunks(
 ) -> None:
     i_tile = tl.program_id(1)
     o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
-    m_chunk = o_chunk < num_chunks
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    m_chunk = o_chunk < num_chunks
     start = (o_chunk * chunk_len)[:, None]
     length = _lens_in_chunks(
         context_lens, is_prefill, o_request, start, num_requests, chunk_len, IS_PREFILL_SCOPE
@@ -150,9 +149,8 @@ def write_chunked_context(
     a request out of scope.
     All int32 and contiguous, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens
     [C * R]; chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima
-    [C]: their sum and maximum. Every element is written.
-    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph
-    can capture it.
+    [C]: their sum and maximum. Every element is written. One launch, or three for more than 4,096 requests.
+    Does not synchronise or allocate, so a CUDA graph can capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, and if the workspace has no
     room for a block of each request, before anything is written.
     Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
@@ -192,8 +190,7 @@ def write_chunked_context(
     num_tiles = -(-num_requests // requests)
     chunks = max(1, ENTRIES_PER_TILE // requests)
     grid = (-(-num_chunks // chunks), num_tiles)
-    numbers = (num_requests, num_chunks, chunk_len)
-    is_prefill_scope = key_scope == "prefill"
+    numbers, is_prefill_scope = (num_requests, num_chunks, chunk_len), key_scope == "prefill"
     with torch.cuda.device(context_lens.get_device()):
         if num_tiles > 1:
             _sum_tiles[grid](

@@ -181,7 +181,8 @@ def write_draft_steps(
     Past the last live entry both lists hold 0; requests that sample nothing have bonus index 0, and padded
     requests repeat the sum. N must not be smaller than the number of sampled rows, nor D than that of drafts;
     entries past them are dropped. Every element is written.
-    One launch, or four for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or four for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: vLLM _calc_spec_decode_metadata.
 

@@ -127,7 +127,8 @@ def write_flat_decodes(
     context_lens[b] + i + 1. selected_lens [T]: min(key_len, topk). Both hold 0 in padding rows, those from
     cu_seqlens_q[num_requests] on. selected_indptr [T+1]: running sum of selected_lens from 0, which must fit
     int32. Every element is written.
-    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: vLLM _indexer_decode_metadata_kernel, generate_sparse_seqlen_triton; SGLang seqlens_expand_triton.
 

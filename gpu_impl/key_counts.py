@@ -113,7 +113,7 @@ def launch_running_counts(
 
 
 def launch_carries_into_tiles(sums: torch.Tensor) -> None:
-    """Turn sums int32 [T] that count from the first token of each tile of TOKENS_PER_TILE into running sums."""
+    """Turn sums int32 [T], each from the first token of its tile of TOKENS_PER_TILE, into running sums."""
     num_tokens = sums.numel()
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:

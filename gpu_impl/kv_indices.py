@@ -109,14 +109,15 @@ def _write_kv_indices(
     if i_program == 0:
         tl.store(kv_indptr, 0)
     if HAS_ENDS:
-        # The last programs write the sums of a tile of requests each, except the one at its end, which is there.
+        # The last programs write the sums of a tile of requests each. The one at its end is there.
         num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
         i_request_tile = i_program - num_programs
         if i_request_tile >= 0:
             o_request = i_request_tile * REQUESTS + tl.arange(0, REQUESTS)
             _, _, num_pages = _count_pages(seq_lens, o_request, num_requests, block_size, window, HAS_WINDOW)
             m_inner = o_request < end_of_tile(i_request_tile, num_requests_padded, REQUESTS)
-            tl.store(sums + o_request, start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_pages), mask=m_inner)
+            stop = start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_pages)
+            tl.store(sums + o_request, stop, mask=m_inner)
             return
         num_pages_to_write = tl.minimum(tl.load(kv_indptr + num_requests_padded), num_entries)
     i_entry, i_end = own_entries(num_pages_to_write, num_programs, ENTRIES, HAS_ENDS)
@@ -136,7 +137,9 @@ def _write_kv_indices(
         if not HAS_ENDS:
             if i_program == 0:
                 tl.store(sums + o_request, stop, mask=o_request < num_requests_padded)
-                _write_last_lens(kv_last_page_len, o_request, seq_len, last_page, num_requests_padded, block_size)
+                _write_last_lens(
+                    kv_last_page_len, o_request, seq_len, last_page, num_requests_padded, block_size
+                )
         first_tile, stop_tile, step = own_tiles(i_entry, i_stop, i_end, num_programs, ENTRIES, HAS_ENDS)
         for i_tile in range(first_tile, stop_tile, step):
             o_entry = i_tile * ENTRIES + tl.arange(0, ENTRIES)
@@ -175,7 +178,8 @@ def write_kv_indices(
     table's width (which is not read) and for a row outside the table. Entries from kv_indptr[R] on are
     untouched. N must not be smaller than kv_indptr[R]; pages past it are dropped. kv_last_page_len [R]: keys
     in the last page, (seq_len - 1) % block_size + 1; 0 for a request without keys and for padding.
-    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: FlashInfer paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len; vLLM
     _copy_page_indices_kernel; SGLang create_flashinfer_kv_indices_triton.

@@ -1,9 +1,9 @@
 """The request that owns each entry of a list in which the entries of each request stand together.
 
-Up to 4,096 requests, a kernel that writes such a list is one launch. Each of its programs adds up the entries of
-all requests and writes its own tiles of entries: every `num_programs`-th one.
-Beyond, an earlier launch adds up the entries of tiles of requests (`tile_ends`). Each program then has an even share of
-the entries and adds up only the tiles of requests that own them, so the work is linear in requests and entries.
+Up to 4,096 requests, a kernel that writes such a list is one launch. Each of its programs adds up the
+entries of all requests and writes its own tiles of entries: every `num_programs`-th one.
+Beyond, earlier launches add up the entries of tiles of requests (`tile_ends`). Each program then has an even
+share of the entries and adds up only the tiles of requests that own them.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ def next_own_tile(i_entry: tl.tensor, num_programs: tl.tensor, ENTRIES: tl.const
 def own_entries(
     num_entries: tl.tensor, num_programs: tl.tensor, ENTRIES: tl.constexpr, HAS_ENDS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the range of entries of this program, whole tiles; without sums of tiles, of all programs: [0, 1)."""
+    """Return the range of entries of this program, whole tiles; without sums of tiles [0, 1) for all."""
     first = tl.full((), 0, tl.int32)
     stop = tl.full((), 1, tl.int32)
     if HAS_ENDS:
@@ -94,9 +94,7 @@ def find_owners(first: tl.tensor, i_first: tl.tensor, ENTRIES: tl.constexpr) -> 
 
 
 class ListShape(NamedTuple):
-    """How a kernel divides a list: the requests of a tile, the tiles of requests and the programs that share entries.
-
-    With more than one tile of requests, a launch before adds up each tile.
+    """The requests of a tile, the tiles of requests, and the programs that share the entries.
     """
 
     requests: int
@@ -105,6 +103,7 @@ class ListShape(NamedTuple):
 
     @property
     def has_ends(self) -> bool:
+        """Whether there are more tiles than one, which earlier launches add up."""
         return self.num_tiles > 1
 
 

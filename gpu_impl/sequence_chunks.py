@@ -80,7 +80,7 @@ def _write_sequence_chunks(
     if i_program == 0:
         tl.store(chunk_offsets, 0)
     if HAS_ENDS:
-        # The last programs write the sums of a tile of requests each, except the one at its end, which is there.
+        # The last programs write the sums of a tile of requests each. The one at its end is there.
         num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
         i_request_tile = i_program - num_programs
         if i_request_tile >= 0:
@@ -89,7 +89,8 @@ def _write_sequence_chunks(
                 cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
             )
             m_inner = o_request < end_of_tile(i_request_tile, num_requests_padded, REQUESTS)
-            tl.store(sums + o_request, start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_chunks), mask=m_inner)
+            stop = start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_chunks)
+            tl.store(sums + o_request, stop, mask=m_inner)
             return
         total = tl.load(chunk_offsets + num_requests_padded).to(tl.int32)
     i_entry, i_end = own_entries(tl.minimum(total, num_rows), num_programs, ENTRIES, HAS_ENDS)
@@ -150,7 +151,8 @@ def write_sequence_chunks(
     the number of the chunk in its sequence, from 0; (-1, 0) from the last chunk on. N must not be smaller
     than the number of chunks; chunks past N are dropped. chunk_offsets int64 [R+1]: running sum of the
     chunks, which padded sequences do not raise. All three are contiguous, and every element is written.
-    One launch, or three for more than 4,096 sequences. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or three for more than 4,096 sequences. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: fla prepare_chunk_indices, prepare_chunk_indices_static; vLLM _compute_chunk_metadata (absolute).
 

@@ -1,8 +1,8 @@
 """Running sums over tiles of entries, for more entries than one program can add up in good time.
 
-A first launch writes the sum of each tile at the tile's last entry: for tiles of TILE entries, those numbered
-TILE - 1, 2 * TILE - 1 and so on, and the last of all. `launch_carries` turns them into running sums. Every program
-of a later launch then finds the tile it needs without adding up those before it.
+A first launch writes the sum of each tile at the tile's last entry: those numbered TILE - 1, 2 * TILE - 1
+and so on, and the last of all. `launch_carries` turns them into running sums. Every program of a later launch
+then finds the tile that it needs without adding up those before it.
 """
 
 import torch

@@ -57,8 +57,8 @@ def _write_selected(
     table_row = i_row * table_row_stride
     total = tl.full((ROWS,), 0, tl.int32)
     for i_key in range(0, topk, COLUMNS):
-        # Keys are the first axis, tokens the second: a load from anywhere gets a layout whose first axis is the
-        # fast one, and then no value changes its layout, which goes through shared memory.
+        # Keys are the first axis, tokens the second: a load from anywhere gets a layout whose first axis is
+        # the fast one, and then no value changes its layout, which goes through shared memory.
         o_key = i_key + tl.arange(0, COLUMNS)
         m_key = (o_key < topk)[:, None] & m_token[None, :]
         o_index = o_key[:, None] + (o_token * topk)[None, :]
