@@ -72,7 +72,7 @@ def _carry_over_tiles(
     i_chunk = tl.program_id(0).to(tl.int64)
     cu_seqlens = chunk_cu_seqlens + i_chunk * (num_requests.to(tl.int64) + 1)
     tl.store(cu_seqlens, 0)
-    tl.store(chunk_totals + i_chunk, carry_over_ends(cu_seqlens + 1, num_requests, REQUESTS))
+    tl.store(chunk_totals + i_chunk, carry_over_ends(cu_seqlens + 1, num_requests, REQUESTS, REQUESTS))
     longest = tl.full((), 0, tl.int32)
     num_tiles = (num_requests + REQUESTS - 1) // REQUESTS
     for i_tile in range(0, num_tiles, REQUESTS):

@@ -9,7 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
-TILES_PER_CHUNK = tl.constexpr(1024)
+TILES_PER_CHUNK = 1024
+TILES_PER_ROUND = tl.constexpr(1024)
 
 
 @triton.jit
@@ -19,12 +20,14 @@ def end_of_tile(i_tile: tl.tensor, num_entries: tl.tensor, TILE: tl.constexpr) -
 
 
 @triton.jit
-def carry_over_ends(sums: tl.tensor, num_entries: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
+def carry_over_ends(
+    sums: tl.tensor, num_entries: tl.tensor, TILE: tl.constexpr, CHUNK: tl.constexpr
+) -> tl.tensor:
     """Turn the sums at the ends of tiles into running sums, and return the last."""
     num_tiles = (num_entries + TILE - 1) // TILE
     carry = tl.full((), 0, sums.dtype.element_ty)
-    for i_chunk in range(0, num_tiles, TILES_PER_CHUNK):
-        o_tile = i_chunk + tl.arange(0, TILES_PER_CHUNK)
+    for i_chunk in range(0, num_tiles, CHUNK):
+        o_tile = i_chunk + tl.arange(0, CHUNK)
         m_tile = o_tile < num_tiles
         o_end = end_of_tile(o_tile, num_entries, TILE)
         sum_ = carry + tl.cumsum(tl.load(sums + o_end, mask=m_tile, other=0))
@@ -44,8 +47,8 @@ def find_tile(sums: tl.tensor, num_entries: tl.tensor, value: tl.tensor, TILE: t
     """Return the first tile whose running sum is above a value, and the number of tiles if there is none."""
     num_tiles = (num_entries + TILE - 1) // TILE
     i_tile = tl.full((), 0, tl.int32)
-    for i_chunk in range(0, num_tiles, TILES_PER_CHUNK):
-        o_tile = i_chunk + tl.arange(0, TILES_PER_CHUNK)
+    for i_chunk in range(0, num_tiles, TILES_PER_ROUND):
+        o_tile = i_chunk + tl.arange(0, TILES_PER_ROUND)
         m_tile = o_tile < num_tiles
         sum_ = tl.load(sums + end_of_tile(o_tile, num_entries, TILE), mask=m_tile, other=0)
         i_tile += tl.sum((m_tile & (sum_ <= value)).to(tl.int32))
@@ -54,11 +57,16 @@ def find_tile(sums: tl.tensor, num_entries: tl.tensor, value: tl.tensor, TILE: t
 
 @triton.jit(do_not_specialize=["num_entries"])
 def _carry_over(
-    first: tl.tensor, second: tl.tensor, num_entries: tl.tensor, HAS_SECOND: tl.constexpr, TILE: tl.constexpr
+    first: tl.tensor,
+    second: tl.tensor,
+    num_entries: tl.tensor,
+    HAS_SECOND: tl.constexpr,
+    TILE: tl.constexpr,
+    CHUNK: tl.constexpr,
 ) -> None:
-    carry_over_ends(first, num_entries, TILE)
+    carry_over_ends(first, num_entries, TILE, CHUNK)
     if HAS_SECOND:
-        carry_over_ends(second, num_entries, TILE)
+        carry_over_ends(second, num_entries, TILE, CHUNK)
 
 
 def launch_carries(sums: torch.Tensor, second: torch.Tensor | None, num_entries: int, tile: int) -> None:
@@ -69,4 +77,5 @@ def launch_carries(sums: torch.Tensor, second: torch.Tensor | None, num_entries:
         num_entries,
         HAS_SECOND=second is not None,
         TILE=tile,
+        CHUNK=TILES_PER_CHUNK,
     )
