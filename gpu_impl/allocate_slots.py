@@ -13,7 +13,7 @@ from cumae.gpu_impl.owners import (
     own_tiles,
     shape_of_list,
 )
-from cumae.gpu_impl.tile_ends import find_tile, launch_carries, start_of_tile
+from cumae.gpu_impl.tile_ends import find_tile, first_of_tile, launch_carries, start_of_tile
 
 
 @triton.jit
@@ -99,7 +99,7 @@ def _write_allocated_slots(
         i_page_start = tl.full((), 0, tl.int32)
         if HAS_ENDS:
             i_request_tile = find_tile(num_pages, num_tiles, i_entry, 1)
-            i_request = i_request_tile * REQUESTS
+            i_request = first_of_tile(i_request_tile, REQUESTS)
             i_start = start_of_tile(num_pages, i_request_tile, 1)
             i_page_start = start_of_tile(page_sums, i_request_tile, 1)
         o_request = i_request + tl.arange(0, REQUESTS)

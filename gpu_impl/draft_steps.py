@@ -14,7 +14,7 @@ from cumae.gpu_impl.owners import (
     own_tiles,
     shape_of_list,
 )
-from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, launch_carries, start_of_tile
+from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, first_of_tile, launch_carries, start_of_tile
 
 TILES_PER_PROGRAM = 128  # whose bonus index at the end is written last
 
@@ -106,7 +106,7 @@ def _write_draft_steps(
         num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
         i_request_tile = i_program - num_programs
         if i_request_tile >= 0:
-            o_request = i_request_tile * REQUESTS + tl.arange(0, REQUESTS)
+            o_request = first_of_tile(i_request_tile, REQUESTS) + tl.arange(0, REQUESTS)
             num_own, num_rows = _count_rows(cu_seqlens_q, num_drafts, o_request, num_requests)
             stop = start_of_tile(bonus_logits_indices, i_request_tile, REQUESTS) + tl.cumsum(num_rows)
             draft_stop = start_of_tile(cu_num_draft_tokens, i_request_tile, REQUESTS) + tl.cumsum(num_own)
@@ -123,7 +123,7 @@ def _write_draft_steps(
         i_draft_start = tl.full((), 0, tl.int32)
         if HAS_ENDS:
             i_request_tile = find_tile(bonus_logits_indices, num_requests_padded, i_entry, REQUESTS)
-            i_request = i_request_tile * REQUESTS
+            i_request = first_of_tile(i_request_tile, REQUESTS)
             i_start = start_of_tile(bonus_logits_indices, i_request_tile, REQUESTS)
             i_draft_start = start_of_tile(cu_num_draft_tokens, i_request_tile, REQUESTS)
         o_request = i_request + tl.arange(0, REQUESTS)

@@ -14,7 +14,7 @@ from cumae.gpu_impl.owners import (
     shape_of_list,
 )
 from cumae.gpu_impl.table_rows import check_table, find_rows
-from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, launch_carries, start_of_tile
+from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, first_of_tile, launch_carries, start_of_tile
 
 
 @triton.jit
@@ -113,7 +113,7 @@ def _write_kv_indices(
         num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
         i_request_tile = i_program - num_programs
         if i_request_tile >= 0:
-            o_request = i_request_tile * REQUESTS + tl.arange(0, REQUESTS)
+            o_request = first_of_tile(i_request_tile, REQUESTS) + tl.arange(0, REQUESTS)
             _, _, num_pages = _count_pages(seq_lens, o_request, num_requests, block_size, window, HAS_WINDOW)
             m_inner = o_request < end_of_tile(i_request_tile, num_requests_padded, REQUESTS)
             stop = start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_pages)
@@ -126,7 +126,7 @@ def _write_kv_indices(
         i_start = tl.full((), 0, tl.int32)
         if HAS_ENDS:
             i_request_tile = find_tile(sums, num_requests_padded, i_entry, REQUESTS)
-            i_request = i_request_tile * REQUESTS
+            i_request = first_of_tile(i_request_tile, REQUESTS)
             i_start = start_of_tile(sums, i_request_tile, REQUESTS)
         o_request = i_request + tl.arange(0, REQUESTS)
         seq_len, last_page, num_pages = _count_pages(

@@ -14,7 +14,7 @@ from cumae.gpu_impl.owners import (
     own_tiles,
     shape_of_list,
 )
-from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, launch_carries, start_of_tile
+from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, first_of_tile, launch_carries, start_of_tile
 
 
 @triton.jit
@@ -84,7 +84,7 @@ def _write_sequence_chunks(
         num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
         i_request_tile = i_program - num_programs
         if i_request_tile >= 0:
-            o_request = i_request_tile * REQUESTS + tl.arange(0, REQUESTS)
+            o_request = first_of_tile(i_request_tile, REQUESTS) + tl.arange(0, REQUESTS)
             num_chunks = _count_chunks(
                 cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
             )
@@ -99,7 +99,7 @@ def _write_sequence_chunks(
         i_start = tl.full((), 0, tl.int32)
         if HAS_ENDS:
             i_request_tile = find_tile(sums, num_requests_padded, i_entry, REQUESTS)
-            i_request = i_request_tile * REQUESTS
+            i_request = first_of_tile(i_request_tile, REQUESTS)
             i_start = start_of_tile(sums, i_request_tile, REQUESTS).to(tl.int32)
         o_request = i_request + tl.arange(0, REQUESTS)
         num_chunks = _count_chunks(

@@ -14,6 +14,12 @@ TILES_PER_ROUND = tl.constexpr(1024)
 
 
 @triton.jit
+def first_of_tile(i_tile: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
+    """Return the first entry of a tile, int32."""
+    return (i_tile.to(tl.int64) * TILE).to(tl.int32)
+
+
+@triton.jit
 def end_of_tile(i_tile: tl.tensor, num_entries: tl.tensor, TILE: tl.constexpr) -> tl.tensor:
     """Return the last entry of a tile."""
     return tl.minimum((i_tile.to(tl.int64) + 1) * TILE, num_entries) - 1
