@@ -92,7 +92,7 @@ def _write_keys(
         m_entry = m_entry & (i_column < table_width)
         o_entry = table_row[None, :] + i_column.to(tl.int64) * table_column_stride
         block_id = tl.load(block_table + o_entry, mask=m_entry, other=-1).to(tl.int64)
-        slot = tl.where(block_id >= 0, block_id * block_size + (position - i_column * block_size), -1)
+        slot = tl.where(block_id >= 0, (block_id - i_column) * block_size + position, -1)
         tl.store(kv_indices + o_key[:, None] + first[None, :], slot.to(tl.int32), mask=m_key)
 
 

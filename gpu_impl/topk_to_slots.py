@@ -73,7 +73,7 @@ def _write_selected(
         m_slot = m_slot & (i_column < table_width)
         o_entry = table_row[None, :] + i_column.to(tl.int64) * table_column_stride
         block_id = tl.load(block_table + o_entry, mask=m_slot, other=-1).to(tl.int64)
-        slot = tl.where(block_id >= 0, block_id * block_size + (position - i_column * block_size), -1)
+        slot = tl.where(block_id >= 0, (block_id - i_column) * block_size + position, -1)
         if HAS_WORKSPACE:
             slot = tl.where(m_workspace[None, :] & (selected >= 0), start[None, :] + selected, slot)
         if IS_COMPACT:
