@@ -9,16 +9,64 @@ from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
     find_owners,
-    next_own_tile,
-    programs_of,
-    requests_per_tile,
+    own_entries,
+    own_tiles,
+    shape_of_list,
 )
+from cumae.gpu_impl.tile_ends import find_tile, first_of_tile, launch_carries, start_of_tile
 
 
 @triton.jit
 def _num_pages_of(length: tl.tensor, page_size: tl.tensor) -> tl.tensor:
     """Return ceil(length / page_size)."""
     return tl.where(length > 0, (length - 1) // page_size + 1, 0)
+
+
+@triton.jit
+def _count_taken(
+    prefix_lens: tl.tensor,
+    seq_lens: tl.tensor,
+    o_request: tl.tensor,
+    num_requests: tl.tensor,
+    page_size: tl.tensor,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return prefix_len, seq_len and the pages that each request takes, int32; 0 past the last live one."""
+    m_request = o_request < num_requests
+    prefix_len = tl.load(prefix_lens + o_request, mask=m_request, other=0).to(tl.int32)
+    seq_len = tl.load(seq_lens + o_request, mask=m_request, other=0).to(tl.int32)
+    return prefix_len, seq_len, _num_pages_of(seq_len, page_size) - _num_pages_of(prefix_len, page_size)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_tiles"])
+def _sum_tiles(
+    prefix_lens: tl.tensor,
+    seq_lens: tl.tensor,
+    sums: tl.tensor,
+    num_requests: tl.tensor,
+    num_tiles: tl.tensor,
+    page_size: tl.tensor,
+    REQUESTS: tl.constexpr,
+) -> None:
+    i_tile = tl.program_id(0)
+    o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    prefix_len, seq_len, num_taken = _count_taken(prefix_lens, seq_lens, o_request, num_requests, page_size)
+    tl.store(sums + i_tile, tl.sum(seq_len - prefix_len))
+    tl.store(sums + num_tiles + i_tile, tl.sum(num_taken))
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_requests_padded"])
+def _write_num_pages(
+    prefix_lens: tl.tensor,
+    seq_lens: tl.tensor,
+    num_pages: tl.tensor,
+    num_requests: tl.tensor,
+    num_requests_padded: tl.tensor,
+    page_size: tl.tensor,
+    REQUESTS: tl.constexpr,
+) -> None:
+    o_request = tl.program_id(0) * REQUESTS + tl.arange(0, REQUESTS)
+    _, _, num_taken = _count_taken(prefix_lens, seq_lens, o_request, num_requests, page_size)
+    tl.store(num_pages + o_request, num_taken, mask=o_request < num_requests_padded)
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_requests_padded", "num_free", "num_slots"])
@@ -34,27 +82,38 @@ def _write_allocated_slots(
     num_free: tl.tensor,
     num_slots: tl.tensor,
     page_size: tl.tensor,
+    HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ) -> None:
-    i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
-    i_stop = tl.full((), 0, tl.int32)
-    i_page_stop = tl.full((), 0, tl.int32)
-    for i_request in range(0, num_requests_padded, REQUESTS):
+    num_tiles = (num_requests_padded + REQUESTS - 1) // REQUESTS
+    page_sums = num_pages + num_tiles
+    total = num_slots
+    if HAS_ENDS:
+        total = tl.minimum(tl.load(num_pages + num_tiles - 1), num_slots)
+    i_entry, i_end = own_entries(total, num_programs, ENTRIES, HAS_ENDS)
+    while i_entry < i_end:
+        i_request = tl.full((), 0, tl.int32)
+        i_start = tl.full((), 0, tl.int32)
+        i_page_start = tl.full((), 0, tl.int32)
+        if HAS_ENDS:
+            i_request_tile = find_tile(num_pages, num_tiles, i_entry, 1)
+            i_request = first_of_tile(i_request_tile, REQUESTS)
+            i_start = start_of_tile(num_pages, i_request_tile, 1)
+            i_page_start = start_of_tile(page_sums, i_request_tile, 1)
         o_request = i_request + tl.arange(0, REQUESTS)
-        m_request = o_request < num_requests
-        prefix_len = tl.load(prefix_lens + o_request, mask=m_request, other=0).to(tl.int32)
-        seq_len = tl.load(seq_lens + o_request, mask=m_request, other=0).to(tl.int32)
-        num_taken = _num_pages_of(seq_len, page_size) - _num_pages_of(prefix_len, page_size)
-        first_page = i_page_stop + tl.cumsum(num_taken) - num_taken
-        i_page_stop += tl.sum(num_taken)
-        if i_request // REQUESTS % num_programs == i_program:
-            tl.store(num_pages + o_request, num_taken, mask=o_request < num_requests_padded)
-        i_start = i_stop
+        prefix_len, seq_len, num_taken = _count_taken(
+            prefix_lens, seq_lens, o_request, num_requests, page_size
+        )
+        first_page = i_page_start + tl.cumsum(num_taken) - num_taken
+        if not HAS_ENDS:
+            if tl.program_id(0) == 0:
+                tl.store(num_pages + o_request, num_taken, mask=o_request < num_requests_padded)
         stop = i_start + tl.cumsum(seq_len - prefix_len)
         i_stop = tl.max(stop)
-        for i_tile in range(next_own_tile(i_start, ENTRIES), (i_stop + ENTRIES - 1) // ENTRIES, num_programs):
+        first_tile, stop_tile, step = own_tiles(i_entry, i_stop, i_end, num_programs, ENTRIES, HAS_ENDS)
+        for i_tile in range(first_tile, stop_tile, step):
             o_slot = i_tile * ENTRIES + tl.arange(0, ENTRIES)
             m_slot = (o_slot >= i_start) & (o_slot < tl.minimum(i_stop, num_slots))
             owner = find_owners(stop - (seq_len - prefix_len), i_tile * ENTRIES, ENTRIES)
@@ -69,6 +128,7 @@ def _write_allocated_slots(
             page = tl.load(free_pages + i_free, mask=m_free, other=0).to(tl.int64)
             slot = tl.where(m_last, last + 1 + (position - before), page * page_size + position % page_size)
             tl.store(out_cache_loc + o_slot, slot, mask=m_last | m_free)
+        i_entry = tl.maximum(i_stop, 1)
 
 
 def write_allocate_slots(
@@ -95,7 +155,8 @@ def write_allocate_slots(
     token on are untouched, and so are those of tokens whose page lies past the end of free_pages, which must
     hold enough pages; T must not be smaller than the number of new tokens, and those past it are dropped.
     num_pages int32 [R], contiguous, every element written: 0 for padding.
-    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or four for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: SGLang alloc_extend_kernel, alloc_decode_kernel.
 
@@ -118,8 +179,22 @@ def write_allocate_slots(
     if num_requests_padded == 0:
         return
     num_slots = out_cache_loc.numel()
+    shape = shape_of_list(num_slots, num_requests_padded)
     with torch.cuda.device(last_loc.get_device()):
-        _write_allocated_slots[(programs_of(num_slots, num_requests_padded),)](
+        if shape.has_ends:
+            # Until the last launch num_pages holds the sums of tiles: of tokens, then of pages.
+            _sum_tiles[(shape.num_tiles,)](
+                prefix_lens,
+                seq_lens,
+                num_pages,
+                num_requests,
+                shape.num_tiles,
+                page_size,
+                REQUESTS=shape.requests,
+                num_warps=NUM_WARPS,
+            )
+            launch_carries(num_pages, num_pages[shape.num_tiles :], shape.num_tiles, 1)
+        _write_allocated_slots[(shape.num_programs,)](
             last_loc,
             prefix_lens,
             seq_lens,
@@ -131,7 +206,19 @@ def write_allocate_slots(
             free_pages.numel(),
             num_slots,
             page_size,
-            REQUESTS=requests_per_tile(num_requests_padded),
+            HAS_ENDS=shape.has_ends,
+            REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
         )
+        if shape.has_ends:
+            _write_num_pages[(shape.num_tiles,)](
+                prefix_lens,
+                seq_lens,
+                num_pages,
+                num_requests,
+                num_requests_padded,
+                page_size,
+                REQUESTS=shape.requests,
+                num_warps=NUM_WARPS,
+            )

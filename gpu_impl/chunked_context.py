@@ -6,10 +6,80 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
 from cumae.gpu_impl.sequence_layout import KeyScope
+from cumae.gpu_impl.tile_ends import carry_over_ends, end_of_tile
 
 # A program has few requests in many chunks, or many in one. Each number of requests is a compile.
 ENTRIES_PER_TILE = 1024
 REQUESTS_PER_TILE = (64, 1024, 4096)
+REQUESTS_OF_MANY = 1024  # of a tile, where earlier launches add up tiles
+
+
+@triton.jit
+def _lens_in_chunks(
+    context_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    o_request: tl.tensor,
+    start: tl.tensor,
+    num_requests: tl.tensor,
+    chunk_len: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+) -> tl.tensor:
+    """Return the tokens of each request in the chunks that begin at start [CHUNKS, 1], int32."""
+    m_request = o_request < num_requests
+    context_len = tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int64)
+    if IS_PREFILL_SCOPE:
+        m_scope = tl.load(is_prefill + o_request, mask=m_request, other=0) != 0
+        context_len = tl.where(m_scope, context_len, 0)
+    return tl.minimum(tl.maximum(context_len[None, :] - start, 0), chunk_len).to(tl.int32)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_chunks", "chunk_len"])
+def _sum_tiles(
+    context_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    chunk_lens: tl.tensor,
+    chunk_cu_seqlens: tl.tensor,
+    num_requests: tl.tensor,
+    num_chunks: tl.tensor,
+    chunk_len: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    CHUNKS: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    i_tile = tl.program_id(1)
+    o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
+    o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    m_chunk = o_chunk < num_chunks
+    start = (o_chunk * chunk_len)[:, None]
+    length = _lens_in_chunks(
+        context_lens, is_prefill, o_request, start, num_requests, chunk_len, IS_PREFILL_SCOPE
+    )
+    o_end = o_chunk * (num_requests.to(tl.int64) + 1) + 1 + end_of_tile(i_tile, num_requests, REQUESTS)
+    tl.store(chunk_cu_seqlens + o_end, tl.sum(length, axis=1), mask=m_chunk)
+    # Until the last launch, the first lengths of a chunk are the maxima of its tiles.
+    tl.store(chunk_lens + o_chunk * num_requests + i_tile, tl.max(length, axis=1), mask=m_chunk)
+
+
+@triton.jit(do_not_specialize=["num_requests"])
+def _carry_over_tiles(
+    chunk_lens: tl.tensor,
+    chunk_cu_seqlens: tl.tensor,
+    chunk_totals: tl.tensor,
+    chunk_maxima: tl.tensor,
+    num_requests: tl.tensor,
+    REQUESTS: tl.constexpr,
+) -> None:
+    i_chunk = tl.program_id(0).to(tl.int64)
+    cu_seqlens = chunk_cu_seqlens + i_chunk * (num_requests.to(tl.int64) + 1)
+    tl.store(cu_seqlens, 0)
+    tl.store(chunk_totals + i_chunk, carry_over_ends(cu_seqlens + 1, num_requests, REQUESTS, REQUESTS))
+    longest = tl.full((), 0, tl.int32)
+    num_tiles = (num_requests + REQUESTS - 1) // REQUESTS
+    for i_tile in range(0, num_tiles, REQUESTS):
+        o_tile = i_tile + tl.arange(0, REQUESTS)
+        maximum = tl.load(chunk_lens + i_chunk * num_requests + o_tile, mask=o_tile < num_tiles, other=0)
+        longest = tl.maximum(longest, tl.max(maximum))
+    tl.store(chunk_maxima + i_chunk, longest)
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_chunks", "chunk_len"])
@@ -25,36 +95,33 @@ def _write_chunks(
     num_chunks: tl.tensor,
     chunk_len: tl.tensor,
     IS_PREFILL_SCOPE: tl.constexpr,
+    HAS_ENDS: tl.constexpr,
     CHUNKS: tl.constexpr,
     REQUESTS: tl.constexpr,
 ) -> None:
+    i_tile = tl.program_id(1)
     o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
+    o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
     m_chunk = o_chunk < num_chunks
     start = (o_chunk * chunk_len)[:, None]
+    length = _lens_in_chunks(
+        context_lens, is_prefill, o_request, start, num_requests, chunk_len, IS_PREFILL_SCOPE
+    )
     cu_seqlens = (chunk_cu_seqlens + o_chunk * (num_requests.to(tl.int64) + 1))[:, None]
-    entries = (o_chunk * num_requests)[:, None]
-    total = tl.full((CHUNKS,), 0, tl.int32)
-    longest = tl.full((CHUNKS,), 0, tl.int32)
-    tl.store(cu_seqlens, 0, mask=m_chunk[:, None])
-    for i_request in range(0, num_requests, REQUESTS):
-        o_request = i_request + tl.arange(0, REQUESTS)
-        m_request = o_request < num_requests
-        context_len = tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int64)
-        if IS_PREFILL_SCOPE:
-            m_scope = tl.load(is_prefill + o_request, mask=m_request, other=0) != 0
-            context_len = tl.where(m_scope, context_len, 0)
-        rest = tl.maximum(context_len[None, :] - start, 0)
-        length = tl.minimum(rest, chunk_len).to(tl.int32)
-        m_entry = m_chunk[:, None] & m_request[None, :]
-        o_entry = entries + o_request[None, :]
-        tl.store(chunk_starts + o_entry, start.to(tl.int32), mask=m_entry)
-        tl.store(chunk_lens + o_entry, length, mask=m_entry)
-        sums = total[:, None] + tl.cumsum(length, axis=1)
-        tl.store(cu_seqlens + 1 + o_request[None, :], sums, mask=m_entry)
-        total += tl.sum(length, axis=1)
-        longest = tl.maximum(longest, tl.max(length, axis=1))
-    tl.store(chunk_totals + o_chunk, total, mask=m_chunk)
-    tl.store(chunk_maxima + o_chunk, longest, mask=m_chunk)
+    m_entry = m_chunk[:, None] & (o_request < num_requests)[None, :]
+    o_entry = (o_chunk * num_requests)[:, None] + o_request[None, :]
+    tl.store(chunk_starts + o_entry, start.to(tl.int32), mask=m_entry)
+    tl.store(chunk_lens + o_entry, length, mask=m_entry)
+    sums = tl.cumsum(length, axis=1)
+    if HAS_ENDS:
+        # The sum at the tile's end is there.
+        m_entry = m_entry & (o_request < end_of_tile(i_tile, num_requests, REQUESTS))[None, :]
+        sums += tl.load(cu_seqlens + i_tile.to(tl.int64) * REQUESTS, mask=m_chunk[:, None], other=0)
+    else:
+        tl.store(cu_seqlens, 0, mask=m_chunk[:, None])
+        tl.store(chunk_totals + o_chunk, tl.sum(length, axis=1), mask=m_chunk)
+        tl.store(chunk_maxima + o_chunk, tl.max(length, axis=1), mask=m_chunk)
+    tl.store(cu_seqlens + 1 + o_request[None, :], sums, mask=m_entry)
 
 
 def write_chunked_context(
@@ -82,8 +149,8 @@ def write_chunked_context(
     a request out of scope.
     All int32 and contiguous, chunk by chunk: chunk_starts [C * R]: j * c for every request; chunk_lens
     [C * R]; chunk_cu_seqlens [C * (R+1)]: their running sum in each chunk, from 0; chunk_totals, chunk_maxima
-    [C]: their sum and maximum. Every element is written. Does not synchronise or allocate, so a CUDA graph
-    can capture it.
+    [C]: their sum and maximum. Every element is written. One launch, or three for more than 4,096 requests.
+    Does not synchronise or allocate, so a CUDA graph can capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, and if the workspace has no
     room for a block of each request, before anything is written.
     Rule: vLLM's chunked context of MLA prefills; empty chunks are sglang#22688.
@@ -119,10 +186,27 @@ def write_chunked_context(
         check_tensor(name, output, (torch.int32,), (size,), device)
     if num_chunks == 0:
         return
-    requests = next((size for size in REQUESTS_PER_TILE if num_requests <= size), REQUESTS_PER_TILE[-1])
+    requests = next((size for size in REQUESTS_PER_TILE if num_requests <= size), REQUESTS_OF_MANY)
+    num_tiles = -(-num_requests // requests)
     chunks = max(1, ENTRIES_PER_TILE // requests)
+    grid = (-(-num_chunks // chunks), num_tiles)
+    numbers, is_prefill_scope = (num_requests, num_chunks, chunk_len), key_scope == "prefill"
     with torch.cuda.device(context_lens.get_device()):
-        _write_chunks[(-(-num_chunks // chunks),)](
+        if num_tiles > 1:
+            _sum_tiles[grid](
+                context_lens,
+                is_prefill,
+                chunk_lens,
+                chunk_cu_seqlens,
+                *numbers,
+                IS_PREFILL_SCOPE=is_prefill_scope,
+                CHUNKS=chunks,
+                REQUESTS=requests,
+            )
+            _carry_over_tiles[(num_chunks,)](
+                chunk_lens, chunk_cu_seqlens, chunk_totals, chunk_maxima, num_requests, REQUESTS=requests
+            )
+        _write_chunks[grid](
             context_lens,
             is_prefill,
             chunk_starts,
@@ -130,10 +214,9 @@ def write_chunked_context(
             chunk_cu_seqlens,
             chunk_totals,
             chunk_maxima,
-            num_requests,
-            num_chunks,
-            chunk_len,
-            IS_PREFILL_SCOPE=key_scope == "prefill",
+            *numbers,
+            IS_PREFILL_SCOPE=is_prefill_scope,
+            HAS_ENDS=num_tiles > 1,
             CHUNKS=chunks,
             REQUESTS=requests,
         )

@@ -5,9 +5,9 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices
+from cumae.gpu_impl.tile_ends import launch_carries
 
 TOKENS_PER_TILE = 1024
-TILES_PER_CHUNK = 1024
 
 
 @triton.jit
@@ -57,21 +57,6 @@ def _scan_counts(
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
-def _carry_over_scans(
-    sums: tl.tensor, num_tokens: tl.tensor, TILE: tl.constexpr, CHUNK: tl.constexpr
-) -> None:
-    num_tiles = (num_tokens - 1) // TILE + 1
-    carry = 0
-    for i_chunk in range(0, num_tiles, CHUNK):
-        o_tile = i_chunk + tl.arange(0, CHUNK)
-        m_tile = o_tile < num_tiles
-        o_end = tl.minimum((o_tile.to(tl.int64) + 1) * TILE, num_tokens) - 1
-        sum_ = carry + tl.cumsum(tl.load(sums + o_end, mask=m_tile, other=0))
-        carry = tl.max(sum_)
-        tl.store(sums + o_end, sum_, mask=m_tile)
-
-
-@triton.jit(do_not_specialize=["num_tokens"])
 def _carry_into_scans(sums: tl.tensor, num_tokens: tl.tensor, TILE: tl.constexpr) -> None:
     # The first tile adds nothing.
     i_first = (tl.program_id(0).to(tl.int64) + 1) * TILE
@@ -109,7 +94,7 @@ def launch_tile_sums(
         TILE=TOKENS_PER_TILE,
     )
     if num_tiles > 1:
-        _carry_over_scans[(1,)](sums, num_tokens, TILE=TOKENS_PER_TILE, CHUNK=TILES_PER_CHUNK)
+        launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
 
 
 def launch_running_counts(
@@ -124,6 +109,15 @@ def launch_running_counts(
     num_tokens = token_to_request.numel()
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:
+        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE)
+
+
+def launch_carries_into_tiles(sums: torch.Tensor) -> None:
+    """Turn sums int32 [T], each from the first token of its tile of TOKENS_PER_TILE, into running sums."""
+    num_tokens = sums.numel()
+    num_tiles = -(-num_tokens // TOKENS_PER_TILE)
+    if num_tiles > 1:
+        launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
         _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE)
 
 

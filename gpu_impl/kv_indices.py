@@ -9,11 +9,64 @@ from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
     find_owners,
-    next_own_tile,
-    programs_of,
-    requests_per_tile,
+    own_entries,
+    own_tiles,
+    shape_of_list,
 )
 from cumae.gpu_impl.table_rows import check_table, find_rows
+from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, first_of_tile, launch_carries, start_of_tile
+
+
+@triton.jit
+def _count_pages(
+    seq_lens: tl.tensor,
+    o_request: tl.tensor,
+    num_requests: tl.tensor,
+    block_size: tl.tensor,
+    window: tl.tensor,
+    HAS_WINDOW: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return seq_len, last page and number of pages of each request; (0, 0, 0) past the last one."""
+    seq_len = tl.load(seq_lens + o_request, mask=o_request < num_requests, other=0).to(tl.int32)
+    last_page = (seq_len - 1) // block_size
+    first_page = tl.zeros_like(seq_len)
+    if HAS_WINDOW:
+        first_page = tl.maximum(seq_len - window, 0) // block_size
+    return seq_len, last_page, tl.where(seq_len > 0, last_page - first_page + 1, 0)
+
+
+@triton.jit
+def _write_last_lens(
+    kv_last_page_len: tl.tensor,
+    o_request: tl.tensor,
+    seq_len: tl.tensor,
+    last_page: tl.tensor,
+    num_requests_padded: tl.tensor,
+    block_size: tl.tensor,
+) -> None:
+    last_len = tl.where(seq_len > 0, seq_len - last_page * block_size, 0)
+    tl.store(kv_last_page_len + o_request, last_len, mask=o_request < num_requests_padded)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_requests_padded", "window"])
+def _sum_tiles(
+    seq_lens: tl.tensor,
+    kv_indptr: tl.tensor,
+    kv_last_page_len: tl.tensor,
+    num_requests: tl.tensor,
+    num_requests_padded: tl.tensor,
+    block_size: tl.tensor,
+    window: tl.tensor,
+    HAS_WINDOW: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    i_tile = tl.program_id(0)
+    o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    seq_len, last_page, num_pages = _count_pages(
+        seq_lens, o_request, num_requests, block_size, window, HAS_WINDOW
+    )
+    _write_last_lens(kv_last_page_len, o_request, seq_len, last_page, num_requests_padded, block_size)
+    tl.store(kv_indptr + 1 + end_of_tile(i_tile, num_requests_padded, REQUESTS), tl.sum(num_pages))
 
 
 @triton.jit(
@@ -45,31 +98,50 @@ def _write_kv_indices(
     window: tl.tensor,
     HAS_ROW_INDEX: tl.constexpr,
     HAS_WINDOW: tl.constexpr,
+    HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ) -> None:
     i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
+    sums = kv_indptr + 1
+    num_pages_to_write = num_entries
     if i_program == 0:
         tl.store(kv_indptr, 0)
-    i_stop = tl.full((), 0, tl.int32)
-    for i_request in range(0, num_requests_padded, REQUESTS):
+    if HAS_ENDS:
+        # The last programs write the sums of a tile of requests each. The one at its end is there.
+        num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
+        i_request_tile = i_program - num_programs
+        if i_request_tile >= 0:
+            o_request = first_of_tile(i_request_tile, REQUESTS) + tl.arange(0, REQUESTS)
+            _, _, num_pages = _count_pages(seq_lens, o_request, num_requests, block_size, window, HAS_WINDOW)
+            m_inner = o_request < end_of_tile(i_request_tile, num_requests_padded, REQUESTS)
+            stop = start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_pages)
+            tl.store(sums + o_request, stop, mask=m_inner)
+            return
+        num_pages_to_write = tl.minimum(tl.load(kv_indptr + num_requests_padded), num_entries)
+    i_entry, i_end = own_entries(num_pages_to_write, num_programs, ENTRIES, HAS_ENDS)
+    while i_entry < i_end:
+        i_request = tl.full((), 0, tl.int32)
+        i_start = tl.full((), 0, tl.int32)
+        if HAS_ENDS:
+            i_request_tile = find_tile(sums, num_requests_padded, i_entry, REQUESTS)
+            i_request = first_of_tile(i_request_tile, REQUESTS)
+            i_start = start_of_tile(sums, i_request_tile, REQUESTS)
         o_request = i_request + tl.arange(0, REQUESTS)
-        seq_len = tl.load(seq_lens + o_request, mask=o_request < num_requests, other=0).to(tl.int32)
-        last_page = (seq_len - 1) // block_size
-        first_page = tl.zeros_like(seq_len)
-        if HAS_WINDOW:
-            first_page = tl.maximum(seq_len - window, 0) // block_size
-        num_pages = tl.where(seq_len > 0, last_page - first_page + 1, 0)
-        i_start = i_stop
+        seq_len, last_page, num_pages = _count_pages(
+            seq_lens, o_request, num_requests, block_size, window, HAS_WINDOW
+        )
         stop = i_start + tl.cumsum(num_pages)
         i_stop = tl.max(stop)
-        if i_request // REQUESTS % num_programs == i_program:
-            m_padded = o_request < num_requests_padded
-            last_len = tl.where(seq_len > 0, seq_len - last_page * block_size, 0)
-            tl.store(kv_indptr + 1 + o_request, stop, mask=m_padded)
-            tl.store(kv_last_page_len + o_request, last_len, mask=m_padded)
-        for i_tile in range(next_own_tile(i_start, ENTRIES), (i_stop + ENTRIES - 1) // ENTRIES, num_programs):
+        if not HAS_ENDS:
+            if i_program == 0:
+                tl.store(sums + o_request, stop, mask=o_request < num_requests_padded)
+                _write_last_lens(
+                    kv_last_page_len, o_request, seq_len, last_page, num_requests_padded, block_size
+                )
+        first_tile, stop_tile, step = own_tiles(i_entry, i_stop, i_end, num_programs, ENTRIES, HAS_ENDS)
+        for i_tile in range(first_tile, stop_tile, step):
             o_entry = i_tile * ENTRIES + tl.arange(0, ENTRIES)
             m_entry = (o_entry >= i_start) & (o_entry < tl.minimum(i_stop, num_entries))
             owner = find_owners(stop - num_pages, i_tile * ENTRIES, ENTRIES)
@@ -79,6 +151,7 @@ def _write_kv_indices(
             o_block = i_row * table_row_stride + i_column * table_column_stride
             block_id = tl.load(block_table + o_block, mask=m_row & (i_column < table_width), other=-1)
             tl.store(kv_indices + o_entry, tl.maximum(block_id, -1).to(tl.int32), mask=m_entry)
+        i_entry = tl.maximum(i_stop, 1)
 
 
 def write_kv_indices(
@@ -105,7 +178,8 @@ def write_kv_indices(
     table's width (which is not read) and for a row outside the table. Entries from kv_indptr[R] on are
     untouched. N must not be smaller than kv_indptr[R]; pages past it are dropped. kv_last_page_len [R]: keys
     in the last page, (seq_len - 1) % block_size + 1; 0 for a request without keys and for padding.
-    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or three for more than 4,096 requests. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: FlashInfer paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len; vLLM
     _copy_page_indices_kernel; SGLang create_flashinfer_kv_indices_triton.
@@ -126,8 +200,23 @@ def write_kv_indices(
     check_tensor("kv_indices", kv_indices, (torch.int32,), (None,), device)
     check_tensor("kv_last_page_len", kv_last_page_len, (torch.int32,), (num_requests_padded,), device)
     num_entries = kv_indices.numel()
+    shape = shape_of_list(num_entries, num_requests_padded)
     with torch.cuda.device(seq_lens.get_device()):
-        _write_kv_indices[(programs_of(num_entries, num_requests_padded),)](
+        if shape.has_ends:
+            _sum_tiles[(shape.num_tiles,)](
+                seq_lens,
+                kv_indptr,
+                kv_last_page_len,
+                num_requests,
+                num_requests_padded,
+                block_size,
+                window,
+                HAS_WINDOW=window > 0,
+                REQUESTS=shape.requests,
+                num_warps=NUM_WARPS,
+            )
+            launch_carries(kv_indptr[1:], None, num_requests_padded, shape.requests)
+        _write_kv_indices[(shape.num_programs + shape.has_ends * shape.num_tiles,)](
             block_table,
             block_table if row_index is None else row_index,
             seq_lens,
@@ -143,7 +232,8 @@ def write_kv_indices(
             window,
             HAS_ROW_INDEX=row_index is not None,
             HAS_WINDOW=window > 0,
-            REQUESTS=requests_per_tile(num_requests_padded),
+            HAS_ENDS=shape.has_ends,
+            REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
         )

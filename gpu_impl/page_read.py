@@ -85,7 +85,8 @@ def _read_pages(
         stop = i_start + tl.cumsum((seq_len - first_position).to(tl.int64))
         i_stop = tl.max(stop)
         i_end = tl.minimum(i_stop, capacity)
-        for i_tile in range(next_own_tile(i_start, ROWS), (i_end + ROWS - 1) // ROWS, num_programs):
+        first_tile = next_own_tile(i_start, num_programs, ROWS)
+        for i_tile in range(first_tile, (i_end + ROWS - 1) // ROWS, num_programs):
             o_row = i_tile * ROWS + tl.arange(0, ROWS)
             m_row = (o_row >= i_start) & (o_row < i_end)
             owner = find_owners(stop - (seq_len - first_position), i_tile * ROWS, ROWS)

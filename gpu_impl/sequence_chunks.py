@@ -10,9 +10,51 @@ from cumae.gpu_impl.owners import (
     NUM_WARPS,
     find_owners,
     next_own_tile,
-    programs_of,
-    requests_per_tile,
+    own_entries,
+    own_tiles,
+    shape_of_list,
 )
+from cumae.gpu_impl.tile_ends import end_of_tile, find_tile, first_of_tile, launch_carries, start_of_tile
+
+
+@triton.jit
+def _count_chunks(
+    cu_seqlens_q: tl.tensor,
+    context_lens: tl.tensor,
+    o_request: tl.tensor,
+    num_requests: tl.tensor,
+    chunk_size: tl.tensor,
+    IS_ABSOLUTE: tl.constexpr,
+) -> tl.tensor:
+    """Return the number of chunks of each sequence, int32; 0 past the last live one."""
+    m_request = o_request < num_requests
+    start = tl.load(cu_seqlens_q + o_request, mask=m_request, other=0)
+    query_len = (tl.load(cu_seqlens_q + 1 + o_request, mask=m_request, other=0) - start).to(tl.int32)
+    num_tokens = query_len
+    if IS_ABSOLUTE:
+        # The first chunk began at a multiple of chunk_size, maybe before the first row.
+        num_tokens += tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32) % chunk_size
+    return tl.where(query_len > 0, (num_tokens - 1) // chunk_size + 1, 0)
+
+
+@triton.jit(do_not_specialize=["num_requests", "num_requests_padded"])
+def _sum_tiles(
+    cu_seqlens_q: tl.tensor,
+    context_lens: tl.tensor,
+    chunk_offsets: tl.tensor,
+    num_requests: tl.tensor,
+    num_requests_padded: tl.tensor,
+    chunk_size: tl.tensor,
+    IS_ABSOLUTE: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    i_tile = tl.program_id(0)
+    o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
+    num_chunks = _count_chunks(
+        cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
+    )
+    i_end = end_of_tile(i_tile, num_requests_padded, REQUESTS)
+    tl.store(chunk_offsets + 1 + i_end, tl.sum(num_chunks).to(tl.int64))
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_requests_padded", "num_rows"])
@@ -27,39 +69,61 @@ def _write_sequence_chunks(
     num_rows: tl.tensor,
     chunk_size: tl.tensor,
     IS_ABSOLUTE: tl.constexpr,
+    HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
 ) -> None:
     i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
+    sums = chunk_offsets + 1
+    total = num_rows
     if i_program == 0:
         tl.store(chunk_offsets, 0)
-    i_stop = tl.full((), 0, tl.int32)
-    for i_request in range(0, num_requests_padded, REQUESTS):
+    if HAS_ENDS:
+        # The last programs write the sums of a tile of requests each. The one at its end is there.
+        num_programs -= (num_requests_padded + REQUESTS - 1) // REQUESTS
+        i_request_tile = i_program - num_programs
+        if i_request_tile >= 0:
+            o_request = first_of_tile(i_request_tile, REQUESTS) + tl.arange(0, REQUESTS)
+            num_chunks = _count_chunks(
+                cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
+            )
+            m_inner = o_request < end_of_tile(i_request_tile, num_requests_padded, REQUESTS)
+            stop = start_of_tile(sums, i_request_tile, REQUESTS) + tl.cumsum(num_chunks)
+            tl.store(sums + o_request, stop, mask=m_inner)
+            return
+        total = tl.load(chunk_offsets + num_requests_padded).to(tl.int32)
+    i_entry, i_end = own_entries(tl.minimum(total, num_rows), num_programs, ENTRIES, HAS_ENDS)
+    while i_entry < i_end:
+        i_request = tl.full((), 0, tl.int32)
+        i_start = tl.full((), 0, tl.int32)
+        if HAS_ENDS:
+            i_request_tile = find_tile(sums, num_requests_padded, i_entry, REQUESTS)
+            i_request = first_of_tile(i_request_tile, REQUESTS)
+            i_start = start_of_tile(sums, i_request_tile, REQUESTS).to(tl.int32)
         o_request = i_request + tl.arange(0, REQUESTS)
-        m_request = o_request < num_requests
-        start = tl.load(cu_seqlens_q + o_request, mask=m_request, other=0)
-        query_len = (tl.load(cu_seqlens_q + 1 + o_request, mask=m_request, other=0) - start).to(tl.int32)
-        num_tokens = query_len
-        if IS_ABSOLUTE:
-            # The first chunk began at a multiple of chunk_size, maybe before the first row.
-            num_tokens += tl.load(context_lens + o_request, mask=m_request, other=0).to(tl.int32) % chunk_size
-        num_chunks = tl.where(query_len > 0, (num_tokens - 1) // chunk_size + 1, 0)
-        i_start = i_stop
+        num_chunks = _count_chunks(
+            cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
+        )
         stop = i_start + tl.cumsum(num_chunks)
         i_stop = tl.max(stop)
-        if i_request // REQUESTS % num_programs == i_program:
-            tl.store(chunk_offsets + 1 + o_request, stop.to(tl.int64), mask=o_request < num_requests_padded)
+        if not HAS_ENDS:
+            total = i_stop
+            if i_program == 0:
+                tl.store(sums + o_request, stop.to(tl.int64), mask=o_request < num_requests_padded)
         first = stop - num_chunks
-        for i_tile in range(next_own_tile(i_start, ENTRIES), (i_stop + ENTRIES - 1) // ENTRIES, num_programs):
+        first_tile, stop_tile, step = own_tiles(i_entry, i_stop, i_end, num_programs, ENTRIES, HAS_ENDS)
+        for i_tile in range(first_tile, stop_tile, step):
             o_row = i_tile * ENTRIES + tl.arange(0, ENTRIES)
             m_row = (o_row >= i_start) & (o_row < tl.minimum(i_stop, num_rows))
             owner = find_owners(first, i_tile * ENTRIES, ENTRIES)
             tl.store(chunk_sequences + o_row, i_request + owner, mask=m_row)
             tl.store(chunk_numbers + o_row, (o_row - tl.gather(first, owner, 0)).to(tl.int32), mask=m_row)
-    for i_tile in range(next_own_tile(i_stop, ENTRIES), (num_rows + ENTRIES - 1) // ENTRIES, num_programs):
+        i_entry = tl.maximum(i_stop, 1)
+    first_tile = next_own_tile(total, num_programs, ENTRIES)
+    for i_tile in range(first_tile, (num_rows + ENTRIES - 1) // ENTRIES, num_programs):
         o_row = i_tile * ENTRIES + tl.arange(0, ENTRIES)
-        m_row = (o_row >= i_stop) & (o_row < num_rows)
+        m_row = (o_row >= total) & (o_row < num_rows)
         tl.store(chunk_sequences + o_row, -1, mask=m_row)
         tl.store(chunk_numbers + o_row, 0, mask=m_row)
 
@@ -87,7 +151,8 @@ def write_sequence_chunks(
     the number of the chunk in its sequence, from 0; (-1, 0) from the last chunk on. N must not be smaller
     than the number of chunks; chunks past N are dropped. chunk_offsets int64 [R+1]: running sum of the
     chunks, which padded sequences do not raise. All three are contiguous, and every element is written.
-    One launch. Does not synchronise or allocate, so a CUDA graph can capture it.
+    One launch, or three for more than 4,096 sequences. Does not synchronise or allocate, so a CUDA graph can
+    capture it.
     Raises ValueError for a wrong dtype, device, shape, stride or host number, before anything is written.
     Rule: fla prepare_chunk_indices, prepare_chunk_indices_static; vLLM _compute_chunk_metadata (absolute).
 
@@ -113,10 +178,26 @@ def write_sequence_chunks(
     num_rows = chunk_sequences.numel()
     check_tensor("chunk_numbers", chunk_numbers, (torch.int32,), (num_rows,), device)
     check_tensor("chunk_offsets", chunk_offsets, (torch.int64,), (num_requests_padded + 1,), device)
+    is_absolute = chunk_context_lens is not None
+    context_lens = cu_seqlens_q if chunk_context_lens is None else chunk_context_lens
+    shape = shape_of_list(num_rows, num_requests_padded)
     with torch.cuda.device(cu_seqlens_q.get_device()):
-        _write_sequence_chunks[(programs_of(num_rows, num_requests_padded),)](
+        if shape.has_ends:
+            _sum_tiles[(shape.num_tiles,)](
+                cu_seqlens_q,
+                context_lens,
+                chunk_offsets,
+                num_requests,
+                num_requests_padded,
+                chunk_size,
+                IS_ABSOLUTE=is_absolute,
+                REQUESTS=shape.requests,
+                num_warps=NUM_WARPS,
+            )
+            launch_carries(chunk_offsets[1:], None, num_requests_padded, shape.requests)
+        _write_sequence_chunks[(shape.num_programs + shape.has_ends * shape.num_tiles,)](
             cu_seqlens_q,
-            cu_seqlens_q if chunk_context_lens is None else chunk_context_lens,
+            context_lens,
             chunk_sequences,
             chunk_numbers,
             chunk_offsets,
@@ -124,8 +205,9 @@ def write_sequence_chunks(
             num_requests_padded,
             num_rows,
             chunk_size,
-            IS_ABSOLUTE=chunk_context_lens is not None,
-            REQUESTS=requests_per_tile(num_requests_padded),
+            IS_ABSOLUTE=is_absolute,
+            HAS_ENDS=shape.has_ends,
+            REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
         )

@@ -7,6 +7,7 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_shard, check_tensor
 
 KEYS_PER_BLOCK = 2048
+NUM_WARPS = 8
 
 
 @triton.jit(
@@ -56,11 +57,13 @@ def _write_selected(
     table_row = i_row * table_row_stride
     total = tl.full((ROWS,), 0, tl.int32)
     for i_key in range(0, topk, COLUMNS):
+        # Keys are the first axis, tokens the second: a load from anywhere gets a layout whose first axis is
+        # the fast one, and then no value changes its layout, which goes through shared memory.
         o_key = i_key + tl.arange(0, COLUMNS)
-        m_key = m_token[:, None] & (o_key < topk)[None, :]
-        o_index = (o_token * topk)[:, None] + o_key[None, :]
+        m_key = (o_key < topk)[:, None] & m_token[None, :]
+        o_index = o_key[:, None] + (o_token * topk)[None, :]
         selected = tl.load(selected_positions + o_index, mask=m_key, other=-1)
-        m_slot = m_row[:, None] & (selected >= 0)
+        m_slot = m_row[None, :] & (selected >= 0)
         position = tl.where(m_slot, selected, 0)
         if IS_SHARDED:
             i_run = position.to(tl.int64) // interleave
@@ -68,19 +71,19 @@ def _write_selected(
             position = i_run // world * interleave + position % interleave
         i_column = position // block_size
         m_slot = m_slot & (i_column < table_width)
-        o_entry = table_row[:, None] + i_column.to(tl.int64) * table_column_stride
+        o_entry = table_row[None, :] + i_column.to(tl.int64) * table_column_stride
         block_id = tl.load(block_table + o_entry, mask=m_slot, other=-1).to(tl.int64)
-        slot = tl.where(block_id >= 0, block_id * block_size + position % block_size, -1)
+        slot = tl.where(block_id >= 0, (block_id - i_column) * block_size + position, -1)
         if HAS_WORKSPACE:
-            slot = tl.where(m_workspace[:, None] & (selected >= 0), start[:, None] + selected, slot)
+            slot = tl.where(m_workspace[None, :] & (selected >= 0), start[None, :] + selected, slot)
         if IS_COMPACT:
             # Valid slots fill the row from its front, other slots from its end, so each element is written
             # once.
             is_valid = (slot >= 0).to(tl.int32)
-            before = total[:, None] + tl.cumsum(is_valid, axis=1) - is_valid
-            o_place = tl.where(slot >= 0, before, topk - 1 - (o_key[None, :] - before))
-            total += tl.sum(is_valid, axis=1)
-            o_index = (o_token * topk)[:, None] + o_place
+            before = total[None, :] + tl.cumsum(is_valid, axis=0) - is_valid
+            o_place = tl.where(slot >= 0, before, topk - 1 - (o_key[:, None] - before))
+            total += tl.sum(is_valid, axis=0)
+            o_index = o_place + (o_token * topk)[None, :]
         tl.store(selected_slots + o_index, slot.to(tl.int32), mask=m_key)
     if IS_COMPACT:
         tl.store(num_valid + o_token, total, mask=m_token)
@@ -200,6 +203,7 @@ def launch_selected(
             IS_COMPACT=num_valid is not None,
             ROWS=rows,
             COLUMNS=columns,
+            num_warps=NUM_WARPS,
         )
 
 

@@ -73,8 +73,8 @@ def test_a_schedule_longer_than_a_tile_is_that_of_the_definition(
 
 
 def test_sums_of_more_tiles_than_a_chunk_carry(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = importlib.import_module("cumae.gpu_impl.key_counts")
-    monkeypatch.setattr(counts, "TILES_PER_CHUNK", 2)
+    ends = importlib.import_module("cumae.gpu_impl.tile_ends")
+    monkeypatch.setattr(ends, "TILES_PER_CHUNK", 2)
     check_schedule(Step([0, 3], [2000, 3300], 30), 5, 2, 3, torch.int64)
 
 
