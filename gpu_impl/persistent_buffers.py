@@ -10,7 +10,6 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
 from cumae.gpu_impl.key_counts import check_tokens, count_keys, launch_running_counts
 
 KEYS_PER_BLOCK = 2048
-NUM_WARPS = 8
 ENTRIES_PER_FILL = 4096
 
 
@@ -81,19 +80,18 @@ def _write_keys(
     first = tl.load(kv_indptr + o_token, mask=m_token, other=0).to(tl.int64)
     table_row = i_request.to(tl.int64) * table_row_stride
     for i_key in range(0, tl.max(kv_len), COLUMNS):
-        # Keys are the first axis for the reason that `topk_to_slots` gives.
         o_key = i_key + tl.arange(0, COLUMNS)
-        m_key = o_key[:, None] < kv_len[None, :]
-        o_index = o_key[:, None] + (o_token * topk)[None, :]
+        m_key = o_key[None, :] < kv_len[:, None]
+        o_index = (o_token * topk)[:, None] + o_key[None, :]
         position = tl.load(topk_indices + o_index, mask=m_key, other=-1)
-        m_entry = (position >= 0) & (i_request < num_rows)[None, :]
+        m_entry = (position >= 0) & (i_request < num_rows)[:, None]
         position = tl.where(m_entry, position, 0)
         i_column = position // block_size
         m_entry = m_entry & (i_column < table_width)
-        o_entry = table_row[None, :] + i_column.to(tl.int64) * table_column_stride
+        o_entry = table_row[:, None] + i_column.to(tl.int64) * table_column_stride
         block_id = tl.load(block_table + o_entry, mask=m_entry, other=-1).to(tl.int64)
-        slot = tl.where(block_id >= 0, (block_id - i_column) * block_size + position, -1)
-        tl.store(kv_indices + o_key[:, None] + first[None, :], slot.to(tl.int32), mask=m_key)
+        slot = tl.where(block_id >= 0, block_id * block_size + position % block_size, -1)
+        tl.store(kv_indices + first[:, None] + o_key[None, :], slot.to(tl.int32), mask=m_key)
 
 
 class PersistentBuffers:
@@ -202,7 +200,6 @@ class PersistentBuffers:
                     ROWS=rows,
                     COLUMNS=columns,
                     FILL=ENTRIES_PER_FILL,
-                    num_warps=NUM_WARPS,
                 )
         self._num_live_tokens = num_tokens
         self._num_live_indices = num_tokens * topk
