@@ -1,0 +1,42 @@
+"""Lists of more requests than a program scans, which several launches write."""
+
+import importlib
+
+import pytest
+
+from cumae.properties.cases.seeded import large_case
+from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.dialects import CUMAE
+from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import bind
+from cumae.properties.operations.targets import load_function
+from cumae.properties.running.device import prepare
+
+DEVICE = prepare("auto")
+LISTS = (
+    "allocate_slots",
+    "chunked_context",
+    "draft_steps",
+    "flat_decodes",
+    "kv_indices",
+    "sequence_chunks",
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("num_requests", [4097, 7000])
+@pytest.mark.parametrize("name", LISTS)
+def test_thousands_of_requests_are_listed(
+    name: str, num_requests: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed == 2:  # so that sums are carried over several chunks of tiles
+        monkeypatch.setattr(importlib.import_module("cumae.gpu_impl.tile_ends"), "TILES_PER_CHUNK", 4)
+    operation = OPERATIONS[name]
+    (kernel,) = operation.kernels
+    binding = bind(load_function(kernel), operation, CUMAE)
+    case = large_case(
+        seed, binding.domain, binding.features, num_requests=num_requests, num_tokens=3 * num_requests
+    )
+    trial = Trial(binding, case, DEVICE)
+    for check in ("agrees", "writes_everything", "stays_in_bounds", "is_deterministic"):
+        assert CHECKS[check](trial) is None
