@@ -60,7 +60,10 @@ def page_timings() -> list[Timing]:
 
 
 def _write_timings() -> list[Timing]:
-    """Time new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8."""
+    """Time new rows of 512 + 64 bf16, copied into a cache of such rows and quantised to fp8.
+
+    Beside many rows stands a copy of as many bytes.
+    """
     found, block_size = [], 64
     for count in (1, 128, 65_536):
         new_latents = torch.randn((count, 576), device="cuda", dtype=torch.bfloat16)
@@ -73,6 +76,10 @@ def _write_timings() -> list[Timing]:
                 moved = count * (2 * 576 + width * cache.element_size() + 8)
                 size = f"{count:,} rows to {str(dtype).removeprefix('torch.')}"
                 found.append(Timing(kernel.partition(":")[2], size, median, spread, moved / median / 1000))
+                if count > 128:
+                    source = torch.zeros(moved // 2, device="cuda", dtype=torch.uint8)
+                    median, spread = queued_time(partial(torch.empty_like(source).copy_, source))
+                    found.append(Timing("copy, launched", size, median, spread, moved / median / 1000))
     return found
 
 
