@@ -5,72 +5,67 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
+from cumae.gpu_impl.least_costs import (
+    LAST,
+    NEVER,
+    WORD,
+    experts_in_turn,
+    first_experts,
+    limit_of,
+    num_bits,
+    rank_of,
+    two_least,
+    words_of,
+)
 
 MAX_EXPERTS = 2048
-# A warp has whole rows, so no step waits for another warp. Experts of a program, for few tokens and many.
-EXPERTS_OF_FEW, EXPERTS_OF_MANY = 256, 1024
+# A warp has whole rows, so no step waits for another warp. Of few tokens each is a program's only row.
 MOST_OF_FEW = 2048
+EXPERTS_OF_MANY = 1024
 EXPERTS_PER_WARP = 1024
-# The most groups that are ranked by comparing all pairs, and not one after the other.
-MAX_GROUPS_IN_PAIRS = tl.constexpr(32)
+# What a thread loads at once.
+LOAD_BYTES = 16
+# The most experts of a token that are found first and then ranked.
+MAX_RANKED = 16
 
-NEVER = tl.constexpr(-(2**31))
-NO_GROUP = tl.constexpr(-(2**63))
-LAST = tl.constexpr(2**31 - 1)
+LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def _ordered(choice: tl.tensor) -> tl.tensor:
-    """Return int32 numbers in the order of the choices, all of them above NEVER."""
+def _cost(choice: tl.tensor) -> tl.tensor:
+    """Return uint32 numbers in the order of the choices, the largest choice first; all of them below NEVER."""
     bits = choice.to(tl.int32, bitcast=True)
-    return bits ^ ((bits >> 31) & LAST)
+    return (bits ^ (~(bits >> 31) & LAST)).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def _choice(cost: tl.tensor) -> tl.tensor:
+    """Return the choice with this cost."""
+    bits = cost.to(tl.int32, bitcast=True)
+    return (bits ^ (~(bits >> 31) & LAST)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def _sigmoid(logit: tl.tensor) -> tl.tensor:
-    """Return the sigmoid in fp32 without overflow: 1 for +inf, 0 for -inf."""
-    power = tl.exp(-tl.abs(logit))
-    return tl.where(logit >= 0, 1.0, power) / (1.0 + power)
+    """Return the sigmoid in fp32: 1 for +inf, 0 for -inf."""
+    return 1.0 / (1.0 + tl.exp2(logit * -LOG2_E))
 
 
 @triton.jit
-def _load_choices(
-    logits: tl.tensor,
-    bias: tl.tensor,
-    o_first: tl.tensor,
-    o_expert: tl.tensor,
-    m_row: tl.tensor,
-    m_expert: tl.tensor,
-) -> tl.tensor:
-    """Return the choices of the experts of each row, fp32; -inf for NaN and outside m_expert."""
-    o_logit = o_first[:, None, None] + o_expert
-    logit = tl.load(logits + o_logit, mask=m_row[:, None, None] & m_expert, other=0).to(tl.float32)
-    choice = _sigmoid(logit) + tl.load(bias + o_expert, mask=m_expert, other=0).to(tl.float32)
-    return tl.where(m_expert & (choice == choice), choice, float("-inf"))
+def _choices(logits: tl.tensor, bias: tl.tensor, mask: tl.tensor) -> tl.tensor:
+    """Return the choices at these addresses, fp32; -inf for NaN."""
+    score = _sigmoid(tl.load(logits, mask=mask, other=0).to(tl.float32))
+    return tl.maximum(score + tl.load(bias, mask=mask, other=0).to(tl.float32), float("-inf"))
 
 
 @triton.jit
-def _rank_groups(choice: tl.tensor, o_group: tl.tensor, topk_group: tl.tensor) -> tl.tensor:
-    """Return how many groups are better than each [rows, groups]; of many groups, right for those kept.
-
-    choice [rows, groups, size]. Groups past the last have -inf and the highest indices.
-    """
-    largest = tl.max(choice, axis=2)
-    is_largest = choice == largest[:, :, None]
-    second = tl.max(tl.where(is_largest, float("-inf"), choice), axis=2)
-    second = tl.where(tl.sum(is_largest.to(tl.int32), axis=2) > 1, largest, second)
-    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias. On
-    # ties, the lower group has the larger key.
-    key = (_ordered(largest * 0.5 + second * 0.5).to(tl.int64) << 32) | (o_group ^ LAST)
-    if key.shape[1] <= MAX_GROUPS_IN_PAIRS:
-        rank = tl.sum((key[:, None, :] > key[:, :, None]).to(tl.int32), axis=2)
-    else:
-        rank = tl.full(key.shape, LAST, tl.int32)
-        for i_rank in range(0, topk_group):
-            is_best = key == tl.max(key, axis=1)[:, None]
-            rank = tl.where(is_best, i_rank, rank)
-            key = tl.where(is_best, NO_GROUP, key)
-    return rank
+def _kept_groups(cost: tl.tensor, topk_group: tl.tensor) -> tl.tensor:
+    """Return which groups [rows, groups] are among the best topk_group of their row."""
+    least, second = two_least(cost)
+    # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias. NaN
+    # stands for groups past the last.
+    score = tl.maximum(_choice(least) * 0.5 + _choice(second) * 0.5, float("-inf"))
+    return rank_of(_cost(score), topk_group) < topk_group
 
 
 @triton.jit(do_not_specialize=["num_tokens", "scaling_factor"])
@@ -88,42 +83,75 @@ def _select_experts(
     scaling_factor: tl.tensor,
     RENORMALIZE: tl.constexpr,
     KEEPS_ALL: tl.constexpr,
+    FULL: tl.constexpr,
+    IN_TURN: tl.constexpr,
     ROWS: tl.constexpr,
     GROUPS: tl.constexpr,
     SIZE: tl.constexpr,
+    NEXT: tl.constexpr,
     CHOSEN: tl.constexpr,
 ) -> None:
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_tokens
-    o_group = tl.arange(0, GROUPS)[None, :]
-    o_size = tl.arange(0, SIZE)[None, None, :]
-    o_expert = o_group[:, :, None].to(tl.int64) * group_size + o_size
-    m_expert = (o_group[:, :, None] < num_groups) & (o_size < group_size)
     o_first = o_row * logit_row_stride
-    choice = _load_choices(logits, bias, o_first, o_expert, m_row, m_expert)
+    o_group = tl.arange(0, GROUPS)
+    # [rows, groups, size / next, next]: by this order of the axes a group has as few threads as possible.
+    o_next = tl.arange(0, NEXT)[None, None, None, :]
+    o_size = (tl.arange(0, SIZE // NEXT) * NEXT)[None, None, :, None] + o_next
+    o_bias = (o_group.to(tl.int64) * group_size)[None, :, None, None] + o_size
+    o_expert = o_bias.to(tl.int32)
+    m_expert = (o_group < num_groups)[None, :, None, None] & (o_size < group_size)
+    m_logit = m_row[:, None, None, None]
+    if not FULL:
+        m_logit = m_logit & m_expert
+    logit = tl.load(logits + o_first[:, None, None, None] + o_bias, mask=m_logit, other=0).to(tl.float32)
+    # Loaded for each row, so that the threads of a row have the biases of its logits.
+    o_bias = tl.broadcast_to(o_bias, (ROWS, GROUPS, SIZE // NEXT, NEXT))
+    if FULL:
+        added = tl.load(bias + o_bias).to(tl.float32)
+    else:
+        added = tl.load(bias + o_bias, mask=tl.broadcast_to(m_expert, o_bias.shape), other=0).to(tl.float32)
+    cost = _cost(tl.maximum(_sigmoid(logit) + added, float("-inf")))
+    if not FULL:
+        cost = tl.where(m_expert, cost, NEVER)
+    m_kept = tl.full((ROWS, GROUPS), 1, tl.int1)
     if not KEEPS_ALL:
-        m_kept = (_rank_groups(choice, o_group, topk_group) < topk_group)[:, :, None]
-        choice = tl.where(m_kept, choice, float("-inf"))
-        m_expert = m_expert & m_kept
-    key = tl.reshape(tl.where(m_expert, _ordered(choice), NEVER), (ROWS, GROUPS * SIZE))
-    o_key = tl.reshape(tl.broadcast_to(o_expert.to(tl.int32), (ROWS, GROUPS, SIZE)), (ROWS, GROUPS * SIZE))
+        m_kept = _kept_groups(cost, topk_group)
 
     o_chosen = tl.arange(0, CHOSEN)[None, :]
-    chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
-    for i_chosen in range(0, top_k):
-        is_best = key == tl.max(key, axis=1)[:, None]
-        best = tl.min(tl.where(is_best, o_key, LAST), axis=1)[:, None]
-        chosen = tl.where(o_chosen == i_chosen, best, chosen)
-        key = tl.where(o_key == best, NEVER, key)
+    if IN_TURN:
+        chosen = experts_in_turn(cost, m_kept, o_expert, top_k, CHOSEN)
+    else:
+        limit = tl.where(m_kept, limit_of(cost, m_kept, top_k)[:, None], 0)
+        # More than top_k experts up to the limit: some of their choices are equal.
+        words = words_of(cost <= limit[:, :, None, None])
+        if tl.max(num_bits(words), axis=0) > top_k:
+            chosen = experts_in_turn(cost, m_kept, o_expert, top_k, CHOSEN)
+        else:
+            o_word = (o_group * group_size)[None, :, None] + (tl.arange(0, words.shape[2]) * WORD)[
+                None, None, :
+            ]
+            chosen = tl.full((ROWS, CHOSEN), 0, tl.int32)
+            for i_chosen in range(0, top_k):
+                expert = first_experts(words, o_word)
+                first = tl.min(tl.min(expert, axis=2), axis=1)
+                chosen = tl.where(o_chosen == i_chosen, first[:, None], chosen)
+                rest = words & tl.sub(words, 1, sanitize_overflow=False)
+                words = tl.where(expert == first[:, None, None], rest, words)
+            # Found in the order of their indices; the weights are summed in the order of the choices.
+            m_found = m_row[:, None] & (o_chosen < top_k)
+            choice = _choices(logits + o_first[:, None] + chosen, bias + chosen, m_found)
+            rank = rank_of(tl.where(o_chosen < top_k, _cost(choice), NEVER - 1), top_k)
+            m_place = tl.trans(rank)[:, :, None] == o_chosen[None, :, :]
+            chosen = tl.sum(tl.where(m_place, tl.trans(chosen)[:, :, None], 0), axis=0)
 
     m_chosen = m_row[:, None] & (o_chosen < top_k)
-    o_logit = o_first[:, None] + chosen
-    score = _sigmoid(tl.load(logits + o_logit, mask=m_chosen, other=0).to(tl.float32))
+    score = _sigmoid(tl.load(logits + o_first[:, None] + chosen, mask=m_chosen, other=0).to(tl.float32))
+    o_output = (o_row * top_k)[:, None] + o_chosen
     score = tl.where(m_chosen & (score == score), score, 0.0)
     if RENORMALIZE:
         total = tl.sum(score, axis=1)[:, None] + 1e-20
         score = tl.div_rn(score, tl.broadcast_to(total, (ROWS, CHOSEN)))
-    o_output = (o_row * top_k)[:, None] + o_chosen
     tl.store(expert_ids + o_output, chosen, mask=m_chosen)
     tl.store(expert_weights + o_output, score * scaling_factor, mask=m_chosen)
 
@@ -173,8 +201,7 @@ def write_grouped_topk(
         return
     group_size = num_experts // num_groups
     groups, size = triton.next_power_of_2(num_groups), triton.next_power_of_2(group_size)
-    experts = EXPERTS_OF_FEW if num_tokens <= MOST_OF_FEW else EXPERTS_OF_MANY
-    rows = max(1, experts // (groups * size))
+    rows = 1 if num_tokens <= MOST_OF_FEW else max(1, EXPERTS_OF_MANY // (groups * size))
     with torch.cuda.device(logits.get_device()):
         _select_experts[(-(-num_tokens // rows),)](
             logits,
@@ -190,9 +217,12 @@ def write_grouped_topk(
             float(scaling_factor),
             RENORMALIZE=renormalize,
             KEEPS_ALL=topk_group == num_groups,
+            FULL=groups * size == num_experts,
+            IN_TURN=num_tokens <= MOST_OF_FEW or top_k > MAX_RANKED,
             ROWS=rows,
             GROUPS=groups,
             SIZE=size,
+            NEXT=min(size, LOAD_BYTES // logits.element_size()),
             CHOSEN=triton.next_power_of_2(top_k),
             num_warps=max(1, groups * size // EXPERTS_PER_WARP),
         )

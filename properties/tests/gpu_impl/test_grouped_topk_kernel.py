@@ -20,6 +20,13 @@ SHAPES = [(256, 8, 4, 8), (24, 4, 2, 5), (160, 8, 3, 6), (6, 3, 1, 2), (384, 1, 
 SHAPES += [(80, 40, 5, 9)]
 
 
+@pytest.fixture(autouse=True, params=["few", "many"])
+def _tokens(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with the launches for few tokens and with those for many."""
+    if request.param == "many":
+        monkeypatch.setattr("cumae.gpu_impl.grouped_topk.MOST_OF_FEW", 0)
+
+
 def sigmoid(logit: float) -> float:
     return 0.0 if logit < -700 else 1 / (1 + math.exp(-logit))
 
