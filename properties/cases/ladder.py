@@ -157,6 +157,15 @@ class Ladder:
         lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
 
+    def cut(self, chunk_size: int, context_len: int, query_len: int) -> Case | None:
+        """Return a prefill in chunks of this size, which end at multiples of the position, if any do."""
+        if (domain := self._having("chunk_size", chunk_size)) is None:
+            return None
+        if "absolute_chunks" in self._named:
+            domain = with_option(domain, "absolute_chunks", True, self._named) or domain
+        lens: list[Lens] = [("prefill", 2, 5), ("prefill", context_len, query_len), ("decode", 4, 1)]
+        return Ladder(domain, self._named)._case(lens, seed=chunk_size, block_size=self._usual_block)
+
     def large_blocks(self) -> Case | None:
         """Return a case of blocks beyond those of drawn cases, if the domain has such.
 

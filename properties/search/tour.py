@@ -79,6 +79,9 @@ AMONG_DECODES = ((12, 0), (67, 5))
 requests, but is not uniform."""
 BROAD = (8, 128, 1_100)
 """Heads, the numbers of each, and tokens of a case."""
+CUTS = ((1, 5, 32_779), (3, 65_601, 71))
+"""Chunk sizes, and the context and new tokens of a prefill: more chunks than int16 counts, and positions
+that 16 bits do not hold, for chunks of which 2^16 is no multiple."""
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
@@ -180,6 +183,8 @@ class Tour:
         for case in ladder.valued(LARGE_WORLD, ("world",)):
             self._try(case)
         self._try(ladder.drafted(*DRAFTED))
+        for lens in CUTS:
+            self._try(ladder.cut(*lens))
         self._done, self.work = done, work
 
     def _beyond(self, ladder: Ladder) -> None:

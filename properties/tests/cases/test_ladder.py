@@ -289,3 +289,11 @@ def test_a_large_split_comes_with_a_selection_of_several() -> None:
     (case,) = Ladder(Domain(), {"split_size", "topk"}).valued(2_051, ("split_size",))
     assert case.options.schedule.split_size == 2_051
     assert case.options.selection.topk > 2 * 2_051
+
+
+def test_a_cut_has_chunks_of_one_size() -> None:
+    case = Ladder(Domain(), {"chunk_size", "absolute_chunks"}).cut(3, 65_601, 71)
+    assert case is not None
+    assert (case.options.chunks.chunk_size, case.options.chunks.absolute_chunks) == (3, True)
+    assert (65_601, 71) in zip(_context_lens(case), _query_lens(case), strict=True)
+    assert Ladder(Domain(), {"window"}).cut(3, 65_601, 71) is None
