@@ -12,8 +12,10 @@ from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
 from cumae.properties.cases.promises import PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 
-BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 1056)
-"""Tokens of a block; the last one is of a hybrid model, where a block of tokens is as large as a state."""
+BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 1056, 4096)
+"""Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state."""
+DRAWN_BLOCK_SIZES = BLOCK_SIZES[:-1]
+"""Those of drawn cases where a domain promises all of them: a tour visits the largest."""
 MAX_LEN = 2**20
 LARGEST_BLOCK_OF_SMALL_SLOTS = 2**12
 """Blocks up to this size keep the slots of a drawn case below 2^31."""
@@ -136,9 +138,10 @@ class Domain:
     def sizes(self) -> tuple[int, ...]:
         """The block sizes of drawn cases: those that a promised interleave and kernel block size divide."""
         names = ("interleave", "kernel_block_size")
+        usual = DRAWN_BLOCK_SIZES if self.block_sizes == BLOCK_SIZES else self.block_sizes
         if self.values.keys().isdisjoint(names):
-            return self.block_sizes
-        return tuple(size for size in self.block_sizes if all(self.holds_whole(name, size) for name in names))
+            return usual
+        return tuple(size for size in usual if all(self.holds_whole(name, size) for name in names))
 
     def holds_whole(self, name: str, block_size: int) -> bool:
         """Whether a promised value of a field divides a block size; True without a promise."""

@@ -38,6 +38,8 @@ LENGTHS = (
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
 MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
+WIDE_ROW = (512, 64)
+"""The latent row of released models."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
 
@@ -137,6 +139,46 @@ class Ladder:
         lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
 
+    def broad(self, num_heads: int, dim: int, count: int) -> Case | None:
+        """Return a case of more than ``count`` cached tokens and as many new ones, with wide rows or heads.
+
+        Drawn cases have few and narrow heads if they have many tokens.
+        """
+        domain, varied = self._domain, {"num_heads", "head_dims"} & self._named
+        if "num_heads" in varied:
+            domain = with_option(domain, "num_heads", num_heads, self._named) or domain
+        if "head_dims" in varied and domain.head_dims is None:
+            domain = domain.having(head_dims=((dim, dim),))
+        if "row_format" in self._named and domain.latent_dims is None:
+            domain, varied = domain.having(latent_dims=(WIDE_ROW,)), {"row_format"}
+        if not varied:
+            return None
+        lens: list[Lens] = [("prefill", 3, count // 2), ("decode", count, 1), ("prefill", 0, 0)]
+        lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+
+    def cut(self, chunk_size: int, context_len: int, query_len: int) -> Case | None:
+        """Return a prefill in chunks of this size, which end at multiples of the position, if any do."""
+        if (domain := self._having("chunk_size", chunk_size)) is None:
+            return None
+        if "absolute_chunks" in self._named:
+            domain = with_option(domain, "absolute_chunks", True, self._named) or domain
+        lens: list[Lens] = [("prefill", 2, 5), ("prefill", context_len, query_len), ("decode", 4, 1)]
+        return Ladder(domain, self._named)._case(lens, seed=chunk_size, block_size=self._usual_block)
+
+    def large_blocks(self) -> Case | None:
+        """Return a case of blocks beyond those of drawn cases, if the domain has such.
+
+        No cache is made for them.
+        """
+        size = max(self._domain.block_sizes)
+        whole = all(self._domain.holds_whole(name, size) for name in ("interleave", "kernel_block_size"))
+        if size in self._sizes or not whole or not {"row_format", "head_format"}.isdisjoint(self._named):
+            return None
+        lens: list[Lens] = [("decode", size // 2 + 3, 1), ("prefill", size - 2, 5), ("prefill", 0, size)]
+        lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
+        return self._unlimited._case(lens, seed=size, block_size=size)
+
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
         if (domain := self._having("world", world)) is None:
@@ -200,9 +242,14 @@ class Ladder:
         return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
 
     def valued(self, size: int, names: Sequence[str] = LENGTHS) -> Iterator[Case]:
-        """Yield cases in which one of the options is ``size``: each that is a length or a count."""
+        """Yield cases in which one of the options is ``size``: each that is a length or a count.
+
+        Splits come with a selection of several of them.
+        """
         for name in names:
             if (domain := self._having(name, size)) is not None:
+                if name == "split_size" and "topk" in self._named:
+                    domain = with_option(domain, "topk", 2 * size + 3, self._named) or domain
                 near = min(size * (self._usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
                 lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
                 lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]

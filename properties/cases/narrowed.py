@@ -1,13 +1,14 @@
 """Domains narrowed to one value of an option, or to the plain values of those that cost most."""
 
 from collections.abc import Collection
+from typing import Any
 
 from cumae.properties.cases.domain import Domain
 
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 
 
-def with_option(domain: Domain, name: str, size: int, features: Collection[str]) -> Domain | None:
+def with_option(domain: Domain, name: str, size: Any, features: Collection[str]) -> Domain | None:
     """Return the domain with one value of an option; None if it is not promised or not valid.
 
     Of several ranks it is the last one's, if a rank is one of the ``features``.

@@ -1,6 +1,6 @@
 """Metamorphic relations hold between a kernel's own answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -68,14 +68,16 @@ def _broken(fact: Fact, case: Case, parts: Sequence[Part], others: Sequence[Sequ
 def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, Expected]) -> Iterator[Part]:
     """Yield the parts of all outputs of a call, and the window lengths if the outputs give both bounds."""
     wholes = {name: _whole(binding, case, seen, name, expected[name]) for name in seen.outputs}
-    name_on = {binding.forms[name].axis: name for name in wholes}
+    names_on: dict[str, list[str]] = {}
+    for name in wholes:
+        names_on.setdefault(binding.forms[name].axis, []).append(name)
     for name, whole in wholes.items():
         if whole is None:
             continue
         axis, per = axis_named(binding.forms[name].axis), elements_each(binding.forms[name], case)
         yield from parts_of(whole, axis, per, case)
-        stop_name = name_on.get(axis.ends_on, "") if axis.ends_on else ""
-        stop = wholes.get(stop_name)
+        place = names_on[binding.forms[name].axis].index(name)
+        stop_name, stop = _stop_of(whole, place, names_on.get(axis.ends_on, []), wholes)
         if stop is not None:
             lens = Part(
                 f"the window length, `{stop_name}` - `{name}`,",
@@ -84,6 +86,17 @@ def _parts(binding: Binding, case: Case, seen: Observation, expected: dict[str, 
                 stop.held & whole.held,
             )
             yield from parts_of(lens, axis, per, case)
+
+
+def _stop_of(
+    starts: Part, place: int, names: Sequence[str], wholes: Mapping[str, Part | None]
+) -> tuple[str, Part | None]:
+    """Return the output with the ends of these starts: the one at the same place, or another as long."""
+    for name in (*names[place:], *names[:place]):
+        stop = wholes[name]
+        if stop is not None and stop.words.shape == starts.words.shape:
+            return name, stop
+    return "", None
 
 
 def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected: Expected) -> Part | None:

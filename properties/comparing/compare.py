@@ -45,7 +45,8 @@ def wrong_values(
 
 
 def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, want: Expected) -> Finding:
-    must = list(seen.shapes.get(name, want.words.shape))
+    shapes = dict.fromkeys(seen.shapes.get(name, (want.words.shape,)))
+    must = " or ".join(str(list(shape)) for shape in shapes)
     return about_output(check, binding, name, f"has shape {list(seen.outputs[name].shape)}, must have {must}")
 
 

@@ -37,6 +37,10 @@ class Extent(NamedTuple):
     num_padded: int
 
 
+def _one_entry(case: Case) -> int:
+    return 1
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """The items that an index counts: an output of the axis has one element, or several, for each.
@@ -56,7 +60,7 @@ class Axis:
     """
 
     extent: Callable[[Case], Extent] | None = None
-    entries: Callable[[Case], int] = lambda case: 1
+    entries: Callable[[Case], int] = _one_entry
     placing: Placing = NOWHERE
     values: Values = ""
     is_of_tokens: bool = False
@@ -67,6 +71,11 @@ class Axis:
     is_sorted: bool = False
     is_related: bool = True
     counts: str = ""
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether an item may have several elements."""
+        return self.entries is not _one_entry
 
 
 def _tokens(case: Case) -> Extent:

@@ -64,6 +64,20 @@ def shape_of(output: Output, case: Case) -> tuple[int, ...]:
     return (each * case.num_context_chunks if axis.in_chunks else each,)
 
 
+def accepted_shapes(output: Output, case: Case) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes that a returned output may have: its own, and a row for each item or chunk."""
+    shape = shape_of(output, case)
+    axis, count = axis_named(output.axis), prod(shape)
+    if output.per_item > 1:
+        return shape, (count // output.per_item, output.per_item)
+    if output.shape is not None or axis.extent is None:
+        return (shape,)
+    num_items = axis.extent(case).num_padded
+    if axis.in_chunks and axis.items is not None:
+        return shape, (case.num_context_chunks, num_items)
+    return (shape, (num_items, axis.entries(case))) if axis.has_entries else (shape,)
+
+
 def strides_of(output: Output, case: Case) -> tuple[int, ...]:
     """Return the elements between neighbours in each dimension of an output for a case."""
     if output.strides is not None:

@@ -17,7 +17,7 @@ from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.items import left_untouched
-from cumae.properties.operations.outputs import shape_of
+from cumae.properties.operations.outputs import accepted_shapes, shape_of
 from cumae.properties.operations.strides import held_input, offset_of, output_strides
 from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.allocations import FencedAllocations
@@ -150,11 +150,11 @@ class Bench:
         opaque = set()
         dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
         forms = {name: self.binding.forms[name] for name in returned}
-        shapes = {name: shape_of(form, self.case) for name, form in forms.items() if not form.is_rows}
+        shapes = {name: accepted_shapes(form, self.case) for name, form in forms.items() if not form.is_rows}
         promised = {name: torch_dtype(forms[name].dtype_for(self.case)) for name in dtypes}
         for name, value in returned.items():
             found = words_returned(value, is_rows=forms[name].is_rows)
-            as_promised = shapes.get(name) == found.shape
+            as_promised = found.shape in shapes.get(name, ())
             words[name] = found.reshape(-1) if as_promised else found
             before[name] = poison_words(poison, words[name])
             if not (isinstance(value, torch.Tensor) and allocated.made(value)):

@@ -46,8 +46,8 @@ class Observation:
 
     ``before``: the outputs' memory before the call: poison, except for arguments that are input and
     output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of returned
-    tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: their required
-    shape (flat is accepted too).
+    tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: the shapes
+    that are accepted (flat is accepted too).
     """
 
     outputs: dict[str, Words]
@@ -58,9 +58,9 @@ class Observation:
     opaque: frozenset[str] = frozenset()
     dtypes: Mapping[str, str] = field(default_factory=dict)
     mistyped: Mapping[str, str] = field(default_factory=dict)
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
 
     @property
     def is_misshapen(self) -> bool:
         """Whether a returned output has a wrong number of elements."""
-        return any(self.outputs[name].size != prod(shape) for name, shape in self.shapes.items())
+        return any(self.outputs[name].size != prod(shapes[0]) for name, shapes in self.shapes.items())

@@ -58,6 +58,7 @@ LARGE_OPTIONS = (
     "chunk_blocks",
     "num_workers",
     "min_window_columns",
+    "split_size",
 )
 LARGE_WORLD = 67
 CROWDS = 0.3
@@ -76,6 +77,11 @@ FAR_CONTEXTS = (131_073, 8_193)
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
+BROAD = (8, 128, 1_100)
+"""Heads, the numbers of each, and tokens of a case."""
+CUTS = ((1, 5, 32_779), (3, 65_601, 71))
+"""Chunk sizes, and the context and new tokens of a prefill: more chunks than int16 counts, and positions
+that 16 bits do not hold, for chunks of which 2^16 is no multiple."""
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
@@ -123,6 +129,7 @@ class Tour:
             self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         self._try(ladder.ids(LARGEST_ID))
+        self._try(ladder.large_blocks())
         for case in ladder.valued(LARGE_OPTION, LARGE_OPTIONS):
             self._try(case)
         for name in ("window", "topk"):
@@ -145,6 +152,7 @@ class Tour:
                 self._try(ladder.requests(count, padding))
         for count, num_idle in AMONG_DECODES:
             self._try(ladder.among_decodes(count, num_idle))
+        self._try(ladder.broad(*BROAD), lent=LENT * self.work)
         self._crowds(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
@@ -175,6 +183,8 @@ class Tour:
         for case in ladder.valued(LARGE_WORLD, ("world",)):
             self._try(case)
         self._try(ladder.drafted(*DRAFTED))
+        for lens in CUTS:
+            self._try(ladder.cut(*lens))
         self._done, self.work = done, work
 
     def _beyond(self, ladder: Ladder) -> None:

@@ -93,6 +93,11 @@ class Engine:
         if rows:
             self._vacate(rows[which % len(rows)])
 
+    def finish_all_but(self, count: int) -> None:
+        """End all requests but those of the first rows."""
+        for row in self.live()[count:]:
+            self._vacate(row)
+
     def preempt(self, which: int) -> None:
         """Take a request's blocks away; it waits and is computed again."""
         rows = self.live()

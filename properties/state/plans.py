@@ -19,7 +19,7 @@ class Plan:
     In percent: ``steady``, steps in which every request asks for as much as before; ``idles``, steps that
     begin a spell in which some or all rows idle, for at most ``longest`` steps; ``bursts``, large steps
     between two equal ones; ``arrivals``, of a request for a free row; ``cached``, of arrivals whose first
-    tokens another engine has computed.
+    tokens another engine has computed; ``leaves``, steps of many requests after which all but a few end.
     """
 
     num_steps: int = 12
@@ -34,6 +34,7 @@ class Plan:
     bursts: int = 4
     arrivals: int = 40
     cached: int = 10
+    leaves: int = 0
 
 
 FEW_ROWS = Plan(
@@ -92,6 +93,29 @@ DECODES = Plan(
     cached=90,
 )
 """Long contexts, about as long as the selection and longer."""
+DRAINS = Plan(
+    num_steps=7,
+    sizes=Sizes(num_rows=4, budget=4096, least_tokens=4096, large_blocks=True),
+    wishes=(1, 0),
+    topk=(8,),
+    steady=60,
+    idles=0,
+    bursts=80,
+    arrivals=90,
+    cached=0,
+)
+"""Steps of thousands of tokens, each between two small ones: most of the buffers is to be cleared."""
+CROWDS = replace(
+    DRAINS,
+    num_steps=6,
+    sizes=Sizes(num_rows=1100, blocks_each=1, budget=2048),
+    wishes=(1, 0, 2, 1),
+    steady=0,
+    bursts=0,
+    arrivals=100,
+    leaves=80,
+)
+"""Steps of a thousand requests, and of the few that are left once the others have ended."""
 BRIEF = replace(WIDE, num_steps=5, grows=False)
 ROUND: tuple[tuple[Plan, ...], ...] = (
     *((Plan(num_steps=count),) for count in (12, 3, 7, 12)),
@@ -101,7 +125,7 @@ ROUND: tuple[tuple[Plan, ...], ...] = (
     (FEW_ROWS, MANY_KEYS, Plan(), FEW_ROWS, Plan()),
     *((Plan(num_steps=count),) for count in (12, 4)),
     (DECODES,),
-    (Plan(num_steps=12),),
+    (DRAINS, Plan(), CROWDS, Plan(), Plan()),
     (CHUNKS,),
 )
 """The kinds of consecutive walks; where there are several, they take turns from round to round."""

@@ -17,6 +17,7 @@ from cumae.properties.state.setting import draw_setting
 STEPS = 12
 """Steps of a trace that is cut short."""
 MOST_PADDING = 3
+MOST_LEFT = 5
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
     lambda engine, row, choices: engine.finish(row),
@@ -82,9 +83,12 @@ def _plan_of(binding: Binding, number: int) -> Plan:
 
 
 def _happen(engine: Engine, choices: Choices, plan: Plan) -> None:
-    """Let requests arrive, then run one event or none."""
+    """Let requests arrive, then run one event or none; or let all but a few end."""
     setting = engine.setting
     rows = setting.sizes.num_rows
+    if plan.leaves and len(engine.live()) > MOST_LEFT and choices.chance(plan.leaves):
+        engine.finish_all_but(choices.integer(0, MOST_LEFT))
+        return
     while len(engine.live()) < rows and choices.chance(plan.arrivals):
         cached = _cached_len(choices, engine) if choices.chance(plan.cached) else 0
         engine.admit(choices.integer(1, setting.most_tokens), choices.integer(0, rows), cached)

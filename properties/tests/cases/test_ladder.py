@@ -262,3 +262,38 @@ def test_a_ladder_on_ranks_stays_visible_to_an_operation_without_a_rank() -> Non
     case = ranks.far(9_000)
     assert case is not None
     assert (case.batch.world, case.options.parallel.rank) == (8, 0)
+
+
+def test_a_broad_case_has_many_tokens_and_wide_heads_or_rows() -> None:
+    case = Ladder(Domain(), NAMES).broad(8, 128, 1_100)
+    assert case is not None
+    heads, rows = case.options.heads, case.options.rows
+    assert (heads.num_heads, heads.head_dim, heads.value_dim) == (8, 128, 128)
+    assert (rows.kv_lora_rank, rows.qk_rope_head_dim) == (512, 64)
+    assert case.batch.num_tokens > 1_024
+    assert Ladder(Domain(), {"window"}).broad(8, 128, 1_100) is None
+
+
+def test_the_largest_blocks_of_a_domain_are_visited_and_not_drawn() -> None:
+    domain = Domain()
+    case = Ladder(domain, {"window"}).large_blocks()
+    assert case is not None
+    assert case.batch.block_size == max(domain.block_sizes) > max(domain.sizes)
+    assert domain.why_not(case) is None
+    assert Ladder(domain, {"head_format"}).large_blocks() is None
+    assert Ladder(Domain(block_sizes=(16, 64)), {"window"}).large_blocks() is None
+    assert Ladder(Domain(kernel_block_size=(24,)), {"kernel_block_size"}).large_blocks() is None
+
+
+def test_a_large_split_comes_with_a_selection_of_several() -> None:
+    (case,) = Ladder(Domain(), {"split_size", "topk"}).valued(2_051, ("split_size",))
+    assert case.options.schedule.split_size == 2_051
+    assert case.options.selection.topk > 2 * 2_051
+
+
+def test_a_cut_has_chunks_of_one_size() -> None:
+    case = Ladder(Domain(), {"chunk_size", "absolute_chunks"}).cut(3, 65_601, 71)
+    assert case is not None
+    assert (case.options.chunks.chunk_size, case.options.chunks.absolute_chunks) == (3, True)
+    assert (65_601, 71) in zip(_context_lens(case), _query_lens(case), strict=True)
+    assert Ladder(Domain(), {"window"}).cut(3, 65_601, 71) is None

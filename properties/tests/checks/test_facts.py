@@ -1,6 +1,7 @@
 """Metamorphic facts follow the axis of an output, and what its oracle keeps; they lose no operation's."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -8,8 +9,10 @@ import pytest
 import torch
 
 import cumae
+from cumae.fixtures.correct import cumae as plain
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.dialects import CUMAE, Output
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -276,3 +279,57 @@ def test_a_bound_that_moves_with_its_requests_is_no_break() -> None:
     """Lengths of windows stay; where they begin does not."""
     binding = binding_of(load_function("cumae.gpu_impl:write_causal_windows"), "causal_windows")
     assert CHECKS["keeps_facts"](Trial(binding, CASE, DEVICE)) is None
+
+
+def _live(name: str) -> Output:
+    return Output(
+        f"live_{name}",
+        follows=name,
+        shape=lambda case: (case.batch.num_tokens,),
+        expect=lambda answer, inputs: getattr(answer, name)[: inputs["num_tokens"]],
+    )
+
+
+BOUNDS_TWICE = replace(CUMAE, outputs={"causal_windows": (_live("ks"), _live("ke"))})
+"""A dialect that holds the bounds of windows with padding and without it."""
+
+
+def bounds_twice(*, right: bool) -> Callable[..., dict[str, torch.Tensor]]:
+    def call(
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        cu_seqlens_k: torch.Tensor,
+        is_prefill: torch.Tensor,
+        compress_ratio: int,
+        window: int,
+        world: int,
+        rank: int,
+        interleave: int,
+        num_tokens: int,
+        num_requests: int,
+    ) -> dict[str, torch.Tensor]:
+        tokens = (token_to_request, position_ids, cu_seqlens_k, is_prefill)
+        ks, ke = plain.causal_windows(*tokens, compress_ratio, window, world, rank, interleave)
+        live_ks, live_ke = ks[:num_tokens].clone(), ke[:num_tokens].clone()
+        if not right and num_requests > 3:
+            live_ke[:] += 1
+        return {"ks": ks, "ke": ke, "live_ks": live_ks, "live_ke": live_ke}
+
+    return call
+
+
+def test_starts_and_ends_are_paired_by_length_where_there_are_several() -> None:
+    verdict = cumae.check(
+        bounds_twice(right=True), "causal_windows", dialect=BOUNDS_TWICE, examples=30, save_to=None
+    )
+    assert verdict.ok, verdict.failure
+    verdict = cumae.check(
+        bounds_twice(right=False),
+        "causal_windows",
+        dialect=BOUNDS_TWICE,
+        checks=("keeps_facts",),
+        examples=60,
+        save_to=None,
+    )
+    assert verdict.failure is not None
+    assert "`live_ke`" in verdict.failure.finding.message

@@ -1,5 +1,6 @@
 """Outputs and their axes: one record whoever names an output, and one row for everything an axis says."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,14 +8,15 @@ import pytest
 import torch
 
 import cumae
-from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.fixtures.correct import selections
+from cumae.oracle import Batch, Case, Layout, OperationName, Options, Request
 from cumae.properties.checks import Trial
 from cumae.properties.dialects import CUMAE, DIALECTS, SGLANG, VLLM, Dialect, Output
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.axes import AXES
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.items import elements_each
-from cumae.properties.operations.outputs import outputs_of, shape_of, strides_of
+from cumae.properties.operations.outputs import accepted_shapes, outputs_of, shape_of, strides_of
 from cumae.properties.running.device import prepare
 from cumae.properties.tests.operations.test_own_operation import LENS
 
@@ -100,6 +102,82 @@ def test_an_output_of_ones_own_is_dense_in_every_dimension() -> None:
     operation = cumae.Operation("cubes", tell, (output,))
     trial = Trial(binding_of(launch, operation), CASE, DEVICE)
     assert trial.first.outputs["cube"].ravel().tolist() == list(range(30))
+
+
+def as_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of topk_to_slots or compact_topk_slots whose answer has a row for each token."""
+
+    def call(
+        token_to_request: torch.Tensor,
+        selected_positions: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        world: int,
+        rank: int,
+        interleave: int,
+        workspace_ids: torch.Tensor | None,
+        workspace_starts: torch.Tensor | None,
+    ) -> Any:
+        tokens = (token_to_request, selected_positions, block_table)
+        answer = function(*tokens, block_size, world, rank, interleave, workspace_ids, workspace_starts)
+        if isinstance(answer, torch.Tensor):
+            return answer.reshape(selected_positions.shape)
+        return answer[0].reshape(selected_positions.shape), answer[1]
+
+    return call
+
+
+def chunks_as_rows(
+    context_lens: torch.Tensor,
+    is_prefill: torch.Tensor,
+    workspace_tokens: int,
+    block_size: int,
+    num_with_context: int,
+    max_context_len: int,
+    key_scope: str,
+) -> tuple[torch.Tensor, ...]:
+    numbers = (workspace_tokens, block_size, num_with_context, max_context_len, key_scope)
+    chunks = selections.chunked_context(context_lens, is_prefill, *numbers)
+    count, num_requests = len(chunks.chunk_totals), len(context_lens)
+    starts, lens, sums = (
+        part.reshape(count, num_requests + more) for part, more in zip(chunks[:3], (0, 0, 1), strict=True)
+    )
+    return starts, lens, sums, *chunks[3:]
+
+
+@pytest.mark.parametrize(
+    ("function", "operation"),
+    [
+        (as_rows(selections.topk_to_slots), "topk_to_slots"),
+        (as_rows(selections.compact_topk_slots), "compact_topk_slots"),
+        (chunks_as_rows, "chunked_context"),
+    ],
+)
+def test_a_returned_output_may_have_a_row_for_each_item(
+    function: Callable[..., Any], operation: OperationName
+) -> None:
+    verdict = cumae.check(function, operation, device="cpu", examples=20, save_to=None)
+    assert verdict.ok, verdict.failure
+
+
+def test_bounds_in_pairs_may_be_returned_as_pairs() -> None:
+    windows = outputs_of(OPERATIONS["causal_windows"], CUMAE)["windows"]
+    assert accepted_shapes(windows, CASE) == ((10,), (5, 2))
+
+
+def test_an_output_with_one_element_for_each_item_has_one_shape() -> None:
+    for operation, name in (("position_ids", "position_ids"), ("chunked_context", "chunk_totals")):
+        output = outputs_of(OPERATIONS[operation], CUMAE)[name]
+        assert len(accepted_shapes(output, CASE)) == 1
+
+
+def test_rows_of_selected_keys_are_not_columns() -> None:
+    def transposed(selected_positions: torch.Tensor) -> torch.Tensor:
+        return selected_positions.T.contiguous()
+
+    verdict = cumae.check(transposed, "topk_to_slots", device="cpu", examples=20, save_to=None)
+    assert verdict.failure is not None
+    assert "has shape [2, 0], must have [0] or [0, 2]" in verdict.failure.finding.message
 
 
 class Told:

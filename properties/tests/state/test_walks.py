@@ -95,6 +95,14 @@ def test_a_class_gets_long_wide_and_production_traces_in_the_first_round() -> No
     assert min(map(len, traces)) <= 3
 
 
+def test_steps_of_a_class_shrink_by_thousands_of_tokens_and_by_a_thousand_requests() -> None:
+    traces = traces_of("cumae.gpu_impl:PersistentBuffers", "persistent_buffers", 5 * len(ROUND))
+    pairs = [pair for steps in traces for pair in pairwise(steps)]
+    assert max(a.num_tokens_padded - b.num_tokens_padded for a, b in pairs) > 4000
+    live = [[sum(r.seq_len > 0 for r in step.batch.requests) for step in pair] for pair in pairs]
+    assert max(a - b for a, b in live) > 700
+
+
 def test_every_seed_begins_with_the_plans_of_the_first_round() -> None:
     repeats = lcm(*map(len, ROUND))
     assert SEED_ROUNDS % repeats == 0
