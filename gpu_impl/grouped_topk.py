@@ -33,7 +33,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def _cost(choice: tl.tensor) -> tl.tensor:
-    """Return uint32 numbers in the order of the choices, the largest choice first; all of them below NEVER."""
+    """Return uint32 numbers in the order of the choices, the largest choice first; all below NEVER."""
     bits = choice.to(tl.int32, bitcast=True)
     return (bits ^ (~(bits >> 31) & LAST)).to(tl.uint32, bitcast=True)
 

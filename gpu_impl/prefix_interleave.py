@@ -10,7 +10,7 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, che
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 from cumae.gpu_impl.request_scan import count_stops
 
-# Tuned together: one program copies so many rows, with so many warps, in passes of COLUMNS words of up to 8 bytes.
+# Tuned together: rows and warps of a program, which copies them in passes of COLUMNS words of up to 8 bytes.
 FEW_ROWS, MANY_ROWS = (16, 4), (4, 2)
 MOST_OF_FEW = 8192
 COLUMNS = 256

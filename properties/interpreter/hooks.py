@@ -10,11 +10,11 @@ import torch
 
 from cumae.properties.interpreter import coverage, logic, marking
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with_data
-from cumae.properties.interpreter.threads import DEFAULT_WARPS, Threads
 from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.source_lines import source_line
+from cumae.properties.interpreter.threads import DEFAULT_WARPS, Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.interpreter.widths import with_widths

@@ -1,4 +1,4 @@
-"""Loads that find what faster threads of the program have stored, although the store comes behind the load."""
+"""Loads that find what faster threads of the program have stored, although the store comes later."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,8 +40,8 @@ class Overtakes(Threads):
     """Finds stores that may come before a load of other threads, and gives loads their values.
 
     ``found``: what the call's stores overtake. ``given``: the values that loads get, by their place. If they
-    are those that one warp stored in a call without any, this is a call in which that warp was faster than the
-    others. A warp that loads what others have stored since the threads met could have found older values, had
+    are those that one warp stored in a call without any, this is a call in which that warp was faster than
+    the others. A warp that loads what others have stored since the threads met could have found older values, had
     it been faster: what it stores overtakes nothing here.
     """
 

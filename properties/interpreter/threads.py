@@ -38,8 +38,8 @@ class Threads:
 
     A program's threads meet at ``tl.debug_barrier``, and at whatever may be compiled with a barrier: atomics,
     reductions, scans. The layouts of blocks are the compiler's choice, so ``stores`` and ``loads`` are one of
-    several guesses. ``has_columns``: whether a block with two axes was stored or loaded whose elements do not lie
-    next to each other along the last axis. Only then the compiler may count columns first.
+    several guesses. ``has_columns``: whether a block with two axes was stored or loaded whose elements do not
+    lie next to each other along the last axis. Only then the compiler may count columns first.
     """
 
     stores: Layout

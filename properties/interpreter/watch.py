@@ -27,8 +27,8 @@ class Watch:
     ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
     made from integers. If races are looked for, ``contested`` has the lines that access an address which
     one program changes and another touches, and ``loads_again`` says whether a program loads an address
-    that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns`` and
-    ``threads``: how programs run, and when their threads see what others stored.
+    that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
+    and ``threads``: how programs run, and when their threads see what others stored.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 

@@ -51,7 +51,8 @@ class Costs:
     def foretells_at_most(self, most: float, case: Case) -> bool:
         """Return whether a case costs no more than so many seconds, as far as known cases tell without a fit.
 
-        A case that is larger in every size cost no more, or the dearest one, grown with the square of the size.
+        A case costs no more than one that is larger in every size, nor more than the dearest one, grown with
+        the square of its size.
         """
         here = size(case)
         if any(seconds <= most for seconds in self._of_larger(here)):

@@ -1,4 +1,4 @@
-"""Kernels whose threads load what others of the program store, before or behind, with a barrier and without."""
+"""Kernels whose threads load what others of the program store, with a barrier between and without."""
 
 from collections.abc import Callable
 from typing import Any
