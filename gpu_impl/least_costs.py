@@ -18,7 +18,7 @@ LAST = tl.constexpr(2**31 - 1)
 
 @triton.jit
 def rank_of(cost: tl.tensor, num_ranked: tl.tensor) -> tl.tensor:
-    """Return how many costs of a row go before each, of equal ones the earlier; of many, right for num_ranked."""
+    """Return how many costs of a row go before each, of equal ones the earlier; right below num_ranked."""
     o_column = tl.arange(0, cost.shape[1])
     if cost.shape[1] <= MAX_IN_PAIRS:
         # [before, rows, after]: by this order of the axes a thread has all that may go before.
@@ -118,7 +118,7 @@ def experts_in_turn(
 
 @triton.jit
 def limit_of(cost: tl.tensor, m_kept: tl.tensor, top_k: tl.tensor) -> tl.tensor:
-    """Return the top_k-th least of the different costs in the kept groups, or the largest if there are fewer."""
+    """Return the top_k-th least of the different costs in the kept groups, or the largest of fewer."""
     limit = tl.full((cost.shape[0],), 0, tl.uint32)
     next = limit
     for _ in range(0, top_k):

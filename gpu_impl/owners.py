@@ -94,8 +94,7 @@ def find_owners(first: tl.tensor, i_first: tl.tensor, ENTRIES: tl.constexpr) -> 
 
 
 class ListShape(NamedTuple):
-    """The requests of a tile, the tiles of requests, and the programs that share the entries.
-    """
+    """The requests of a tile, the tiles of requests, and the programs that share the entries."""
 
     requests: int
     num_tiles: int

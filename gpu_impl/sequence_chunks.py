@@ -50,9 +50,7 @@ def _sum_tiles(
 ) -> None:
     i_tile = tl.program_id(0)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
-    num_chunks = _count_chunks(
-        cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE
-    )
+    num_chunks = _count_chunks(cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE)
     i_end = end_of_tile(i_tile, num_requests_padded, REQUESTS)
     tl.store(chunk_offsets + 1 + i_end, tl.sum(num_chunks).to(tl.int64))
 

@@ -41,8 +41,8 @@ class Overtakes(Threads):
 
     ``found``: what the call's stores overtake. ``given``: the values that loads get, by their place. If they
     are those that one warp stored in a call without any, this is a call in which that warp was faster than
-    the others. A warp that loads what others have stored since the threads met could have found older values, had
-    it been faster: what it stores overtakes nothing here.
+    the others. A warp that loads what others have stored since the threads met could have found older
+    values, had it been faster: what it stores overtakes nothing here.
     """
 
     given: Mapping[Place, Any] = field(default_factory=dict)

@@ -61,7 +61,8 @@ class Costs:
             return False
         largest = [max(sizes) for sizes in zip(*(there for there, _ in self.known.values()), strict=True)]
         grown = max(1.0, *(own / max(1, known) for own, known in zip(here, largest, strict=True)))
-        return max(seconds for _, seconds in self.known.values()) * grown**2 <= most
+        dearest = max(seconds for _, seconds in self.known.values())
+        return bool(dearest * grown * grown <= most)
 
     def _of_larger(self, here: Size) -> Iterator[float]:
         requests, tokens, keys = here
