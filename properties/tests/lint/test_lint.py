@@ -22,17 +22,12 @@ LINT = ("-m", "cumae.properties.commands", "lint")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
 ROUNDING = ("_quantise_rows", "_write_pages", "_read_pages", "_write_scaled_heads")
 # Tiles of `_write_pages` follow the width of the table. The next scan 64, 256, 1,024 or 4,096 requests in a
-# tile; `_write_chunks` has three of these sizes, and `_write_step` may search instead.
-SCANNING = (
-    "_read_pages",
-    "_write_allocated_slots",
-    "_write_draft_steps",
-    "_write_flat_decodes",
-    "_write_kv_indices",
-    "_write_layout",
-    "_write_sequence_chunks",
-)
-MOST_COMPILES = {"_write_pages": 3, "_write_chunks": 3, "_write_step": 5} | dict.fromkeys(SCANNING, 4)
+# tile, of which `_write_chunks` has three sizes. With more requests, lists and `_write_step` find sums in
+# memory.
+SCANNING = ("_read_pages", "_write_flat_decodes", "_write_layout")
+LISTING = ("_write_allocated_slots", "_write_draft_steps", "_write_kv_indices", "_write_sequence_chunks")
+MOST_COMPILES = {"_write_pages": 3, "_write_chunks": 4, "_write_step": 5}
+MOST_COMPILES |= dict.fromkeys(SCANNING, 4) | dict.fromkeys(LISTING, 5)
 WIDE, DEFINED, BOUNDED = "64-bit addresses", "defined loads", "bounded compiles"
 
 
@@ -58,7 +53,7 @@ def test_shipped_kernels_break_no_rule_and_compile_for_six_targets(tmp_path: Pat
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     found = json.loads(file.read_text())
     assert found["findings"] == []
-    assert len(found["kernels"]) == 33
+    assert len(found["kernels"]) == 38
     for kernel in found["kernels"]:
         # With a GPU, fp8 is also rounded by the GPU itself, which sm_80 cannot do. `_quantise_rows` has no
         # other variant then.
