@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cumae.properties.interpreter.source_lines import source_line
-from cumae.properties.interpreter.threads import Shape, Threads
+from cumae.properties.interpreter.threads import Shape, Threads, dense_axis
 
 Place = tuple[int, int]
 """The number of a load in its call, and the position of an element in its block."""
@@ -30,9 +30,17 @@ class _Load(NamedTuple):
     number: int
     addresses: Any
     live: Any
+    values: Any
     shape: Shape
-    item: int
+    axis: int | None
     line: str
+
+    def is_turned(self, axis: int | None) -> bool:
+        """Return whether a block that is stored with this dense axis was loaded with another one.
+
+        The compiler gives the two different layouts, and the change of layout has a barrier.
+        """
+        return None not in (self.axis, axis) and self.axis != axis
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +50,8 @@ class Overtakes(Threads):
     ``found``: what the call's stores overtake. ``given``: the values that loads get, by their place. If they
     are those that one warp stored in a call without any, this is a call in which that warp was faster than
     the others. A warp that loads what others have stored since the threads met could have found older
-    values, had it been faster: what it stores overtakes nothing here.
+    values, had it been faster: what it stores overtakes nothing here. A store of the value that the load has
+    found overtakes nothing either.
     """
 
     given: Mapping[Place, Any] = field(default_factory=dict)
@@ -59,18 +68,22 @@ class Overtakes(Threads):
             return False
         shape, item, flat = addresses.shape, values.itemsize, np.ascontiguousarray(values).reshape(-1)
         self.seen(addresses, item)
+        axis = dense_axis(addresses, item)
         stored = dict(zip(addresses.reshape(-1)[positions].tolist(), positions.tolist(), strict=True))
         for load in self._loads:
+            if load.values.itemsize != item or load.is_turned(axis):
+                continue
             for place in np.flatnonzero(load.live & np.isin(load.addresses, list(stored))).tolist():
                 position = stored[int(load.addresses[place])]
-                warp = self.warp_of_store(position, shape, item)
+                warp, value = self.warp_of_store(position, shape, item), flat[position]
+                is_new = value.tobytes() != load.values[place].tobytes()
                 if (
-                    load.item == item
+                    is_new
                     and warp not in self._slow
                     and self.are_apart(position, shape, place, load.shape, item)
                 ):
                     at = (load.number, place)
-                    self.found.append(Overtaken(at, flat[position], warp, load.line, source_line()))
+                    self.found.append(Overtaken(at, value, warp, load.line, source_line()))
         for address, position in stored.items():
             self._stored.setdefault(address, []).append((position, shape, item))
         return False
@@ -84,13 +97,13 @@ class Overtakes(Threads):
             for position, stored_shape, stored_item in self._stored[int(flat[place])]:
                 if stored_item != item or self.are_apart(position, stored_shape, place, shape, item):
                     self._slow.add(self.loads.warp(place, shape, item, self.num_warps))
-        number, values = self._num_loads, found
+        number, values = self._num_loads, np.array(np.broadcast_to(found, shape))
         self._num_loads += 1
-        self._loads.append(_Load(number, flat, is_live, shape, item, source_line()))
         for place in np.flatnonzero(is_live).tolist() if self.given else ():
             if (number, place) in self.given:
-                values = np.array(np.broadcast_to(values, shape)) if values is found else values
                 values.flat[place] = self.given[number, place]
+        axis, line = dense_axis(addresses, item), source_line()
+        self._loads.append(_Load(number, flat, is_live, values.reshape(-1), shape, axis, line))
         return values
 
     def meet(self) -> None:

@@ -114,44 +114,34 @@ def races_of(contest: Contest, place: Callable[[int], tuple[str, int]]) -> list[
 
 def loads_again(events: Sequence[Event]) -> bool:
     """Return whether a program loads an address of the launch that it has stored to before."""
-    stored: dict[int, list[tuple[int, int, Any]]] = {}
-    for event in events:
-        if event.kind not in ("load", "store") or not event.addresses.size:
-            continue
-        first, last = int(event.addresses.min()), int(event.addresses.max())
-        here = stored.setdefault(event.program, [])
-        if event.kind == "store":
-            here.append((first, last, event.addresses))
-        elif any(
-            start <= last and first <= stop and np.isin(event.addresses, addresses).any()
-            for start, stop, addresses in here
-        ):
-            return True
-    return False
+    return any(_repeats(events, "store", "load"))
 
 
 def stores_over(events: Sequence[Event]) -> bool:
     """Return whether a program stores to an address of the launch that another lane may have loaded before.
 
-    A block that is stored to the addresses where it was loaded has each lane's own elements.
+    A block that is stored to the addresses where it was loaded has each lane's own elements, if these differ.
     """
-    loaded: dict[int, list[tuple[int, int, Any]]] = {}
+    return any(
+        not np.array_equal(loaded, stored) or len(np.unique(stored)) < len(stored)
+        for loaded, stored in _repeats(events, "load", "store")
+    )
+
+
+def _repeats(events: Sequence[Event], first: str, second: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the addresses of each pair of accesses of these kinds, in this order, that a program repeats."""
+    before: dict[int, list[tuple[int, int, Any]]] = {}
     for event in events:
-        if event.kind not in ("load", "store") or not event.addresses.size:
+        if event.kind not in (first, second) or not event.addresses.size:
             continue
-        first, last = int(event.addresses.min()), int(event.addresses.max())
-        here = loaded.setdefault(event.program, [])
-        if event.kind == "load":
-            here.append((first, last, event.addresses))
-        elif any(
-            start <= last
-            and first <= stop
-            and not np.array_equal(event.addresses, addresses)
-            and np.isin(event.addresses, addresses).any()
-            for start, stop, addresses in here
-        ):
-            return True
-    return False
+        low, high = int(event.addresses.min()), int(event.addresses.max())
+        here = before.setdefault(event.program, [])
+        if event.kind == first:
+            here.append((low, high, event.addresses))
+            continue
+        for start, stop, addresses in here:
+            if start <= high and low <= stop and np.isin(event.addresses, addresses).any():
+                yield addresses, event.addresses
 
 
 def _pairs(touches: list[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:

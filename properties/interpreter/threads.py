@@ -61,8 +61,8 @@ class Threads:
 
     def seen(self, addresses: Any, item: int) -> None:
         """Take note of how a block of elements of ``item`` bytes lies in memory."""
-        if sum(size > 1 for size in addresses.shape) > 1:
-            self.has_columns |= not (np.diff(addresses) == item).all()
+        axis = dense_axis(addresses, item)
+        self.has_columns |= axis is not None and axis != addresses.ndim - 1
 
     def warp_of_store(self, position: int, shape: Shape, item: int) -> int:
         """Return the warp that stores an element of a block."""
@@ -76,6 +76,18 @@ class Threads:
             return False
         loads = self.loads.warp(loaded_at, loaded_shape, item, self.num_warps)
         return self.warp_of_store(stored_at, stored_shape, item) != loads
+
+
+def dense_axis(addresses: Any, item: int) -> int | None:
+    """Return the axis along which the elements of a block lie next to each other, the last one first.
+
+    It is -1 for a block with two axes but no such one, and None for a block with fewer.
+    """
+    axes = [axis for axis, size in enumerate(addresses.shape) if size > 1]
+    if len(axes) < 2:
+        return None
+    dense = (axis for axis in reversed(axes) if (np.diff(addresses, axis=axis) == item).all())
+    return next(dense, -1)
 
 
 def layouts() -> Iterator[tuple[Layout, Layout]]:

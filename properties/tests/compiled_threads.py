@@ -18,6 +18,8 @@ KERNELS = (
     "_moved_down",
     "_reversed_in_place",
     "_cleared_too_early",
+    "_counted_by_all",
+    "_turned_in_place",
     "_reversed_behind_a_barrier",
     "_reversed_behind_a_sum",
 )

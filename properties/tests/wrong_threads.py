@@ -172,6 +172,36 @@ def _moved_behind_a_barrier(
 
 
 @triton.jit
+def _counted_by_all(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """All threads load a number and store its successor."""
+    o_token = tl.arange(0, TILE)
+    tl.store(words, count)
+    tl.debug_barrier()
+    first = tl.load(words + o_token * 0)
+    tl.store(words + o_token * 0, first + 1)
+    position = tl.load(right + o_token, mask=o_token < count, other=0)
+    tl.store(out + o_token, position + first - count, mask=o_token < count)
+
+
+@triton.jit
+def _turned_in_place(
+    right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
+) -> None:
+    """Right: a square is turned in its place, and the change of layout between has a barrier."""
+    o_token, o_side = tl.arange(0, TILE), tl.arange(0, 32)
+    tl.store(words + o_token, tl.load(right + o_token, mask=o_token < count, other=0))
+    tl.debug_barrier()
+    by_rows = o_side[:, None] * 32 + o_side[None, :]
+    by_columns = o_side[None, :] * 32 + o_side[:, None]
+    tl.store(words + by_columns, tl.load(words + by_rows))
+    tl.debug_barrier()
+    place = tl.where(o_token < 1024, o_token % 32 * 32 + o_token // 32, o_token)
+    tl.store(out + o_token, tl.load(words + place), mask=o_token < count)
+
+
+@triton.jit
 def _moved_to_others(
     right: tl.tensor, out: tl.tensor, words: tl.tensor, count: tl.tensor, TILE: tl.constexpr
 ) -> None:
@@ -183,8 +213,11 @@ def _moved_to_others(
     tl.store(out + o_token, position, mask=o_token < count)
 
 
-def in_one_program(kernel: Any, **options: Any) -> Callable[..., None]:
-    """Return a function that launches a kernel as one program of all tokens, with words that are 0."""
+def in_one_program(kernel: Any, *, least: int = 32, **options: Any) -> Callable[..., None]:
+    """Return a function that launches a kernel as one program of all tokens, with words that are 0.
+
+    ``least``: the smallest tile.
+    """
 
     def launched(
         token_to_request: torch.Tensor,
@@ -194,7 +227,7 @@ def in_one_program(kernel: Any, **options: Any) -> Callable[..., None]:
     ) -> None:
         right = _positions(token_to_request, cu_seqlens_q, context_lens)
         if right.numel():
-            tile = max(32, triton.next_power_of_2(right.numel()))
+            tile = max(least, triton.next_power_of_2(right.numel()))
             words = torch.zeros(2 * tile, dtype=torch.int64, device=right.device)
             kernel[(1,)](right, position_ids, words, right.numel(), TILE=tile, **options)
 
@@ -212,7 +245,8 @@ WRONG = (reversed_block, scattered, one_for_all, one_behind)
 moved_down = in_one_program(_moved_down)
 reversed_in_place = in_one_program(_reversed_in_place)
 cleared_too_early = in_one_program(_cleared_too_early)
-OVERTAKEN = (moved_down, reversed_in_place, cleared_too_early)
+counted_by_all = in_one_program(_counted_by_all)
+OVERTAKEN = (moved_down, reversed_in_place, cleared_too_early, counted_by_all)
 """Loads that can find a later store."""
 
 behind_a_barrier = in_one_program(_reversed_behind_a_barrier)
@@ -224,5 +258,6 @@ in_one_warp = in_one_program(_reversed, num_warps=1)
 moved_behind_a_barrier = in_one_program(_moved_behind_a_barrier)
 moved_in_one_warp = in_one_program(_moved_down, num_warps=1)
 moved_to_others = in_one_program(_moved_to_others)
+turned_in_place = in_one_program(_turned_in_place, least=1024)
 RIGHT = (behind_a_barrier, behind_a_sum, changes_its_own, unused, turned, in_one_warp)
-RIGHT_IN_PLACE = (moved_behind_a_barrier, moved_in_one_warp, moved_to_others)
+RIGHT_IN_PLACE = (moved_behind_a_barrier, moved_in_one_warp, moved_to_others, turned_in_place)

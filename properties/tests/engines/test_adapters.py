@@ -12,6 +12,7 @@ from cumae.properties.engines.adapter import Engine
 from cumae.properties.engines.known import FINDINGS
 from cumae.properties.engines.released import ENGINES, engine_of
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.tests.released_tree import FILE
 
@@ -79,3 +80,12 @@ def test_every_adapter_of_draft_steps_is_given_drafts() -> None:
             function = adapter.adapt(*[lambda *given, **more: None] * len(adapter.names))
             binding = binding_of(function, adapter.operation, adapter.dialect, adapter.domain)
             assert "max_drafts" in binding.features, adapter.name
+
+
+def test_a_known_disagreement_that_only_the_interpreter_shows_is_not_told_as_mended_on_a_gpu() -> None:
+    adapter = engine_of("vllm").adapters["mtp_moved_ids"]
+    assert adapter.known is not None
+    # The binding is not used: nothing runs.
+    binding = binding_of(load_function("cumae.gpu_impl:write_position_ids"), "position_ids")
+    told = adapter.known.shown(binding, "cuda")
+    assert told == "not shown: holds_in_any_order runs in the interpreter only"

@@ -124,6 +124,12 @@ def test_a_block_of_one_warp_is_not_accused(function: Function) -> None:
     assert CHECKS[CHECK](trial_of(function, 32)) is None
 
 
+def test_a_barrier_is_compiled_between_the_load_and_the_store_of_a_turned_block(compiled: Any) -> None:
+    for variant in compiled["_turned_in_place"]:
+        parts = [set(part.split()) for part in " ".join(variant["accesses"]).split("bar")]
+        assert [part for part in parts[1:-1] if part] == [{"ld"}, {"st"}], variant
+
+
 @pytest.mark.parametrize("name", ["_reversed_behind_a_barrier", "_reversed_behind_a_sum"])
 def test_a_barrier_is_compiled_where_threads_are_said_to_meet(name: str, compiled: Any) -> None:
     assert not any(is_bare(variant["accesses"]) for variant in compiled[name])
@@ -139,6 +145,12 @@ def test_a_stale_load_that_makes_no_difference_is_a_note() -> None:
     assert verdict.ok
     (note,) = verdict.notes
     assert note.startswith("the load at wrong_threads.py:") and "no `tl.debug_barrier`" in note
+
+
+def test_a_store_of_the_value_that_was_loaded_overtakes_nothing() -> None:
+    trial = trial_of(wrong_threads.moved_to_others, 60)
+    assert CHECKS[CHECK](trial) is None
+    assert trial.note == ""
 
 
 def test_memory_has_every_store_when_the_launch_ends() -> None:

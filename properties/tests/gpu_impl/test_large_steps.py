@@ -1,10 +1,11 @@
-"""Lists of more requests than a program scans, which several launches write."""
+"""What only large steps launch: lists of more requests than a program scans, and smaller programs for rows."""
 
 import importlib
+from itertools import islice
 
 import pytest
 
-from cumae.properties.cases.seeded import large_case
+from cumae.properties.cases.seeded import large_case, seeded_cases
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS
@@ -40,3 +41,15 @@ def test_thousands_of_requests_are_listed(
     trial = Trial(binding, case, DEVICE)
     for check in ("agrees", "writes_everything", "stays_in_bounds", "is_deterministic"):
         assert CHECKS[check](trial) is None
+
+
+@pytest.mark.parametrize("name", ["cache_write", "prefix_interleave"])
+def test_programs_for_many_rows_write_few_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"cumae.gpu_impl.{name}.MOST_OF_FEW", 0)
+    operation = OPERATIONS[name]
+    (kernel,) = operation.kernels
+    binding = bind(load_function(kernel), operation, CUMAE)
+    for case in islice(seeded_cases(3, binding.domain, binding.features), 30):
+        trial = Trial(binding, case, DEVICE)
+        for check in ("agrees", "writes_everything", "stays_in_bounds"):
+            assert CHECKS[check](trial) is None
