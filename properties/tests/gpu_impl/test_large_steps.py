@@ -1,4 +1,4 @@
-"""What only large steps launch: lists of more requests than a program scans, and smaller programs for rows."""
+"""What only large steps launch: lists of more requests than a program scans, smaller programs for rows."""
 
 import importlib
 from itertools import islice
