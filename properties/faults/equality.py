@@ -66,7 +66,7 @@ class SmallDomain:
     def compare(self, mutant: Mutant) -> Outcome:
         """Return whether the mutant is equal on the whole domain, or the first difference.
 
-        The mutant is killed if a check fails it on that case and passes the target.
+        The mutant is killed if a check fails it on that case and passes the target, or if it gives no answer.
         """
         if not any((mutant.module, line) in self._lines for line in range(mutant.first, mutant.last + 1)):
             return Outcome("survived", "", self.size, "its line is not seen to run on the small domain")
@@ -85,7 +85,8 @@ class SmallDomain:
                     return Outcome("killed", f"{found.check}, small domain", i + 1, found.message)
             return Outcome("survived", "", i + 1, f"it differs from the original on {self._told(i)}")
         except OutOfTime:
-            return Outcome("survived", "", 0, f"no answer within {clock.seconds:g} s on the small domain")
+            message = f"no answer within {clock.seconds:g} s"
+            return Outcome("killed", "time limit, small domain", 0, message)
 
     def _told(self, i: int) -> str:
         tried = self._traces[i] if self._is_stateful else self._cases[i]

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from cumae.oracle import Case
 from cumae.properties.cases.draws import edited
+from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import Trial, checks_for
 from cumae.properties.faults.mutants import Mutant, swapped
@@ -15,6 +17,7 @@ from cumae.properties.faults.outcome import Clock, Outcome, OutOfTime
 from cumae.properties.faults.scope import plain
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.operations.constants import constants_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device, interpreting
@@ -38,6 +41,8 @@ LARGE: tuple[Callable[[Case], bool], ...] = (
     lambda case: case.num_tokens_padded == 1025,
 )
 """Kinds of cases that exceed a tile: barely and by far, in tokens and in requests."""
+FAR = range(2_048, 8_193)
+"""Sizes in the source of a target that a case of more requests exceeds."""
 TRACES, STEPS = 4, 8
 
 
@@ -70,6 +75,7 @@ class Suite:
         binding = self.bound()
         self._checks = checks or checks_for(binding, device)
         small, self._large = _small_and_large(binding)
+        self._far = _far(binding, self.function)
         self._thorough = small[:NUM_THOROUGH]
         self._cases = [*small, *fixture_cases(binding)]
 
@@ -146,6 +152,7 @@ class Suite:
         """Run the other checks on a few cases, the quick ones on large cases, and traces."""
         others = tuple(name for name in self._checks if name not in QUICK)
         found = self._tried(binding, others, self._thorough) or self._tried(binding, QUICK, self._large)
+        found = found or self._tried(binding, (*QUICK, "ignores_garbage"), self._far)
         if found is None and not binding.keeps_state:
             found = self._traced(binding)
         return found
@@ -220,3 +227,10 @@ def _small_and_large(binding: Binding) -> tuple[list[Case], list[Case]]:
         for case in many[:1]
     ]
     return small, [*large.values(), *(case for case in idle if binding.why_not(case) is None)]
+
+
+def _far(binding: Binding, function: Callable[..., Any]) -> list[Case]:
+    """Return a case of more requests than the largest size that the target's source shows, if that is far."""
+    size = max(filter(FAR.__contains__, constants_of(function)), default=0)
+    case = Ladder(binding.domain, binding.features).requests(size + 3, 3) if size else None
+    return [case] if case is not None and binding.why_not(case) is None else []

@@ -17,7 +17,8 @@ from cumae.properties.search.work import ACCESS, PROGRAM, work_of
 COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour whose work is counted, and the calls of the function that serve all of them."""
 CHECKS = (*COUNTED, "accepts_index_types")
-"""The checks of a tour. The last one calls once more, with the other promised width of lengths and ids."""
+"""The checks of a tour. The last one calls once more, with the other promised width of lengths and ids; with
+several padded requests, `ignores_garbage` does so too."""
 WORLDS = (2, 8)
 """The numbers of ranks in cases of long contexts."""
 ALONE = 0.1
@@ -40,9 +41,16 @@ FAR_COUNTS = (65_539, 16_387, 8_195, 4_099, 2_051)
 """The sizes tried at the end, if the first ones leave work."""
 LARGEST_ID = 65_600
 """All ids of a case with this one are past 2^16."""
-BEYOND = (("deep", "long", 8_209, 1.5), ("crowd", "many", 4_099, 1.5), ("tokens", "long", 65_549, 3.5))
-"""Cases of one size each, the kind of which a larger case makes it needless, and times the work of the tour
-that is lent to it."""
+BEYOND = (
+    ("deep", "long", 8_209, 1.5),
+    ("requests", "many", 4_099, 1.5),
+    ("crowd", "many", 4_099, 1.5),
+    ("tokens", "long", 65_549, 3.5),
+)
+"""Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
+that is lent to it. A crowd has few tokens, for functions that take a program for each."""
+IDLE = 3
+"""Padded requests behind thousands of others. With as many or more, their don't-care values are changed too."""
 MOST_LENT = 4.5
 """The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
@@ -160,10 +168,10 @@ class Tour:
                 self._try(ladder.long(size + 1))
             self._try(ladder.ids(size + 1))
         self._first("long", ladder.long, FAR_LENGTHS)
-        self._first("many", ladder.many, FAR_COUNTS[1:])
+        self._first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[1:])
         self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
         self._first("wide", ladder.wide, FAR_LENGTHS)
-        self._first("many", ladder.many, FAR_COUNTS[:1])
+        self._first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[:1])
         self._beyond(ladder)
 
     def _crowds(self, ladder: Ladder) -> None:
@@ -191,6 +199,7 @@ class Tour:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
         builds: dict[str, Callable[[int], Case | None]] = {
             "deep": ladder.deep,
+            "requests": lambda size: ladder.requests(size, IDLE),
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
         }
@@ -202,8 +211,9 @@ class Tour:
             if self._reached.get(kind, 0) >= size or takes_too_much or self._is_late:
                 continue
             case, lent = builds[name](size), min(times * self.work, MOST_LENT)
-            if case is not None and self._work(case) <= self._left + lent:
-                self._try(case, lent)
+            if case is None or self._work(case) > self._left + lent or not self._try(case, lent):
+                continue
+            self._reached[kind] = max(size, self._reached.get(kind, 0))
 
     def _far(self, ladder: Ladder) -> None:
         """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
@@ -269,14 +279,15 @@ class Tour:
         left = self._left + lent
         if left <= 0 or self._is_late:
             return False
-        # The call with the other width is not counted: it repeats the first.
-        counted = CALLS / (CALLS + 1) if "accepts_index_types" in self.examiner.checks else 1.0
         launches = self.examiner.launches
+        checks = (*CHECKS, "ignores_garbage") if case.layout.num_padding_requests >= IDLE else CHECKS
+        # Calls with the other width and with other don't-care values are not counted: they repeat the first.
+        counted = CALLS / (CALLS + len({*checks}.difference(COUNTED).intersection(self.examiner.checks)))
         programs, accesses = launches.programs, launches.accesses
         launches.most_programs = left / (CALLS * PROGRAM)
         launches.most_accesses = left / (CALLS * ACCESS)
         try:
-            ran = self.examiner.examine(case, checks=CHECKS)
+            ran = self.examiner.examine(case, checks=checks)
         finally:
             launches.most_programs = launches.most_accesses = inf
         programs = round(counted * (launches.programs - programs))
