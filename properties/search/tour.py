@@ -50,7 +50,7 @@ BEYOND = (
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
 IDLE = 3
-"""Padded requests behind thousands of others. With as many or more, their don't-care values are changed too."""
+"""Padded requests behind thousands of others; with as many, their don't-care values are changed too."""
 MOST_LENT = 4.5
 """The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
