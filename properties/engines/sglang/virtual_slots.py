@@ -80,8 +80,8 @@ def translated_slots(kernel: Any) -> Callable[..., None]:
     dialect=_TRANSLATED,
     domain=STEPS.having(**MAPPED),
 )
-def translated_slots_on_cpu(function: Any) -> Callable[..., None]:
-    """The same in torch on a CPU, and the kernel's launcher on a GPU."""
+def translated_slots_by_launcher(function: Any) -> Callable[..., None]:
+    """The same by the kernel's launcher."""
 
     def launch(
         raw_out_loc: Tensor, v2p: Tensor, page_size: int, num_token_non_padded: int, physical_slots: Tensor
