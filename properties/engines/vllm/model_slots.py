@@ -1,6 +1,7 @@
 """Positions, slots and states that single models compute for themselves."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -43,15 +44,15 @@ def qsa_positions(function: Any) -> Callable[..., Tensor]:
     _QSA,
     "_logical_to_physical_qsa_slots",
     operation="slot_mapping",
-    dialect=_OWNERS,
+    dialect=_OWNERS.extend(own_table=replace(VLLM.inputs["block_table"], carries=("missing_blocks",))),
     domain=STEPS.having(world=(1,), num_padding_slots=(0,)),
     PAD_SLOT_ID=-1,
 )
 def qsa_slots(function: Any) -> Callable[..., Tensor]:
     """Qwen 4: slots of positions; a request of -1 and a missing block have none."""
 
-    def launch(block_table: Tensor, owners: Tensor, positions: Tensor, block_size: int) -> Tensor:
-        found: Tensor = function(block_table, owners, positions, block_size)
+    def launch(own_table: Tensor, owners: Tensor, positions: Tensor, block_size: int) -> Tensor:
+        found: Tensor = function(own_table, owners, positions, block_size)
         return found
 
     return launch
