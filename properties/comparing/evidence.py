@@ -54,9 +54,9 @@ def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:
             return None
         try:
             answer = oracle(**{n: replaced.get(n, inputs[n]) for n in names})
+            return output.values(answer, inputs)  # an engine's output may hold no such answer
         except (LookupError, TypeError, ValueError):  # TypeError: it read a don't-care entry
             return None
-        return output.values(answer, inputs)
 
     return ask
 

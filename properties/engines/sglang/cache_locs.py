@@ -12,8 +12,8 @@ Tensor = torch.Tensor
 _SPANS = SGLANG.extend(start_offset=starts, batch=lambda case: len(case.batch.requests))
 _LOCS = "sglang/kernels/ops/speculative/cache_locs.py"
 _NEXT = DECODES.having(padding="none")
-_DRAFTED = SGLANG.extend(start_offset=starts, num_new=lambda case: case.batch.requests[0].query_len)
-_DRAFTS = STEPS.having(
+DRAFTED = SGLANG.extend(start_offset=starts, num_new=lambda case: case.batch.requests[0].query_len)
+DRAFTS = STEPS.having(
     phases=("decode",), uniform_decodes=True, empty_requests=False, max_query_len=512, padding="none"
 )
 """All requests have as many new tokens."""
@@ -69,8 +69,8 @@ def assign_extend_cache_locs_of_one(function: Any) -> Callable[..., Tensor]:
     _LOCS,
     "assign_extend_cache_locs_uniform_func",
     operation="slot_mapping",
-    dialect=_DRAFTED,
-    domain=_DRAFTS,
+    dialect=DRAFTED,
+    domain=DRAFTS,
     _is_cuda=True,
 )
 def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
@@ -88,8 +88,8 @@ def assign_extend_cache_locs_uniform(function: Any) -> Callable[..., Tensor]:
     _LOCS,
     "assign_draft_cache_locs_contiguous_func",
     operation="slot_mapping",
-    dialect=_DRAFTED,
-    domain=_DRAFTS,
+    dialect=DRAFTED,
+    domain=DRAFTS,
     _is_cpu=False,
 )
 def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
@@ -111,8 +111,8 @@ def assign_draft_cache_locs(function: Any) -> Callable[..., None]:
     _LOCS,
     "assign_draft_cache_locs_contiguous_func",
     operation="slot_mapping",
-    dialect=_DRAFTED,
-    domain=_DRAFTS,
+    dialect=DRAFTED,
+    domain=DRAFTS,
     _is_cpu=False,
 )
 def assign_draft_cache_locs_of_branches(function: Any) -> Callable[..., None]:

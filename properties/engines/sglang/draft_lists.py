@@ -15,14 +15,15 @@ from cumae.properties.engines.sglang.unified_lists import WHOLE, int32, prefix_l
 Tensor = torch.Tensor
 
 
-def _branches(case: Case) -> int:
+def branches_of(case: Case) -> int:
     """Return the branches of a step of drafts, whose slots stand one after the other behind the context."""
     each = case.batch.requests[0].query_len
     return 2 if each % 2 == 0 else 1
 
 
-def _num_steps(case: Case) -> int:
-    return case.batch.requests[0].query_len // _branches(case)
+def num_steps(case: Case) -> int:
+    """Return the steps of drafts, in each of which a branch has one more."""
+    return case.batch.requests[0].query_len // branches_of(case)
 
 
 def _of_steps(case: Case) -> list[tuple[list[int], list[int]]]:
@@ -30,14 +31,14 @@ def _of_steps(case: Case) -> list[tuple[list[int], list[int]]]:
 
     A branch reads the last keys of the context, all without a window, then its own drafts up to the step.
     """
-    lens, size, steps = prefix_lens(case), _num_steps(case), list[tuple[list[int], list[int]]]()
+    lens, size, steps = prefix_lens(case), num_steps(case), list[tuple[list[int], list[int]]]()
     rows, window = slots_of(case), case.options.keys.window
     prefix = kv_indices(rows, range(len(rows)), lens, len(rows), 1, sum(lens), window)
     for step in range(size):
         slots, starts = list[Any](), [0]
         for b, row in enumerate(rows):
             keys = prefix.kv_indices[prefix.kv_indptr[b] : prefix.kv_indptr[b + 1]]
-            for branch in range(_branches(case)):
+            for branch in range(branches_of(case)):
                 first = lens[b] + branch * size
                 slots += [*keys, *row[first : first + step + 1]]
                 starts.append(len(slots))
@@ -61,7 +62,7 @@ def _step_starts(inputs: Inputs) -> list[Any]:
     return [entry for _, starts in _of_steps(inputs.case) for entry in (UNTOUCHED, *starts[1:])]
 
 
-def _power(count: int) -> int:
+def power(count: int) -> int:
     """Return the smallest power of two that is no less."""
     return 1 << (count - 1).bit_length()
 
@@ -73,7 +74,7 @@ def _matrix(name: str, rule: str, width: Callable[[Case], int], expect: Callable
         f"place_of_{name}",
         rule,
         follows="kv_indices",
-        shape=lambda case: (_num_steps(case), width(case)),
+        shape=lambda case: (num_steps(case), width(case)),
         expect=lambda _, inputs: expect(inputs),
     )
 
@@ -89,12 +90,12 @@ def _matrix(name: str, rule: str, width: Callable[[Case], int], expect: Callable
         _matrix(
             "step_starts",
             "the running sum of both",
-            lambda case: len(case.batch.requests) * _branches(case) + 1,
+            lambda case: len(case.batch.requests) * branches_of(case) + 1,
             _step_starts,
         ),
-        branches=_branches,
+        branches=branches_of,
         contexts=lambda case: np.array(prefix_lens(case), dtype=np.int64),
-        branch_positions=lambda case: np.repeat(prefix_lens(case), _branches(case)).astype(np.int64),
+        branch_positions=lambda case: np.repeat(prefix_lens(case), branches_of(case)).astype(np.int64),
     ),
     domain=WHOLE.having(phases=("decode",), verify_steps=True, max_query_len=16),
 )
@@ -122,7 +123,7 @@ def draft_step_kv_indices(kernel: Any) -> Callable[..., None]:
         rows, table, entry = req_pool_indices, req_to_token, 1
         if branches == 1:
             rows, table, entry = torch.arange(count, device=rows.device), page_table, page_size
-        uppers = (_power(count), _power(steps), _power(len(branch_positions)))
+        uppers = (power(count), power(steps), power(len(branch_positions)))
         strides = (table.stride(0), step_slots.shape[1], step_starts.shape[1])
         lists = (contexts, step_slots, step_starts, branch_positions)
         sizes = {"NUM_STEPS": steps if blocks > 1 else 0, "ENTRY_PAGE_SIZE": entry}

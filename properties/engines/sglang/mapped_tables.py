@@ -19,17 +19,17 @@ MAPPED = {"block_sizes": (1, 2, 4, 8, 16, 32, 64, 128), "max_block_id": 2**14, "
 """A map has an entry for each page or slot of the pool."""
 
 
-def _physical(case: Case, shift: int) -> list[int]:
+def physical(case: Case, shift: int) -> list[int]:
     """Return the physical page of each virtual one; the dump page is bound to none."""
     count = case.num_cache_blocks
     return [-1, *((page * 5 + shift) % count for page in range(1, count))]
 
 
 def _map(shift: int) -> Callable[[Case], Any]:
-    return lambda case: np.array(_physical(case, shift), dtype=np.int32)
+    return lambda case: np.array(physical(case, shift), dtype=np.int32)
 
 
-def _table(name: str, mapped: Callable[[int, Case], int]) -> Output:
+def table(name: str, mapped: Callable[[int, Case], int]) -> Output:
     """Return a page table whose live entries went through a map; tails stay."""
 
     def expect(answer: Any, inputs: Inputs) -> list[Any]:
@@ -45,8 +45,9 @@ def _table(name: str, mapped: Callable[[int, Case], int]) -> Output:
     )
 
 
-def _of_pages(shift: int) -> Callable[[int, Case], int]:
-    return lambda page, case: max(_physical(case, shift)[page], 0)
+def of_pages(shift: int) -> Callable[[int, Case], int]:
+    """Return a map from virtual to physical pages; an unbound page is the sink."""
+    return lambda page, case: max(physical(case, shift)[page], 0)
 
 
 def _of_slots(page: int, case: Case) -> int:
@@ -57,12 +58,12 @@ def _of_slots(page: int, case: Case) -> int:
 _PAGES = having(
     SGLANG,
     "page_table",
-    _table("page_table", _of_pages(1)),
-    _table("swa_page_table", _of_pages(2)),
+    table("page_table", of_pages(1)),
+    table("swa_page_table", of_pages(2)),
     full_v2p=_map(1),
     swa_v2p=_map(2),
 )
-SLOT_TABLES = (_table("page_table", lambda page, _: page), _table("swa_page_table", _of_slots))
+SLOT_TABLES = (table("page_table", lambda page, _: page), table("swa_page_table", _of_slots))
 _SLOTS = having(SGLANG, "page_table", *SLOT_TABLES)
 
 

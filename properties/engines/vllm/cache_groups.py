@@ -141,14 +141,14 @@ def _ring_table(inputs: Inputs) -> Ints:
     return in_table(held, layout)
 
 
-_RINGS = VLLM.extend(ring_table=Input(_ring_table, ("missing_blocks",)), own_slots="slot_mapping")
+RINGS = VLLM.extend(ring_table=Input(_ring_table, ("missing_blocks",)), own_slots="slot_mapping")
 
 
 @ENGINE.adapts(
     "vllm/v1/attention/backends/mla/indexer.py",
     "compute_kpool_tail_slot_mapping",
     operation="ring_slots",
-    dialect=_RINGS,
+    dialect=RINGS,
     domain=STEPS,
 )
 def kpool_tail_slots(function: Any) -> Callable[..., None]:
@@ -174,7 +174,7 @@ def kpool_tail_slots(function: Any) -> Callable[..., None]:
     "vllm/models/deepseek_v41/compressor.py",
     "_ring_slot_mapping_kernel",
     operation="ring_slots",
-    dialect=_RINGS,
+    dialect=RINGS,
     domain=STEPS.having(min_tokens=1),
 )
 def ring_slot_mapping(kernel: Any) -> Callable[..., None]:
@@ -207,7 +207,7 @@ def ring_slot_mapping(kernel: Any) -> Callable[..., None]:
     "vllm/models/step5/nvidia/csa_tail_ring.py",
     "_ring_metadata_kernel",
     operation="ring_slots",
-    dialect=_RINGS,
+    dialect=RINGS,
     domain=STEPS.having(min_tokens=1, max_query_len=8, ring_capacity=(8, 64, 127, 256)),
 )
 def csa_tail_ring(kernel: Any) -> Callable[..., None]:

@@ -19,7 +19,7 @@ from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 Tensor = torch.Tensor
 _FAR = 2**30
 _FUNCTION = ("vllm/v1/worker/gpu/spec_decode/dflash/speculator.py", "prepare_dflash_inputs")
-_DOMAIN = STEPS.having(
+DOMAIN = STEPS.having(
     phases=("decode",),
     empty_requests=False,
     min_tokens=1,
@@ -33,7 +33,7 @@ def _rejected(case: Case) -> list[int]:
     return [b % 3 for b in range(len(case.batch.requests))]
 
 
-def _step_before(case: Case) -> list[tuple[int, int, int]]:
+def step_before(case: Case) -> list[tuple[int, int, int]]:
     """Return of each request its context, and the kept and the rejected tokens of the step before."""
     contexts = [request.context_len for request in case.batch.requests]
     kept = [min(context, (300, 1, 7)[b % 3]) for b, context in enumerate(contexts)]
@@ -41,18 +41,18 @@ def _step_before(case: Case) -> list[tuple[int, int, int]]:
 
 
 def _starts_before(case: Case) -> list[int]:
-    return [0, *accumulate(kept + more for _, kept, more in _step_before(case))]
+    return [0, *accumulate(kept + more for _, kept, more in step_before(case))]
 
 
-def _positions_before(case: Case) -> list[int]:
+def positions_before(case: Case) -> list[int]:
     """Return the positions of the step before: of each request the kept tokens, then the rejected ones."""
-    steps = _step_before(case)
+    steps = step_before(case)
     return [p for context, kept, more in steps for p in range(context - kept, context + more)]
 
 
 def _kept_positions(_: Any, inputs: Inputs) -> list[int]:
     """Return the positions of the kept tokens, 0 for rejected ones."""
-    steps = _step_before(inputs.case)
+    steps = step_before(inputs.case)
     return [p for context, kept, more in steps for p in (*range(context - kept, context), *[0] * more)]
 
 
@@ -60,7 +60,7 @@ def _kept_slots(_: Any, inputs: Inputs) -> list[int]:
     """Return the slots of the kept tokens on the rank, -1 for rejected ones."""
     case, found = inputs.case, list[int]()
     ranks = (case.batch.world, case.options.parallel.rank, case.options.parallel.interleave)
-    for request, (context, kept, more) in zip(case.batch.requests, _step_before(case), strict=True):
+    for request, (context, kept, more) in zip(case.batch.requests, step_before(case), strict=True):
         for p in range(context - kept, context):
             local = slot_of(request.block_ids, local_len(p, *ranks), case.batch.block_size)
             found.append(local if owns(p, *ranks) else -1)
@@ -85,12 +85,12 @@ def _held(values: Callable[[Case], list[int]], dtype: str) -> Callable[[Case], A
     return lambda case: np.array(values(case), dtype=dtype)
 
 
-_BEFORE = replace(
+BEFORE = replace(
     VLLM.extend(
         idx_mapping=_held(state_rows, "int32"),
         num_rejected=_held(_rejected, "int32"),
         starts_before=_held(_starts_before, "int32"),
-        positions_before=_held(_positions_before, "int64"),
+        positions_before=_held(positions_before, "int64"),
     ),
     outputs={
         "position_ids": (
@@ -157,7 +157,7 @@ def _launched(
     return dict(zip(names, (buffers.positions, slots, *context, samples[2]), strict=True))
 
 
-@ENGINE.adapts(*_FUNCTION, operation="position_ids", dialect=_BEFORE, domain=_DOMAIN)
+@ENGINE.adapts(*_FUNCTION, operation="position_ids", dialect=BEFORE, domain=DOMAIN)
 def dflash_positions(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Positions of the drafts and of the tokens before, and the rows that sample; all have as many drafts."""
 
@@ -180,7 +180,7 @@ def dflash_positions(function: Any) -> Callable[..., dict[str, Tensor]]:
     return launch
 
 
-@ENGINE.adapts(*_FUNCTION, operation="slot_mapping", dialect=_BEFORE, domain=_DOMAIN)
+@ENGINE.adapts(*_FUNCTION, operation="slot_mapping", dialect=BEFORE, domain=DOMAIN)
 def dflash_slots(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The slots of both on a rank."""
 

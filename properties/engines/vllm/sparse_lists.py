@@ -14,7 +14,7 @@ from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, SELECTED
 
 Tensor = torch.Tensor
-_WHOLE = SELECTED.having(select_beyond=(False,), missing_blocks=False)
+WHOLE = SELECTED.having(select_beyond=(False,), missing_blocks=False)
 
 
 def _topk(case: Case) -> int:
@@ -50,7 +50,7 @@ def _counts(inputs: Inputs) -> Ints:
     return ints([len(row) for row in _slots(inputs)], "int32", inputs.case.layout.garbage)
 
 
-_LISTS = VLLM.extend(
+LISTS = VLLM.extend(
     positions_in_front=Input(_positions_in_front, ("topk",)),
     slots_in_front=Input(lambda inputs: _table(inputs, _slots(inputs)), ("topk",)),
     valid_of_rows=Input(_counts, ("topk",)),
@@ -82,7 +82,7 @@ def _behind(rows: list[list[int]], case: Case) -> list[Any]:
 
 
 _RAGGED = having(
-    _LISTS,
+    LISTS,
     "topk_to_slots",
     _output(
         "ragged_slots",
@@ -128,7 +128,7 @@ def _packed(function: Any) -> Callable[..., dict[str, Tensor]]:
     "compute_global_topk_ragged_indices_and_indptr",
     operation="topk_to_slots",
     dialect=_RAGGED,
-    domain=_WHOLE,
+    domain=WHOLE,
 )
 def ragged_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """DeepSeek V4 on AMD: selected slots of all tokens in one list, where each row has them in front."""
@@ -140,7 +140,7 @@ def ragged_topk(function: Any) -> Callable[..., dict[str, Tensor]]:
     "_compute_global_topk_ragged_indices_and_indptr_old",
     operation="topk_to_slots",
     dialect=_RAGGED,
-    domain=_WHOLE,
+    domain=WHOLE,
 )
 def ragged_topk_of_large_steps(function: Any) -> Callable[..., dict[str, Tensor]]:
     """DeepSeek V4.1 on AMD: the same, for steps of more than 16 rows."""
@@ -152,7 +152,7 @@ def ragged_topk_of_large_steps(function: Any) -> Callable[..., dict[str, Tensor]
     "launch",
     operation="topk_to_slots",
     dialect=_RAGGED,
-    domain=_WHOLE.having(max_tokens=16, max_requests=16),
+    domain=WHOLE.having(max_tokens=16, max_requests=16),
 )
 def ragged_topk_of_small_steps(function: Any) -> Callable[..., dict[str, Tensor]]:
     """DeepSeek V4.1 on AMD: one program packs up to 16 rows (``MAX_ROWS``)."""
@@ -184,7 +184,7 @@ def _replaced(rows: list[list[int]], case: Case) -> list[int]:
     "_pack_topk_indices",
     operation="topk_to_slots",
     dialect=having(
-        _LISTS.extend(planned_starts=Input(_filled, ("topk",))),
+        LISTS.extend(planned_starts=Input(_filled, ("topk",))),
         "topk_to_slots",
         _output(
             "planned_slots",
@@ -194,7 +194,7 @@ def _replaced(rows: list[list[int]], case: Case) -> list[int]:
             _replaced,
         ),
     ),
-    domain=_WHOLE,
+    domain=WHOLE,
 )
 def planned_topk(kernel: Any) -> Callable[..., None]:
     """Selected slots at the places of a plan, which was made before their number was known."""
@@ -219,7 +219,7 @@ def _made_safe(rows: list[list[int]], case: Case) -> list[Any]:
     "prepare_sparse_mla_safe_lengths",
     operation="topk_to_slots",
     dialect=having(
-        _LISTS,
+        LISTS,
         "topk_to_slots",
         Output(
             "safe_slots",

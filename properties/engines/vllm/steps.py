@@ -15,7 +15,7 @@ from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, NEW, STARTS, STEPS, UNPADDED
 
 Tensor = torch.Tensor
-_FULL = UNPADDED.having(empty_requests=False)
+FULL = UNPADDED.having(empty_requests=False)
 
 
 @ENGINE.adapts(
@@ -134,7 +134,7 @@ def _last_pages(answer: Any, _: Inputs) -> list[int]:
     return [answer.kv_indices[stop - 1] for stop in answer.kv_indptr[1:]]
 
 
-_LAST_PAGE = having(
+LAST_PAGE = having(
     VLLM,
     "kv_indices",
     Output(
@@ -153,8 +153,8 @@ _LAST_PAGE = having(
     "vllm/v1/attention/backends/utils.py",
     "mamba_get_block_table_tensor",
     operation="kv_indices",
-    dialect=_LAST_PAGE,
-    domain=_FULL.having(strided=True, strided_vectors=("seq_lens",)),
+    dialect=LAST_PAGE,
+    domain=FULL.having(strided=True, strided_vectors=("seq_lens",)),
     MambaSpec=SimpleNamespace,
 )
 def mamba_align_block_table(function: Any) -> Callable[..., Tensor]:
@@ -172,8 +172,8 @@ def mamba_align_block_table(function: Any) -> Callable[..., Tensor]:
     "vllm/v1/worker/mamba_utils.py",
     "get_aligned_state_indices_multi_group_kernel",
     operation="kv_indices",
-    dialect=_LAST_PAGE,
-    domain=_FULL,
+    dialect=LAST_PAGE,
+    domain=FULL,
 )
 def aligned_state_indices(kernel: Any) -> Callable[..., Tensor]:
     """The same for the second of two cache groups, four rows a program; tables are passed as addresses."""
@@ -214,7 +214,7 @@ def _gathered(answer: Any, inputs: Inputs) -> list[int]:
             expect=_gathered,
         ),
     ),
-    domain=_FULL.having(
+    domain=FULL.having(
         phases=("prefill",), world=(1,), compress_ratio=(1,), window=(1, 2, 3, 16, 127, 128, 129, 1024)
     ),
 )

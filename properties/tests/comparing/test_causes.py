@@ -11,6 +11,8 @@ from cumae import oracle
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request
 from cumae.properties.comparing.cause import Guess, likely_cause
 from cumae.properties.comparing.guesses import rounding_guesses
+from cumae.properties.dialects import DIALECTS, Output
+from cumae.properties.engines.pages import having
 from cumae.properties.operations.axes import Extent
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -172,6 +174,25 @@ class TestNoCause:
     )
     def test_nothing_is_claimed_where_nothing_fits(self, values: list[int]) -> None:
         assert cause_of(writing_positions(values), "position_ids") == ""
+
+    def test_an_engine_output_that_holds_no_guessed_answer_drops_the_guess(self) -> None:
+        """The context added twice gives positions that a map of the engine does not have."""
+        largest = max(request.seq_len for request in REQUESTS)
+        squares = [n * n for n in range(largest)]
+        mapped = Output(
+            "squares",
+            follows="position_ids",
+            axis="token",
+            expect=lambda answer, _: [squares[position] for position in answer.position_ids],
+        )
+        dialect = having(DIALECTS["cumae"], "position_ids", mapped)
+
+        def write(squares: torch.Tensor) -> None:
+            squares.fill_(12345)
+
+        finding = finding_of(binding_of(write, "position_ids", dialect), CASE)
+        assert finding is not None
+        assert finding.cause == ""
 
     def test_three_fitting_causes_are_none(self) -> None:
         guesses = [Guess(name, [5]) for name in ("a", "b", "c")]
