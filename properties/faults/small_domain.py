@@ -13,12 +13,14 @@ from cumae.properties.operations.binding import Binding
 MOST_LEN, BLOCK_SIZE = 2, 2
 CASES = (
     "all steps of at most 2 requests with context_len and query_len at most 2, prefills and decodes where"
-    " they differ, behind them padding; without it, and under each option, those with lengths 0 and 2"
+    " they differ, behind them padding; without it, and under each option, those with lengths 0 and 2, with"
+    " neutral options also of 3 requests"
 )
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
 # Inputs of the cumae dialect that show whether a request is a prefill.
 _PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens", "prefill_workspace"}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
+NEUTRAL: tuple[dict[str, Any], ...] = (_PADDED, {})
 
 
 def small_cases(binding: Binding) -> list[Case]:
@@ -27,7 +29,10 @@ def small_cases(binding: Binding) -> list[Case]:
     reserved = binding.domain.reserved_blocks
     both = binding.dialect.name != "cumae" or bool(_PHASES & {*binding.inputs, *binding.features})
     for number, (feature, fields) in enumerate(_varied(binding.features)):
-        for requests in _steps(2, (0, MOST_LEN) if number else range(MOST_LEN + 1), both=both):
+        few, ends = (0, MOST_LEN) if number else range(MOST_LEN + 1), (0, MOST_LEN)
+        # With tiles cut to 2, three requests are more than a tile.
+        more = _steps(3, ends, both=both, least=3) if number < len(NEUTRAL) else ()
+        for requests in (*_steps(2, few, both=both), *more):
             world = fields.get("world", 1)
             given = _with_blocks(requests, world, reserved, missing=feature == "missing_blocks")
             case = _case(binding, Batch(given, BLOCK_SIZE, world), fields)
@@ -38,8 +43,7 @@ def small_cases(binding: Binding) -> list[Case]:
 
 def _varied(features: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a feature and changed fields, one feature at a time; only the first pair gets all lengths."""
-    yield "", _PADDED
-    yield "", {}
+    yield from (("", fields) for fields in NEUTRAL)
     for row in FEATURES:
         if row.name in features:
             yield from ((row.name, {**_PADDED, **small}) for small in row.small)
@@ -59,11 +63,11 @@ def small_traces(binding: Binding) -> list[Trace]:
     return traces
 
 
-def _steps(most: int, lens: Sequence[int], *, both: bool) -> Iterator[tuple[Request, ...]]:
-    """Yield every tuple of up to ``most`` requests of these lengths, in ``both`` phases, without blocks."""
+def _steps(most: int, lens: Sequence[int], *, both: bool, least: int = 0) -> Iterator[tuple[Request, ...]]:
+    """Yield every tuple of so many requests of these lengths, in ``both`` phases, without blocks."""
     phases: tuple[Phase, ...] = ("prefill", "decode") if both else ("prefill",)
     kinds = [(c, q, p) for c, q, p in product(lens, lens, phases) if p == "prefill" or (c and q)]
-    for count in range(most + 1):
+    for count in range(least, most + 1):
         for chosen in product(kinds, repeat=count):
             yield tuple(Request(c, q, tuple(range(c + q)), phase) for c, q, phase in chosen)
 
@@ -72,10 +76,10 @@ def _with_blocks(
     requests: tuple[Request, ...], world: int, reserved: int, *, missing: bool = False
 ) -> tuple[Request, ...]:
     """Return the requests with their own blocks, ids falling; ``missing``: without the first block."""
-    given = []
+    given, every = [], max(2, len(requests))
     for b, request in enumerate(requests):
         count = -(-request.seq_len // (BLOCK_SIZE * world))
-        ids = [reserved + 1 + 2 * (3 - j) + b for j in range(count)]
+        ids = [reserved + 1 + every * (3 - j) + b for j in range(count)]
         if missing and ids:
             ids[0] = -1
         given.append(replace(request, block_ids=tuple(ids)))
