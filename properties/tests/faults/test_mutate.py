@@ -88,6 +88,13 @@ def test_an_operator_changes_what_it_is_for(source: str, operator: str, changed:
     assert (operator, changed) in found
 
 
+def test_a_launch_of_one_program_is_left_as_it_is() -> None:
+    statement = ast.parse("kernel[(1,)](b)").body[0]
+    assert isinstance(statement, ast.Expr)
+    found = [fault.operator for fault in faults_of(statement.value, NAMES, in_kernel=False)]
+    assert "only the first program launched" not in found
+
+
 @pytest.mark.parametrize(
     ("operator", "after"),
     [
@@ -169,6 +176,21 @@ def test_on_the_small_domain_every_case_is_compared() -> None:
 
 
 @on_the_cpu
+def test_a_mutant_without_an_answer_on_the_small_domain_is_killed() -> None:
+    domain = SmallDomain(suite(limit=2.0))
+    endless = domain.compare(one("statement deleted", "num_tiles += 1", "pass"))
+    assert (endless.status, endless.by) == ("killed", "time limit, small domain")
+
+
+@on_the_cpu
+def test_on_the_small_domain_more_requests_stand_than_a_tile_cut_to_two_holds() -> None:
+    target = "cumae.gpu_impl:write_flat_decodes"
+    domain = SmallDomain(Suite(target, "flat_decodes", "cumae", DEVICE))
+    files = {module for module, _ in domain._lines}
+    assert "tiles cut to 2" in domain.described and "cumae.gpu_impl.tile_ends" in files
+
+
+@on_the_cpu
 def test_a_case_may_take_eight_times_what_the_target_itself_takes() -> None:
     judge = suite(limit=60.0)
     judge.refuse_a_wrong_target()
@@ -181,6 +203,13 @@ def test_every_kind_of_a_case_longer_than_a_tile_is_among_the_large_ones() -> No
     cases = Suite("cumae.gpu_impl:write_sequence_layout", "sequence_layout", "cumae", DEVICE)._large
     assert all(any(kind(case) for case in cases) for kind in LARGE)
     assert any(len(case.batch.requests) > 1000 and not case.batch.num_tokens for case in cases)
+
+
+def test_a_target_meets_more_requests_than_its_largest_tile_holds() -> None:
+    (case,) = Suite("cumae.gpu_impl:write_flat_decodes", "flat_decodes", "cumae", DEVICE)._far
+    assert len(case.batch.requests) == 4099 and case.batch.num_tokens > 4099
+    assert case.layout.num_padding_requests > 0
+    assert not suite()._far
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
