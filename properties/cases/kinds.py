@@ -18,6 +18,8 @@ Build = Callable[[Ladder, int], Case | None]
 DRAFTS = 5
 """Drafts that each decode of a verify step has."""
 WINDOW = 128
+WORLD, GROUP = 4, 8
+"""Ranks, and tokens of a compressed key, whose runs are several groups each."""
 TOKENS_OF_A_CHUNK = 4
 """New tokens of a first chunk on average, so that a power of two of them has a power of two of tokens."""
 COLUMNS = 131
@@ -105,6 +107,20 @@ def in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
     return ladder.unlimited.step(lens, seed=size + block_size, block_size=block_size)
 
 
+def in_runs_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of ranks that take a block of positions at a time, of several groups if keys have any.
+
+    Requests have several rounds of all ranks.
+    """
+    ranks = ladder.having("world", WORLD) if block_size in ladder.sizes else None
+    if ranks is None or (runs := ranks.having("interleave", block_size)) is None:
+        return None
+    rounds = block_size * WORLD
+    lens: list[Lens] = [("decode", 3 * rounds + block_size // 2, 1), ("prefill", 5, size), ("prefill", 9, 0)]
+    lens += [("prefill", 2 * rounds - 3, rounds + 7), ("decode", 4 * rounds - 1, 1)]
+    return (runs.having("compress_ratio", GROUP) or runs).step(lens, seed=block_size, block_size=block_size)
+
+
 def in_windows(ladder: Ladder, size: int) -> Case | None:
     """Return a case of ``size`` tokens of two prefills that are longer than a window, among decodes."""
     if (limited := ladder.having("window", WINDOW)) is None:
@@ -179,6 +195,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "full columns": (full_columns, (1_024, 256)),
     "in windows": (in_windows, WINDOWED),
     **{f"in blocks of {size}": (partial(in_blocks_of, size), LENGTHS) for size in ENGINE_BLOCKS},
+    **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
     **{f"in chunks of {size}": (partial(in_chunks, False), (size,)) for size in LARGE_CHUNKS},
     **{f"in chunks of {size} positions": (partial(in_chunks, True), (size,)) for size in LARGE_CHUNKS},
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},

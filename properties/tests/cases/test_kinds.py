@@ -116,6 +116,16 @@ def test_blocks_of_each_size_have_long_prefills_and_a_wide_row(size: int) -> Non
     assert sum(query_len > 256 for _, query_len in _lens(case)) == 2
 
 
+@pytest.mark.parametrize("size", [64, 256])
+def test_a_rank_takes_a_whole_block_of_several_groups_at_a_time(size: int) -> None:
+    case = _made(partial(kinds.in_runs_of, size), 261)
+    parallel, keys = case.options.parallel, case.options.keys
+    assert (case.batch.block_size, parallel.interleave, case.batch.world) == (size, size, 4)
+    assert parallel.rank == 3 and size // keys.compress_ratio > 1 < keys.compress_ratio
+    assert max(context_len for context_len, _ in _lens(case)) > 3 * 4 * size
+    assert kinds.in_runs_of(size, Ladder(Domain(), {"world"}), 261) is None
+
+
 def test_most_tokens_of_a_windowed_case_see_a_whole_window() -> None:
     case = _made(kinds.in_windows, 1_040)
     window = case.options.keys.window
