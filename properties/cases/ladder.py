@@ -17,7 +17,7 @@ from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.narrowed import plain, with_option
 from cumae.properties.cases.page_formats import block_sizes
-from cumae.properties.cases.requests import Work, give_blocks, with_holes
+from cumae.properties.cases.requests import Work, give_blocks, with_holes, without_rows
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
@@ -63,22 +63,22 @@ class Ladder:
         """
         lens: list[Lens] = [("decode", 5, 1), ("prefill", 7, size), ("decode", size, 1), ("prefill", 3, 0)]
         lens += [("prefill", size // 2 + 1, 3), ("prefill", 0, 2)]
-        return self._unlimited._case(lens, seed=size, block_size=self._usual_block)
+        return self.unlimited._case(lens, seed=size, block_size=self.usual_block)
 
     def deep(self, size: int) -> Case | None:
         """Return a case of one request with ``size`` cached tokens between short ones, without a window."""
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("prefill", 4, 2)]
-        return self._unlimited._case(lens, seed=size, block_size=self._usual_block)
+        return self.unlimited._case(lens, seed=size, block_size=self.usual_block)
 
     def wide(self, size: int) -> Case | None:
         """Return a case of a decode that needs ``size`` columns of the table."""
-        block_size = min(self._sizes)
+        block_size = min(self.sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
-        return self._unlimited._case(lens, seed=size, block_size=block_size)
+        return self.unlimited._case(lens, seed=size, block_size=block_size)
 
     def many(self, size: int) -> Case | None:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
-        return self._case(list(short(size)), seed=size, block_size=self._usual_block)
+        return self._case(list(short(size)), seed=size, block_size=self.usual_block)
 
     def crowd(self, size: int) -> Case | None:
         """Return a case of ``size`` requests, most of which have no token, new or cached."""
@@ -86,15 +86,15 @@ class Ladder:
         for b in range(1, size - 1):
             bits = mixed(b)
             lens.append(("prefill", int(bits % 5 == 0), int(bits >> 20 & 7 == 0)))
-        return self._case([*lens, ("prefill", 2, 2)], seed=size, block_size=self._usual_block)
+        return self._case([*lens, ("prefill", 2, 2)], seed=size, block_size=self.usual_block)
 
     def far(self, size: int) -> Case | None:
         """Return a case of requests with about ``size`` cached tokens and few new ones, some on each rank."""
         lens: list[Lens] = [("decode", size, 1), ("prefill", size // 2 + 3, 131), ("prefill", size - 9, 4)]
-        return self._case(lens, seed=size + self._domain.settled("world"), block_size=self._usual_block)
+        return self._case(lens, seed=size + self._domain.settled("world"), block_size=self.usual_block)
 
     def busy(self, count: int) -> Case | None:
-        """Return a case of ``count`` requests of several small blocks each; in some, blocks are missing."""
+        """Return a case of ``count`` requests of several small blocks; some lack blocks, or a row."""
         return self._case(list(busy(count)), seed=count, block_size=self._near(4), holes=True)
 
     def lulls(self, length: int) -> Case | None:
@@ -108,19 +108,19 @@ class Ladder:
         if (domain := self._having("max_drafts", drafts)) is None:
             return None
         lens = list(drafting(count, drafts + 1))
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def roomy(self, size: int) -> Case | None:
         """Return a case of few requests in tables with ``size`` more rows, and about as many more columns.
 
         A long request lacks blocks in the middle of its row.
         """
-        block_size = min(self._sizes)
+        block_size = min(self.sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", 3 * size * block_size, 1), *short(5)]
         room: dict[str, Any] = {"num_spare_columns": size // 2, "num_spare_rows": size}
         if "page_slack" in self._features and size in self._domain.among("page_slack", (size,)):
             room["page_slack"] = size
-        return self._unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
+        return self.unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
 
     def among_decodes(self, count: int, num_idle: int = 0) -> Case | None:
         """Return a case of so many decodes of one token, and in their middle one request of six.
@@ -130,14 +130,14 @@ class Ladder:
         lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
         lens[count // 4 : count // 4] = [("decode", 3 + b, 0) for b in range(num_idle)]
         lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
-        return self._case(lens, seed=count, block_size=self._usual_block)
+        return self._case(lens, seed=count, block_size=self.usual_block)
 
     def selected(self, topk: int, count: int) -> Case | None:
         """Return a case of ``count`` tokens, most of which select ``topk`` keys; the keys' sum is odd."""
         if (domain := self._having("topk", topk)) is None:
             return None
         lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def broad(self, num_heads: int, dim: int, count: int) -> Case | None:
         """Return a case of more than ``count`` cached tokens and as many new ones, with wide rows or heads.
@@ -155,7 +155,7 @@ class Ladder:
             return None
         lens: list[Lens] = [("prefill", 3, count // 2), ("decode", count, 1), ("prefill", 0, 0)]
         lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self._usual_block)
+        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def cut(self, chunk_size: int, context_len: int, query_len: int) -> Case | None:
         """Return a prefill in chunks of this size, which end at multiples of the position, if any do."""
@@ -164,7 +164,7 @@ class Ladder:
         if "absolute_chunks" in self._named:
             domain = with_option(domain, "absolute_chunks", True, self._named) or domain
         lens: list[Lens] = [("prefill", 2, 5), ("prefill", context_len, query_len), ("decode", 4, 1)]
-        return Ladder(domain, self._named)._case(lens, seed=chunk_size, block_size=self._usual_block)
+        return Ladder(domain, self._named)._case(lens, seed=chunk_size, block_size=self.usual_block)
 
     def large_blocks(self) -> Case | None:
         """Return a case of blocks beyond those of drawn cases, if the domain has such.
@@ -173,11 +173,11 @@ class Ladder:
         """
         size = max(self._domain.block_sizes)
         whole = all(self._domain.holds_whole(name, size) for name in ("interleave", "kernel_block_size"))
-        if size in self._sizes or not whole or not {"row_format", "head_format"}.isdisjoint(self._named):
+        if size in self.sizes or not whole or not {"row_format", "head_format"}.isdisjoint(self._named):
             return None
         lens: list[Lens] = [("decode", size // 2 + 3, 1), ("prefill", size - 2, 5), ("prefill", 0, size)]
         lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
-        return self._unlimited._case(lens, seed=size, block_size=size)
+        return self.unlimited._case(lens, seed=size, block_size=size)
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
@@ -186,6 +186,11 @@ class Ladder:
         found = Ladder(domain, self._named)
         found._features |= {"interleave"} & self._named
         return found
+
+    def in_runs(self, world: int) -> "Ladder | None":
+        """Return the ladder of ``world`` ranks that take as many positions at a time as a block has."""
+        ranks = self.having("world", world)
+        return None if ranks is None else ranks.having("interleave", self.usual_block)
 
     def padded(self, size: int, num_requests: int) -> Case | None:
         """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
@@ -200,7 +205,7 @@ class Ladder:
         }
         if "row_format" not in self._named:  # a cache would hold a row for each slot of them
             padding["num_spare_blocks"] = min(size, self._domain.max_block_id // 2, MOST_SPARE)
-        return self._case(lens, seed=size, block_size=self._usual_block, **padding)
+        return self._case(lens, seed=size, block_size=self.usual_block, **padding)
 
     def edges(self, sizes: Iterable[int]) -> Case | None:
         """Return a case of requests whose new and cached tokens lie on both sides of each size."""
@@ -211,7 +216,7 @@ class Ladder:
             lens.append(("prefill", context, length))
             if i % 4 == 1:
                 lens.append(("decode", length, 1))
-        return self._case(lens, seed=len(lens), block_size=self._usual_block) if lens else None
+        return self._case(lens, seed=len(lens), block_size=self.usual_block) if lens else None
 
     def tokens(self, count: int, padding: int) -> Case | None:
         """Return a case of exactly ``count`` new tokens in a few requests, and so many padded ones."""
@@ -222,18 +227,18 @@ class Ladder:
             lens.append(("decode", 9, 1))
         lens.append(("prefill", 0, rest - (rest > 1)))
         padded: dict[str, Any] = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
-        return self._case(lens, seed=count, block_size=self._usual_block, **padded)
+        return self._case(lens, seed=count, block_size=self.usual_block, **padded)
 
     def requests(self, count: int, padding: int) -> Case | None:
         """Return a case of exactly ``count`` requests, and so many padded ones."""
         padded: dict[str, Any] = {"num_padding_requests": padding} if self._domain.padding != "none" else {}
-        return self._case(list(short(count)), seed=count + 1, block_size=self._usual_block, **padded)
+        return self._case(list(short(count)), seed=count + 1, block_size=self.usual_block, **padded)
 
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
         settled = HEAD_FEATURES if self._domain.head_dims is None else HEAD_FEATURES[:3]
         narrow = Ladder(self._domain, self._named.difference(settled))
-        sizes, in_rows = narrow._sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
+        sizes, in_rows = narrow.sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
         block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
         case = narrow._case(list(short(9)), seed=largest, block_size=block_size)
         if case is None:
@@ -250,35 +255,56 @@ class Ladder:
             if (domain := self._having(name, size)) is not None:
                 if name == "split_size" and "topk" in self._named:
                     domain = with_option(domain, "topk", 2 * size + 3, self._named) or domain
-                near = min(size * (self._usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
+                near = min(size * (self.usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
                 lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
                 lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
-                case = Ladder(domain, self._named)._case(lens, seed=size, block_size=self._usual_block)
+                case = Ladder(domain, self._named)._case(lens, seed=size, block_size=self.usual_block)
                 if case is not None:
                     yield case
 
-    def _having(self, name: str, size: int) -> Domain | None:
+    def having(self, name: str, value: Any) -> "Ladder | None":
+        """Return the ladder of cases with one value of an option, None if no case varies the option."""
+        domain = self._having(name, value)
+        return None if domain is None else Ladder(domain, self._named)
+
+    def step(
+        self,
+        lens: Sequence[Lens],
+        *,
+        seed: int,
+        block_size: int = 0,
+        padding: tuple[int, int] | None = None,
+    ) -> Case | None:
+        """Return a case of these requests. ``padding``: padded tokens and requests, where steps have any."""
+        layout: dict[str, Any] = {}
+        if padding is not None and self._domain.padding != "none":
+            layout = dict(zip(("num_padding_tokens", "num_padding_requests"), padding, strict=True))
+        return self._case(lens, seed=seed, block_size=block_size or self.usual_block, **layout)
+
+    def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
         if _FEATURE_OF.get(name, name) not in self._named:
             return None
         return with_option(self._domain, name, size, self._named)
 
     @property
-    def _unlimited(self) -> "Ladder":
+    def unlimited(self) -> "Ladder":
         """The ladder of cases without a window, which hides most columns of a row, if the domain has such."""
         whole = self._having("window", 0)
         return self if whole is None else Ladder(whole, self._named)
 
     @property
-    def _sizes(self) -> tuple[int, ...]:
+    def sizes(self) -> tuple[int, ...]:
+        """The block sizes of cases."""
         return block_sizes(self._domain, self._features)
 
     @property
-    def _usual_block(self) -> int:
+    def usual_block(self) -> int:
+        """The block size of a case whose block size does not matter."""
         return self._near(16)
 
     def _near(self, block_size: int) -> int:
-        return min(self._sizes, key=lambda size: abs(size - block_size))
+        return min(self.sizes, key=lambda size: abs(size - block_size))
 
     def _case(
         self, lens: Sequence[Lens], *, seed: int, block_size: int, holes: bool = False, **layout: Any
@@ -294,11 +320,13 @@ class Ladder:
         batch = Batch(requests, block_size, world)
         if batch.num_tokens < domain.min_tokens:
             return None
-        return self._held(choices, batch, layout)
+        return self._held(choices, batch, layout, holes=holes)
 
-    def _held(self, choices: Choices, batch: Batch, changes: dict[str, Any]) -> Case:
+    def _held(self, choices: Choices, batch: Batch, changes: dict[str, Any], *, holes: bool = False) -> Case:
         """Return the case of a batch in a drawn layout with these changes."""
         layout = replace(draw_layout(choices, self._domain, batch, self._features), **changes)
+        if holes and self._domain.rowless_requests and "row_index" in self._features:
+            layout = without_rows(layout, len(batch.requests))
         room = max(self._domain.max_tokens - batch.num_tokens, 0)
         layout = replace(layout, num_padding_tokens=min(layout.num_padding_tokens, room))
         if not layout.num_padding_requests:

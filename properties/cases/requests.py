@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from cumae.oracle import Phase, Request
+from cumae.oracle import Layout, Phase, Request
 from cumae.properties.cases.choices import Choices, draw_permutation, mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.values import DRAFTS
@@ -112,6 +112,14 @@ def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: 
 def with_holes(requests: tuple[Request, ...]) -> tuple[Request, ...]:
     """Return the requests without some blocks in the middle and at the end of every second row."""
     return tuple(_with_holes(one) if b % 2 else one for b, one in enumerate(requests))
+
+
+def without_rows(layout: Layout, count: int) -> Layout:
+    """Return the layout in which some of ``count`` requests have no row of the table."""
+    rows = layout.row_index or range(count)
+    return replace(
+        layout, row_index=tuple(-1 if mixed(b, 5) % 16 == 0 else row for b, row in enumerate(rows))
+    )
 
 
 def _with_holes(request: Request) -> Request:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 from cumae.oracle import Case
+from cumae.properties.cases.kinds import KINDS
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.running.volume import Volume
@@ -21,6 +23,8 @@ CHECKS = (*COUNTED, "accepts_index_types")
 several padded requests, `ignores_garbage` does so too."""
 WORLDS = (2, 8)
 """The numbers of ranks in cases of long contexts."""
+FAR_WORLD = 16
+"""The number of ranks that take as many positions at a time as a block has."""
 ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""
 SHARE = 0.2
@@ -69,8 +73,8 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-CROWDS = 0.3
-"""The work of crowds, wide tables and ranks beside that of the tour, as a share of it."""
+CROWDS, ALIKE = 0.3, 0.4
+"""The work of crowds, wide tables and ranks beside that of the tour, and of steps of one kind, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
@@ -162,6 +166,7 @@ class Tour:
             self._try(ladder.among_decodes(count, num_idle))
         self._try(ladder.broad(*BROAD), lent=LENT * self.work)
         self._crowds(ladder)
+        self._alike(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if self._fits("long", size + 1):
@@ -195,6 +200,14 @@ class Tour:
             self._try(ladder.cut(*lens))
         self._done, self.work = done, work
 
+    def _alike(self, ladder: Ladder) -> None:
+        """Examine steps of one kind, with work of their own too."""
+        done, work = self._done, self.work
+        self._done, self.work = 0.0, ALIKE * work
+        for name, (build, sizes) in KINDS.items():
+            self._first(name, partial(build, ladder), sizes)
+        self._done, self.work = done, work
+
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
         builds: dict[str, Callable[[int], Case | None]] = {
@@ -217,7 +230,8 @@ class Tour:
 
     def _far(self, ladder: Ladder) -> None:
         """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
-        for rungs in (ladder, *map(ladder.on_ranks, WORLDS)):
+        in_runs = ladder.in_runs(FAR_WORLD)
+        for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 self._first("far", rungs.far, FAR_CONTEXTS)
         if self.examiner.binding.operation.features.isdisjoint(LISTING):

@@ -229,6 +229,27 @@ def test_busy_requests_have_several_blocks_each_and_some_lack_one_in_the_middle(
     assert any(-1 in one.block_ids[1:-1] for one in case.batch.requests)
 
 
+def test_some_busy_requests_have_no_row_unless_the_domain_promises_one_to_each() -> None:
+    case = LADDER.busy(515)
+    assert case is not None and case.layout.row_index is not None
+    assert 10 < case.layout.row_index.count(-1) < 60
+    promised = Ladder(Domain(rowless_requests=False), NAMES).busy(515)
+    assert promised is not None and -1 not in (promised.layout.row_index or ())
+    unmapped = Ladder(Domain(), {"missing_blocks"}).busy(515)
+    assert unmapped is not None and unmapped.layout.row_index is None
+
+
+def test_ranks_in_runs_take_as_many_positions_at_a_time_as_a_block_has() -> None:
+    ranks = LADDER.in_runs(16)
+    assert ranks is not None
+    case = ranks.far(131_073)
+    assert case is not None
+    parallel = case.options.parallel
+    assert (case.batch.world, parallel.rank) == (16, 15)
+    assert parallel.interleave == case.batch.block_size > 1
+    assert Ladder(Domain(), {"world"}).in_runs(16) is None
+
+
 def test_a_lull_is_a_run_of_requests_without_new_tokens_with_and_without_context() -> None:
     case = LADDER.lulls(263)
     assert case is not None

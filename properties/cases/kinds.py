@@ -1,0 +1,203 @@
+"""Steps whose requests are all of one kind, and requests that stand alone in one way.
+
+Most steps that an engine runs are alike: only decodes, only first chunks, one busy request among idle ones.
+Functions take a faster path for them, and that path has limits of its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count as count_from
+
+from cumae.oracle import PAGE_ORDERS, Case, Request
+from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens, short
+from cumae.properties.cases.ladder import Ladder
+
+Build = Callable[[Ladder, int], Case | None]
+DRAFTS = 5
+"""Drafts that each decode of a verify step has."""
+WINDOW = 128
+WORLD, GROUP = 4, 8
+"""Ranks, and tokens of a compressed key, whose runs are several groups each."""
+TOKENS_OF_A_CHUNK = 4
+"""New tokens of a first chunk on average, so that a power of two of them has a power of two of tokens."""
+COLUMNS = 131
+"""Pages of the longest request where the block size is chosen: more than a tile of columns."""
+ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256)
+"""Block sizes that engines run beside 16."""
+LARGE_CHUNKS = (64, 128, 256)
+"""Smaller chunks are drawn often enough with requests of several whole ones."""
+
+
+def decodes(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of one token each, without padding."""
+    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(0, 0))
+
+
+def verified(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify equally many drafts, and of more padded requests.
+
+    There are twice as many requests with the padded ones, and as many rows as the next power of two.
+    """
+    if (drafting := ladder.having("max_drafts", DRAFTS)) is not None:
+        ladder = drafting
+    lens: list[Lens] = [("decode", _verifying(b), DRAFTS + 1) for b in range(count)]
+    num_tokens = count * (DRAFTS + 1)
+    rows = 1 << num_tokens.bit_length()
+    return ladder.step(lens, seed=count, padding=(rows - num_tokens, count + 2))
+
+
+def first_chunks(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests without context and ``4 * count`` tokens, without padding.
+
+    The last one is the longest.
+    """
+    query_lens = [1 + mixed(b) % TOKENS_OF_A_CHUNK for b in range(count - 1)]
+    query_lens.append(TOKENS_OF_A_CHUNK * count - sum(query_lens))
+    return ladder.step([("prefill", 0, n) for n in query_lens], seed=count, padding=(0, 0))
+
+
+def begun_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each of which begins a page."""
+    return ladder.step(list(_at_pages(count, ladder.usual_block, 0)), seed=count)
+
+
+def filled_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each of which fills a page."""
+    return ladder.step(list(_at_pages(count, ladder.usual_block, -1)), seed=count)
+
+
+def first_alone(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests, of which only the first has new tokens."""
+    return _one_busy(ladder, count, 0)
+
+
+def last_alone(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests, of which only the last has new tokens."""
+    return _one_busy(ladder, count, count - 1)
+
+
+def single(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of one request, with ``size`` new tokens."""
+    return ladder.step([("prefill", size // 2, size)], seed=size)
+
+
+def full_columns(ladder: Ladder, size: int) -> Case | None:
+    """Return a case whose longest request fills ``size`` columns, as many as there are."""
+    if (exact := ladder.having("page_slack", 0)) is not None:
+        ladder = exact
+    block_size = min(ladder.sizes)
+    lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
+    return ladder.unlimited.step(lens, seed=size, block_size=block_size)
+
+
+def in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of blocks of one size, with two long prefills and a context of many blocks.
+
+    Kernel blocks are as large.
+    """
+    if block_size not in ladder.sizes or block_size == ladder.usual_block:
+        return None
+    if (whole := ladder.having("kernel_block_size", block_size)) is not None:
+        ladder = whole
+    lens: list[Lens] = [("prefill", 2, size), ("decode", COLUMNS * block_size + 5, 1), ("prefill", 0, 0)]
+    lens += [("prefill", 7 * block_size, 2 * block_size + size // 4), ("decode", 4, 1)]
+    return ladder.unlimited.step(lens, seed=size + block_size, block_size=block_size)
+
+
+def in_runs_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of ranks that take a block of positions at a time, of several groups if keys have any.
+
+    Requests have several rounds of all ranks.
+    """
+    ranks = ladder.having("world", WORLD) if block_size in ladder.sizes else None
+    if ranks is None or (runs := ranks.having("interleave", block_size)) is None:
+        return None
+    rounds = block_size * WORLD
+    lens: list[Lens] = [("decode", 3 * rounds + block_size // 2, 1), ("prefill", 5, size), ("prefill", 9, 0)]
+    lens += [("prefill", 2 * rounds - 3, rounds + 7), ("decode", 4 * rounds - 1, 1)]
+    return (runs.having("compress_ratio", GROUP) or runs).step(lens, seed=block_size, block_size=block_size)
+
+
+def in_windows(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of ``size`` tokens of two prefills that are longer than a window, among decodes."""
+    if (limited := ladder.having("window", WINDOW)) is None:
+        return None
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 400, 1) for b in range(size // 8)]
+    lens += [("prefill", 5, size // 2), ("prefill", 300, size // 2 - size // 8)]
+    return limited.step(lens, seed=size)
+
+
+def in_chunks(absolute: bool, ladder: Ladder, chunk_size: int) -> Case | None:
+    """Return a case of prefills of whole chunks, and of one row more or less, at all parts of a chunk.
+
+    ``absolute``: chunks end at multiples of the position.
+    """
+    if (chunked := ladder.having("chunk_size", chunk_size)) is None:
+        return None
+    cut = chunked.having("absolute_chunks", absolute)
+    if cut is None and absolute:
+        return None
+    contexts = (0, 1, chunk_size, chunk_size - 1)
+    lens: list[Lens] = [
+        ("prefill", contexts[(i + k) % len(contexts)], k * chunk_size + d)
+        for k in (1, 2)
+        for i, d in enumerate((0, 1, -1))
+    ]
+    return (cut or chunked).step([*lens, ("prefill", 2, 0)], seed=chunk_size)
+
+
+def in_order(order: str, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of many tokens of many requests in pages of one order."""
+    if (ordered := ladder.having("page_order", order)) is None:
+        return None
+    return ordered.step([*short(33), ("prefill", size // 4, size)], seed=size)
+
+
+def _verifying(number: int) -> int:
+    """Return a context with which a decode has as many drafts as it can have."""
+    query_len = DRAFTS + 1
+    contexts = count_from(1 + mixed(number) % 30)
+    return next(c for c in contexts if num_drafts_of(Request(c, query_len), DRAFTS) == DRAFTS)
+
+
+def _at_pages(count: int, block_size: int, more: int) -> Iterator[Lens]:
+    """Yield decodes whose cached tokens are so many more than whole pages."""
+    for b in range(count):
+        yield "decode", (1 + mixed(b) % 5) * block_size + more, 1
+
+
+def _one_busy(ladder: Ladder, count: int, at: int) -> Case | None:
+    if (drafting := ladder.having("max_drafts", DRAFTS)) is not None:
+        ladder = drafting
+    lens: list[Lens] = [("prefill", mixed(b) % 3 * mixed(b, 1) % 20, 0) for b in range(count)]
+    lens[at] = ("decode", _verifying(at), DRAFTS + 1)
+    return ladder.step(lens, seed=count + at)
+
+
+COUNTS = (1_025, 257, 65)
+"""One more than whole tiles of decodes."""
+POWERS = (512, 128)
+QUIET = (131, 67)
+LENGTHS = (4_101, 1_029, 261)
+WINDOWED = (1_040, 272)
+KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
+    "decodes": (decodes, COUNTS),
+    "verified": (verified, (254, 62)),
+    "first chunks": (first_chunks, POWERS),
+    "begun pages": (begun_pages, QUIET),
+    "filled pages": (filled_pages, QUIET),
+    "first alone": (first_alone, QUIET),
+    "last alone": (last_alone, QUIET),
+    "single": (single, LENGTHS),
+    "full columns": (full_columns, (1_024, 256)),
+    "in windows": (in_windows, WINDOWED),
+    **{f"in blocks of {size}": (partial(in_blocks_of, size), LENGTHS) for size in ENGINE_BLOCKS},
+    **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
+    **{f"in chunks of {size}": (partial(in_chunks, False), (size,)) for size in LARGE_CHUNKS},
+    **{f"in chunks of {size} positions": (partial(in_chunks, True), (size,)) for size in LARGE_CHUNKS},
+    **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
+}
+"""By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -1,0 +1,152 @@
+"""Facts about steps whose requests are all of one kind, and about requests that stand alone in one way."""
+
+from functools import partial
+
+import pytest
+
+from cumae.oracle import PAGE_ORDERS, Case
+from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases import kinds
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import DRAFTS, KINDS, Build
+from cumae.properties.cases.ladder import Ladder
+
+LADDER = Ladder(Domain(), NAMES)
+DOMAINS = {
+    "everything": Domain(),
+    "decodes": Domain(phases=("decode",)),
+    "prefills": Domain(phases=("prefill",)),
+    "uniform decodes": Domain(phases=("decode",), uniform_decodes=True),
+    "verify steps": Domain(phases=("decode",), verify_steps=True),
+    "few requests": Domain(max_requests=3),
+    "some requests": Domain(min_requests=9, min_tokens=5),
+    "few tokens": Domain(max_tokens=100),
+    "short": Domain(max_context_len=30, max_query_len=20),
+    "no padding": Domain(padding="none"),
+    "few blocks": Domain(max_block_id=600, reserved_blocks=1),
+    "one block size": Domain(block_sizes=(64,)),
+    "no empty requests": Domain(empty_requests=False),
+    "no rowless requests": Domain(rowless_requests=False, missing_blocks=False),
+    "dummy request": Domain(dummy_request=(True,)),
+    "kernel blocks": Domain(kernel_block_size=(16,), block_sizes=(16, 64)),
+    "drafts": Domain(max_drafts=(2,)),
+}
+
+
+def _made(build: Build, size: int) -> Case:
+    case = build(LADDER, size)
+    assert case is not None
+    return case
+
+
+def _lens(case: Case) -> list[tuple[int, int]]:
+    return [(request.context_len, request.query_len) for request in case.batch.requests]
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_every_case_lies_in_the_domain(name: str) -> None:
+    domain = DOMAINS[name]
+    made = [build(Ladder(domain, NAMES), sizes[-1]) for build, sizes in KINDS.values()]
+    cases = [case for case in made if case is not None]
+    assert len(cases) >= 10
+    for case in cases:
+        assert domain.why_not(case) is None
+
+
+def test_an_operation_that_varies_no_option_gets_the_kinds_that_need_none() -> None:
+    made = {name: build(Ladder(Domain(), ()), sizes[-1]) for name, (build, sizes) in KINDS.items()}
+    assert made["decodes"] is not None and made["in blocks of 64"] is not None
+    assert made["in windows"] is made["in chunks of 64"] is made["in order packed"] is None
+
+
+def test_decodes_are_one_more_than_whole_tiles_and_are_not_padded() -> None:
+    case = _made(kinds.decodes, 1_025)
+    assert {query_len for _, query_len in _lens(case)} == {1}
+    assert case.num_tokens_padded == case.num_requests_padded == 1_025
+
+
+def test_verified_decodes_all_have_as_many_drafts_and_fill_a_power_of_two_of_rows() -> None:
+    case = _made(kinds.verified, 254)
+    assert {num_drafts_of(one, case.options.drafts.max_drafts) for one in case.batch.requests} == {DRAFTS}
+    assert (case.num_tokens_padded, case.num_requests_padded) == (2_048, 510)
+    assert case.layout.num_padding_requests > len(case.batch.requests)
+
+
+def test_first_chunks_fill_whole_tiles_of_requests_and_of_tokens() -> None:
+    case = _made(kinds.first_chunks, 512)
+    assert len(case.batch.requests) == 512 and case.num_tokens_padded == 2_048
+    assert {context_len for context_len, _ in _lens(case)} == {0}
+    assert max(query_len for _, query_len in _lens(case)) == _lens(case)[-1][1]
+
+
+def test_pages_are_all_begun_or_all_filled() -> None:
+    begun, filled = _made(kinds.begun_pages, 67), _made(kinds.filled_pages, 67)
+    size = begun.batch.block_size
+    assert size > 1
+    assert {(context_len % size, query_len) for context_len, query_len in _lens(begun)} == {(0, 1)}
+    assert {request.seq_len % size for request in filled.batch.requests} == {0}
+
+
+@pytest.mark.parametrize(("build", "at"), [(kinds.first_alone, 0), (kinds.last_alone, 66)])
+def test_one_request_has_tokens_and_drafts_and_others_have_context(build: Build, at: int) -> None:
+    case = _made(build, 67)
+    assert [b for b, (_, query_len) in enumerate(_lens(case)) if query_len] == [at]
+    assert num_drafts_of(case.batch.requests[at], case.options.drafts.max_drafts) == DRAFTS
+    assert {bool(context_len) for b, (context_len, _) in enumerate(_lens(case)) if b != at} == {False, True}
+
+
+def test_a_single_request_is_as_long_as_asked_for() -> None:
+    assert _lens(_made(kinds.single, 1_029)) == [(514, 1_029)]
+
+
+def test_columns_are_all_full() -> None:
+    case = _made(kinds.full_columns, 256)
+    assert case.num_page_columns % 256 == 0 == case.layout.page_slack
+    assert max(request.seq_len for request in case.batch.requests) == case.num_page_columns * (
+        case.tokens_per_entry
+    )
+
+
+@pytest.mark.parametrize("size", [1, 8, 32, 64, 128, 256])
+def test_blocks_of_each_size_have_long_prefills_and_a_wide_row(size: int) -> None:
+    case = _made(partial(kinds.in_blocks_of, size), 1_029)
+    assert case.kernel_block_size == case.batch.block_size == size
+    assert max(case.batch.num_live_blocks(request) for request in case.batch.requests) > 128
+    assert sum(query_len > 256 for _, query_len in _lens(case)) == 2
+
+
+@pytest.mark.parametrize("size", [64, 256])
+def test_a_rank_takes_a_whole_block_of_several_groups_at_a_time(size: int) -> None:
+    case = _made(partial(kinds.in_runs_of, size), 261)
+    parallel, keys = case.options.parallel, case.options.keys
+    assert (case.batch.block_size, parallel.interleave, case.batch.world) == (size, size, 4)
+    assert parallel.rank == 3 and size // keys.compress_ratio > 1 < keys.compress_ratio
+    assert max(context_len for context_len, _ in _lens(case)) > 3 * 4 * size
+    assert kinds.in_runs_of(size, Ladder(Domain(), {"world"}), 261) is None
+
+
+def test_most_tokens_of_a_windowed_case_see_a_whole_window() -> None:
+    case = _made(kinds.in_windows, 1_040)
+    window = case.options.keys.window
+    seen = [min(c + i + 1, window) for c, q in _lens(case) for i in range(q)]
+    assert window == 128 and len(seen) == 1_040 and seen.count(window) > 700
+    assert sum(request.seq_len > window for request in case.batch.requests) > 64
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_chunks_are_whole_at_several_parts_of_a_position(absolute: bool) -> None:
+    case = _made(partial(kinds.in_chunks, absolute), 64)
+    chunks = case.options.chunks
+    assert (chunks.chunk_size, chunks.absolute_chunks) == (64, absolute)
+    assert sum(query_len > 64 and query_len % 64 == 0 for _, query_len in _lens(case)) == 1
+    assert any(context_len % 64 and query_len > 64 for context_len, query_len in _lens(case))
+    rows_only = kinds.in_chunks(absolute, Ladder(Domain(), {"chunk_size"}), 64)
+    assert (rows_only is None) == absolute
+
+
+@pytest.mark.parametrize("order", PAGE_ORDERS)
+def test_pages_of_each_order_have_many_rows(order: str) -> None:
+    case = _made(partial(kinds.in_order, order), 700)
+    assert case.options.heads.page_order == order
+    assert case.batch.num_tokens > 700 and len(case.batch.requests) > 32
