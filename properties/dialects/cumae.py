@@ -10,7 +10,18 @@ from cumae.oracle import INPUTS, Case, Inputs, local_len
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.heads import new_keys, new_values, two_caches
-from cumae.properties.dialects.held import ITEM_BYTES, Floats, Held, Ints, Rows, floats, in_table, ints, rows
+from cumae.properties.dialects.held import (
+    ITEM_BYTES,
+    Floats,
+    Held,
+    Ints,
+    Rows,
+    floats,
+    in_table,
+    ints,
+    rows,
+    seed_in_step,
+)
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.pages_read import held_pages
@@ -114,7 +125,7 @@ def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
     block = size * row + case.layout.cache_block_gap * gap
     shape = (case.num_cache_blocks, size, width)
     live = np.array(cached_places(case), dtype=np.int64).reshape(-1, 2)
-    return rows(shape, dtype, (block, row, 1), live, case.layout.garbage, seed=1)
+    return rows(shape, dtype, (block, row, 1), live, case.layout.garbage, seed_in_step(inputs, 1))
 
 
 def cache_before(inputs: Inputs) -> Rows:

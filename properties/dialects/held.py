@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cumae.oracle import GARBAGE, GarbageKind, Layout
+from cumae.oracle import GARBAGE, GarbageKind, Inputs, Layout
 
 IntArray = npt.NDArray[np.int64]
 ByteArray = npt.NDArray[np.uint8]
 ITEM_BYTES = {"bool": 1, "uint8": 1, "bf16": 2, "fp16": 2, "int32": 4, "fp32": 4, "int64": 8}
+SEEDS = 8
+"""Tensors have seeds below this one."""
 _GARBAGE_BYTES = {"minus_one": 0xFF, "zero": 0x00, "plausible": 0x3C, "huge": 0x7F}
 
 
@@ -139,6 +141,16 @@ def rows(
     row_bytes = shape[-1] * ITEM_BYTES[dtype]
     places = live[:, -1] + (live[:, 0] << 24 if live.shape[1] > 1 else 0)
     return Rows(shape, dtype, strides, live, _content(places, row_bytes, seed), _GARBAGE_BYTES[garbage])
+
+
+def seed_in_step(inputs: Inputs, seed: int) -> int:
+    """Return the seed of a cache's content: in a trace, a slot holds other bytes than in the step before.
+
+    Its tokens may be those of another request, and a function cannot tell.
+    """
+    if inputs.previous is None:
+        return seed
+    return seed + SEEDS * (1 + sum(request.seq_len for request in inputs.previous.batch.requests))
 
 
 def _content(places: IntArray, row_bytes: int, seed: int) -> ByteArray:

@@ -9,7 +9,7 @@ import numpy as np
 from cumae.oracle import UNTOUCHED, Case, Inputs, PageRead, page_units, restored_number
 from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides, plane_shape
-from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows
+from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows, seed_in_step
 from cumae.properties.dialects.output import Output, Piece
 
 
@@ -27,7 +27,12 @@ def held_pages(inputs: Inputs) -> Rows:
     live = np.empty((len(slots), order.shape[1], 2), dtype=np.int64)
     live[..., 0], live[..., 1] = slots[:, None] // size, order[slots % size]
     held = rows(
-        shape, page_dtype(case), page_strides(case, shape), live.reshape(-1, 2), case.layout.garbage, seed=7
+        shape,
+        page_dtype(case),
+        page_strides(case, shape),
+        live.reshape(-1, 2),
+        case.layout.garbage,
+        seed_in_step(inputs, 7),
     )
     if case.options.heads.head_format == "fp8":
         held.content[(held.content & 0x7F) == 0x7F] ^= 1

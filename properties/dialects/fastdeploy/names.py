@@ -13,7 +13,7 @@ from cumae.oracle import GARBAGE, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects.cumae import cached_places
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.capture import capture
-from cumae.properties.dialects.held import Ints, Rows, ints, rows
+from cumae.properties.dialects.held import Ints, Rows, ints, rows, seed_in_step
 from cumae.properties.dialects.output import Output, Piece
 
 NO_BLOCK = -1
@@ -80,7 +80,14 @@ def _latent_cache(inputs: Inputs) -> Rows:
     size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.rows.row_format
     live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
     shape = (case.num_cache_blocks, 1, size, width)
-    return rows(shape, dtype, (size * width, size * width, width, 1), live, case.layout.garbage, seed=1)
+    return rows(
+        shape,
+        dtype,
+        (size * width, size * width, width, 1),
+        live,
+        case.layout.garbage,
+        seed_in_step(inputs, 1),
+    )
 
 
 def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
