@@ -257,6 +257,8 @@ class Tour:
     def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> int:
         """Examine the case of the first size that fits into the work that is left; return it, or 0."""
         for size in sizes:
+            if not self._left:  # building a large case takes long
+                return 0
             if not self._fits(kind, size):
                 continue
             case = build(size)
