@@ -1,6 +1,7 @@
 """The keys and values of each request, gathered out of the pages of a cache."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cumae.oracle.kv_indices import block_of
@@ -59,8 +60,7 @@ def page_read(
     require_int("read_capacity", read_capacity, 0)
     require_int("num_requests", num_requests, 0, len(seq_lens))
     require_choice("page_order", page_order, PAGE_ORDERS)
-    order = page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group)
-    place_of = {unit: place for place, unit in enumerate(order)}
+    places = _places_of_tokens(page_order, block_size, num_heads, key_units, value_units, units_per_group)
     keys: list[Any] = []
     values: list[Any] = []
     num_rows = 0
@@ -72,10 +72,23 @@ def page_read(
             num_rows += 1
             block = block_of(block_table, row_index[b], position // block_size)
             token = position % block_size
-            for kind, units, row in (("key", key_units, keys), ("value", value_units, values)):
-                for head in range(num_heads):
-                    for unit in range(units):
-                        place = place_of[kind, token, head, unit]
-                        row.append(("page", block, place) if block >= 0 else UNTOUCHED)
+            for of_token, row in zip(places[token], (keys, values), strict=True):
+                row += [("page", block, place) if block >= 0 else UNTOUCHED for place in of_token]
     spare = (read_capacity - num_rows) * num_heads
     return PageRead(keys + [UNTOUCHED] * (spare * key_units), values + [UNTOUCHED] * (spare * value_units))
+
+
+@lru_cache(maxsize=256)
+def _places_of_tokens(
+    order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
+) -> list[tuple[list[int], list[int]]]:
+    """Return for each token of a page the places of its keys and of its values, by head and unit."""
+    units = page_units(order, size, num_heads, key_units, value_units, group)
+    place_of = {unit: place for place, unit in enumerate(units)}
+    return [
+        (
+            [place_of["key", token, head, unit] for head in range(num_heads) for unit in range(key_units)],
+            [place_of["value", token, head, unit] for head in range(num_heads) for unit in range(value_units)],
+        )
+        for token in range(size)
+    ]

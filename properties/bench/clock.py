@@ -9,17 +9,25 @@ import torch
 from triton.testing import do_bench_cudagraph
 
 LAUNCHES = 20
+QUEUED_BEHIND = 20_000_000
+"""Cycles that the device is busy before queued launches, some ten milliseconds: the host is done before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Median device time of one launch in microseconds, ``spread``: from the 10th to the 90th percentile."""
+    """Median device time of one call in microseconds, ``spread``: from the 10th to the 90th percentile.
+
+    ``launched``: the same without a CUDA graph, behind queued launches; ``floor``: the least that a launch
+    which moves the bytes of the call needs.
+    """
 
     kernel: str
     size: str
     microseconds: float
     spread: float
     gigabytes_per_second: float | None = None
+    launched: float | None = None
+    floor: float | None = None
 
 
 def graph_time(run: Callable[[], Any]) -> tuple[float, float]:
@@ -34,7 +42,7 @@ def queued_time(run: Callable[[], Any]) -> tuple[float, float]:
     times = []
     for _ in range(20):
         start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda._sleep(100_000_000)  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(QUEUED_BEHIND)  # type: ignore[no-untyped-call]
         start.record()
         for _ in range(LAUNCHES):
             run()

@@ -9,6 +9,7 @@ import torch
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.model.rules import require
 from cumae.properties.bench.clock import Timing, graph_time, host_time, queued_time
+from cumae.properties.bench.floors import Floor, measured_floor, moved_by
 from cumae.properties.bench.row_times import page_timings, row_timings
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.cases.seeded import large_case
@@ -45,7 +46,7 @@ def timings_of(target: Binding, device: Device, progress: Progress = lambda stat
     """
     _require_gpu(device)
     shipped = [bind(load_function(kernel), target.operation, CUMAE) for kernel in target.operation.kernels]
-    found = []
+    found, floor = [], measured_floor()
     for size, case in _steps().items():
         case = replace(case, options=SELECTED.get(target.operation.name, case.options))
         if why := target.why_not(case):
@@ -56,29 +57,30 @@ def timings_of(target: Binding, device: Device, progress: Progress = lambda stat
             wrong = agrees(Trial(binding, case, device))
             if wrong is not None:
                 raise WrongResult(f"{binding.name}, {size}: {wrong.message}")
-            found.append(_timing(binding, case, size))
+            found.append(_timing(binding, case, size, floor))
     return found
 
 
 def timings(device: Device, progress: Progress = lambda state: None) -> list[Timing]:
     """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
     _require_gpu(device)
-    found = _whole_steps(device, progress)
+    floor = measured_floor()
+    found = _whole_steps(device, floor, progress)
     for size, case in _steps().items():
         for operation in OPERATIONS.values():
             if operation.name not in _TIMED_ELSEWHERE:
                 for kernel in operation.kernels:
                     progress(f"{kernel.rpartition(':')[2]}, {size}")
-                    found.append(_step_timing(kernel, operation.name, case, size))
+                    found.append(_step_timing(kernel, operation.name, case, size, floor))
     progress("caches, routers, rows and pages")
-    return [*found, *_cache_timings(), *_router_timings(), *row_timings(), *page_timings()]
+    return [*found, *_cache_timings(), *_router_timings(floor), *row_timings(), *page_timings()]
 
 
 def _require_gpu(device: Device) -> None:
     require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
 
 
-def _whole_steps(device: Device, progress: Progress) -> list[Timing]:
+def _whole_steps(device: Device, floor: Floor, progress: Progress) -> list[Timing]:
     """Time the ways to write a step's metadata, each compared with the first."""
     found = []
     for size, sizes in SHAPES.items():
@@ -93,7 +95,8 @@ def _whole_steps(device: Device, progress: Progress) -> list[Timing]:
             if wrong := step.difference(expected):
                 raise WrongResult(f"{name}, {size}: {wrong}")
             median, spread = graph_time(call)
-            found.append(Timing(name, size, median, spread, step.bytes / median / 1000))
+            rate, launched = step.bytes / median / 1000, queued_time(call)[0]
+            found.append(Timing(name, size, median, spread, rate, launched, floor.of(step.bytes)))
         if step.num_tokens > 1_000_000:
             found += _copies(size, step.bytes)
     return found
@@ -122,18 +125,20 @@ def _steps() -> dict[str, Case]:
     }
 
 
-def _step_timing(kernel: str, operation: str, case: Case, size: str) -> Timing:
+def _step_timing(kernel: str, operation: str, case: Case, size: str, floor: Floor) -> Timing:
     binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
-    return _timing(binding, replace(case, options=SELECTED.get(operation, case.options)), size)
+    return _timing(binding, replace(case, options=SELECTED.get(operation, case.options)), size, floor)
 
 
-def _timing(binding: Binding, case: Case, size: str) -> Timing:
+def _timing(binding: Binding, case: Case, size: str, floor: Floor) -> Timing:
     operation = binding.operation.name
     call = Bench(binding, case, "cuda").call(poison=0)
     arguments, topk = call.arguments, case.options.selection.topk
-    median, spread = graph_time(lambda: call.function(**arguments))
+    run = partial(call.function, **arguments)
     shown = f"{size}, topk {topk}" if operation in SELECTED else size
-    return Timing(binding.function.__name__, shown, median, spread)
+    launched = queued_time(run)[0]
+    times = *graph_time(run), None, launched, floor.of(moved_by(call))
+    return Timing(binding.function.__name__, shown, *times)
 
 
 def _cache_timings() -> list[Timing]:
@@ -157,7 +162,7 @@ def _cache_timings() -> list[Timing]:
     return found
 
 
-def _router_timings() -> list[Timing]:
+def _router_timings(floor: Floor) -> list[Timing]:
     """Time DeepSeek-V3's router, with logits of both dtypes, on a decode step and on a large prefill."""
     found = []
     for kernel in OPERATIONS["grouped_topk"].kernels:
@@ -175,7 +180,9 @@ def _router_timings() -> list[Timing]:
                     "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
                     "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
                 }
-                median, spread = graph_time(partial(load_function(kernel), **arguments))
+                run = partial(load_function(kernel), **arguments)
+                moved = logits.nbytes + num_tokens * 8 * 8
+                times = *graph_time(run), None, queued_time(run)[0], floor.of(moved)
                 size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
-                found.append(Timing(kernel.partition(":")[2], size, median, spread))
+                found.append(Timing(kernel.partition(":")[2], size, *times))
     return found

@@ -40,9 +40,11 @@ def bench(
             return 1
     for timing in found:
         rate = f"  {timing.gigabytes_per_second:7.0f} GB/s" if timing.gigabytes_per_second else ""
-        click.echo(
-            f"{timing.kernel:32} {timing.size:36} {timing.microseconds:9.2f} µs ± {timing.spread:.2f}{rate}"
-        )
+        beside = f"  launched {timing.launched:9.2f}" if timing.launched else ""
+        if timing.floor:
+            beside += f"  floor {timing.floor:8.2f}, {timing.microseconds / timing.floor:5.1f} times"
+        time = f"{timing.microseconds:9.2f} µs ± {timing.spread:.2f}"
+        click.echo(f"{timing.kernel:32} {timing.size:36} {time}{beside}{rate}")
     for sweep in grown:
         told = f"{sweep.microseconds:.2f} µs and {sweep.nanoseconds:.4f} ns for each"
         click.echo(f"{sweep.way}, {sweep.sizes[0]:,} to {sweep.sizes[-1]:,} {sweep.grows}: {told}")

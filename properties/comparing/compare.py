@@ -7,7 +7,7 @@ from cumae.properties.comparing.cause import likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
 from cumae.properties.comparing.judged import wrong_answer
-from cumae.properties.comparing.masks import Mask, elements, unwritten, wrong_elements
+from cumae.properties.comparing.masks import Mask, elements, never_written, unwritten, wrong_elements
 from cumae.properties.operations import KEEP, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
@@ -74,9 +74,7 @@ def wrong_extent(
         want, words = expected[name], first.outputs[name]
         if words.shape != want.words.shape or second.outputs[name].shape != words.shape:
             return _wrong_shape(check, binding, name, first, want)
-        kept = unwritten(first, name) & unwritten(second, name)
-        wrong = (words != want.words) | (second.outputs[name] != want.words)
-        missing = elements(kept & wrong) & want.is_specified
+        missing = never_written(first, second, name, want)
         if missing.any():
             cause = read_output(binding, first, {name: want})
             cause = cause or cause_of_extent(binding, name, missing, case, "is left as it was")
@@ -85,7 +83,8 @@ def wrong_extent(
             found = with_strays(found, first)
             found = found if case is None else replace(found, rows=looked_up_rows(binding, case))
             return replace(found, actual="the value from before the call")
-        excess = elements(~unwritten(first, name) | ~unwritten(second, name)) & (want.state == KEEP)
+        kept = unwritten(first, name) & unwritten(second, name)
+        excess = elements(~kept) & (want.state == KEEP)
         if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cumae.oracle import Case, Fault, Inputs
+from cumae.properties.comparing.masks import elements, unwritten
 from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import is_padding, without_padding
@@ -65,7 +66,7 @@ def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
     """Return whether an element that must be written still has its value from before the call."""
     if name in seen.opaque or name not in seen.outputs:
         return False
-    return bool(((seen.outputs[name] == seen.before[name]) & want.is_specified).any())
+    return bool((elements(unwritten(seen, name)) & want.is_specified).any())
 
 
 def _values(words: Words, is_fp32: bool) -> list[Any]:

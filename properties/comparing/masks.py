@@ -18,11 +18,30 @@ def elements(words: Any) -> Mask:
 
 def unwritten(seen: Observation, name: str) -> Mask:
     """Return which words of an output (bytes, for rows) still have their value from before the call."""
-    return np.asarray(seen.outputs[name] == seen.before[name])
+    if name not in seen.unwritten:
+        seen.unwritten[name] = np.asarray(seen.outputs[name] == seen.before[name])
+    return seen.unwritten[name]
 
 
 def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
     """Return which elements of an output were written and differ from the expected value."""
-    words = seen.outputs[name]
-    written = np.ones(words.shape, dtype=bool) if name in seen.opaque else ~unwritten(seen, name)
-    return np.asarray(elements(written & (words != want.words)) & (want.state == VALUE))
+    at = np.flatnonzero(want.state == VALUE)  # few rows of a large cache have a value
+    wrong = seen.outputs[name][at] != want.words[at]
+    if name not in seen.opaque:
+        wrong &= ~unwritten(seen, name)[at]
+    return _marked(len(want.state), at, wrong)
+
+
+def never_written(first: Observation, second: Observation, name: str, want: Expected) -> Mask:
+    """Return which specified elements two calls, on different content, left as they were."""
+    at = np.flatnonzero(want.is_specified)
+    wanted = want.words[at]
+    wrong = (first.outputs[name][at] != wanted) | (second.outputs[name][at] != wanted)
+    return _marked(len(want.state), at, wrong & unwritten(first, name)[at] & unwritten(second, name)[at])
+
+
+def _marked(count: int, at: npt.NDArray[np.intp], words: Mask) -> Mask:
+    """Return a mask of so many elements in which those ``at`` places with a marked word are marked."""
+    found = np.zeros(count, dtype=bool)
+    found[at] = elements(words)
+    return found

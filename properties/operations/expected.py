@@ -110,7 +110,10 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
         wanted = [j for j in named if values[j][0] == kind]
         if not wanted:
             continue
-        sources = np.array([values[j][1:] for j in wanted], dtype=np.int64)
+        chosen = [values[j] for j in wanted]
+        # Column by column: an array of many short tuples takes NumPy three times as long.
+        columns = [[value[i] for value in chosen] for i in range(1, len(chosen[0]))]
+        sources = np.array(columns, dtype=np.int64).T
         if piece.in_units:
             words[wanted] = _units(sources, piece, rows, case, row_bytes)
             continue

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
+import numpy as np
+
 from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations.tracebacks import told_of, traceback_of
@@ -47,7 +49,8 @@ class Observation:
     ``before``: the outputs' memory before the call: poison, except for arguments that are input and
     output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of returned
     tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: the shapes
-    that are accepted (flat is accepted too).
+    that are accepted (flat is accepted too). ``unwritten``: which words still have their value from before
+    the call, made when it is asked for.
     """
 
     outputs: dict[str, Words]
@@ -59,6 +62,7 @@ class Observation:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     mistyped: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    unwritten: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def is_misshapen(self) -> bool:

@@ -235,16 +235,20 @@ def _minutes(runs: list[Json]) -> str:
 def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [
-        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched:",
+        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched. The floor is "
+        "an empty launch and the bytes of the call at the rate of a large copy:",
         "",
     ]
-    lines += ["| kernel | size | time |", "|---|---|---|"]
+    lines += ["| kernel | size | time | launched | floor | times the floor |", "|---|---|---|---|---|---|"]
     for timing in timings:
         rate = timing["gigabytes_per_second"]
         speed = f", {rate:,.0f} GB/s read and written" if rate else ""
         digits = 2 if timing["microseconds"] < 10 else 1
         time = f"{timing['microseconds']:.{digits}f} µs{speed}"
-        lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} |")
+        launched, floor = timing.get("launched"), timing.get("floor")
+        beside = f"{launched:.2f} µs" if launched else "–"
+        beside += f" | {floor:.2f} µs | {timing['microseconds'] / floor:.1f}" if floor else " | – | –"
+        lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} | {beside} |")
     return lines
 
 

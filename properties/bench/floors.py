@@ -1,0 +1,54 @@
+"""The floor below a time: a launch that does nothing, and the bytes that must move at the rate of a copy. GPU only."""
+
+from typing import NamedTuple
+
+import torch
+
+from cumae.properties.bench.clock import graph_time, queued_time
+from cumae.properties.dialects.held import ITEM_BYTES
+from cumae.properties.running.call import Call
+from cumae.properties.running.memory import Buffer
+
+COPIED = 2**29
+"""Bytes of the copy: ten times the second-level cache of a large GPU."""
+
+
+class Floor(NamedTuple):
+    """Microseconds of a ``launch`` that does nothing, in a CUDA graph; ``rate``: bytes a microsecond.
+
+    A copy counts each of its bytes as read and as written.
+    """
+
+    launch: float
+    rate: float
+
+    def of(self, num_bytes: int) -> float:
+        """Return the microseconds that one launch which moves so many bytes needs.
+
+        >>> Floor(1.5, 4e6).of(2_000_000)
+        2.0
+        """
+        return self.launch + num_bytes / self.rate
+
+
+def measured_floor() -> Floor:
+    """Return the floor of this GPU."""
+    source = torch.zeros(COPIED, dtype=torch.uint8, device="cuda")
+    copied = queued_time(lambda source=source, target=torch.empty_like(source): target.copy_(source))[0]
+    return Floor(graph_time(lambda: torch.cuda._sleep(0))[0], 2 * COPIED / copied)  # type: ignore[no-untyped-call]
+
+
+def moved_by(call: Call) -> int:
+    """Return about how many bytes a call must move: its outputs, and as many of each input at most.
+
+    A block table or a cache may be larger than what a step reads of it.
+    """
+    written = sum(map(_bytes, call.outputs))
+    return written + sum(min(_bytes(buffer), written) for buffer in call.inputs)
+
+
+def _bytes(buffer: Buffer) -> int:
+    count = ITEM_BYTES[buffer.dtype]
+    for extent in buffer.shape:
+        count *= extent
+    return count
