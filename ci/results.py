@@ -5,6 +5,8 @@ Figures of other kernels in RESULTS are kept if they were measured on the same k
 
 import json
 import sys
+from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +16,35 @@ fuzzed, stepped = (
 )
 
 
-def write(file: Path, kind: str, key: str, records: list[Any], found: list[Any]) -> None:
-    """Write the machine, the commands and the records of each kernel; ``key`` is the field of its name."""
+def write(file: Path, kind: str, key: Callable[[Any], Any], records: list[Any], found: list[Any]) -> None:
+    """Write the machine, the commands and the records of each kernel; records with one ``key`` are alike."""
     machine = {k: v for k, v in records[0].items() if k in ("device", "python", "torch", "triton", "numpy")}
     commands = {record["command"] for record in records}
     before = json.loads(file.read_text()) if file.exists() else {}
     if before.items() >= machine.items():
         commands |= set(before["commands"])
-        found = [one for one in before[kind] if one[key] not in {now[key] for now in found}] + found
+        found = [one for one in before[kind] if key(one) not in set(map(key, found))] + found
     content = {**machine, "commands": sorted(commands), kind: found}
     file.write_text(json.dumps(content, indent=1) + "\n")
+
+
+
+
+def kind_of(verdict: Any) -> tuple[str, int, bool]:
+    """Return the kernel, the number of checks, and whether it is one large case."""
+    return verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1
 
 
 kept = ("kernel", "operation", "status", "checks", "cases", "comparisons", "several_right", "seconds")
 total: dict[tuple[str, int, bool], dict[str, Any]] = {}
 for verdict in ({n: v[n] for n in kept if n in v} for run in fuzzed for v in run["verdicts"]):
-    known = total.setdefault((verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1), verdict)
+    known = total.setdefault(kind_of(verdict), verdict)
     if known is not verdict:
         known["cases"] += verdict["cases"]
         known["comparisons"] += verdict["comparisons"]
         known["seconds"] = max(known["seconds"], verdict["seconds"])
         known["status"] = known["status"] if verdict["status"] == "agrees" else verdict["status"]
-write(results / "gpu-fuzz.json", "verdicts", "kernel", fuzzed, list(total.values()))
+write(results / "gpu-fuzz.json", "verdicts", kind_of, fuzzed, list(total.values()))
 names = ("target", "operation", "steps", "captured", "engines", "seconds", "not_promised", "finding")
 told = [{name: run[name] for name in names} for run in stepped]
-write(results / "gpu-steps.json", "kernels", "target", stepped, told)
+write(results / "gpu-steps.json", "kernels", itemgetter("target"), stepped, told)

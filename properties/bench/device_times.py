@@ -47,7 +47,7 @@ def timings_of(target: Binding, device: Device, progress: Progress = lambda stat
     _require_gpu(device)
     shipped = [bind(load_function(kernel), target.operation, CUMAE) for kernel in target.operation.kernels]
     found, floor = [], measured_floor()
-    for size, case in _steps().items():
+    for size, case in large_steps().items():
         case = replace(case, options=SELECTED.get(target.operation.name, case.options))
         if why := target.why_not(case):
             progress(f"{size} left out: {why}")
@@ -66,7 +66,7 @@ def timings(device: Device, progress: Progress = lambda state: None) -> list[Tim
     _require_gpu(device)
     floor = measured_floor()
     found = _whole_steps(device, floor, progress)
-    for size, case in _steps().items():
+    for size, case in large_steps().items():
         for operation in OPERATIONS.values():
             if operation.name not in _TIMED_ELSEWHERE:
                 for kernel in operation.kernels:
@@ -111,7 +111,8 @@ def _copies(size: str, num_bytes: int) -> list[Timing]:
     return [Timing(name, size, *each, num_bytes / each[0] / 1000) for name, each in times.items()]
 
 
-def _steps() -> dict[str, Case]:
+def large_steps() -> dict[str, Case]:
+    """Return steps of production sizes by what they are in words."""
     mixed = [
         Request(1000 + 7 * b, 1 + 31 * b, tuple(range(256 * b, 256 * (b + 1))), "prefill") for b in range(64)
     ]
@@ -168,21 +169,25 @@ def _router_timings(floor: Floor) -> list[Timing]:
     for kernel in OPERATIONS["grouped_topk"].kernels:
         for num_tokens in (256, 65_536):
             for dtype in (torch.bfloat16, torch.float32):
-                logits = torch.randn((num_tokens, 256), device="cuda", dtype=torch.float32).to(dtype)
-                arguments = {
-                    "logits": logits,
-                    "bias": torch.rand(256, device="cuda") / 5 - 0.1,
-                    "num_groups": 8,
-                    "topk_group": 4,
-                    "top_k": 8,
-                    "scaling_factor": 2.5,
-                    "renormalize": True,
-                    "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
-                    "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
-                }
-                run = partial(load_function(kernel), **arguments)
-                moved = logits.nbytes + num_tokens * 8 * 8
+                run = router_call(kernel, num_tokens, dtype)
+                moved = num_tokens * (256 * dtype.itemsize + 8 * 8)
                 times = *graph_time(run), None, queued_time(run)[0], floor.of(moved)
                 size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
                 found.append(Timing(kernel.partition(":")[2], size, *times))
     return found
+
+
+def router_call(kernel: str, num_tokens: int, dtype: torch.dtype) -> Callable[[], None]:
+    """Return a call of DeepSeek-V3's router on random logits."""
+    arguments = {
+        "logits": torch.randn((num_tokens, 256), device="cuda", dtype=torch.float32).to(dtype),
+        "bias": torch.rand(256, device="cuda") / 5 - 0.1,
+        "num_groups": 8,
+        "topk_group": 4,
+        "top_k": 8,
+        "scaling_factor": 2.5,
+        "renormalize": True,
+        "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
+        "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
+    }
+    return partial(load_function(kernel), **arguments)

@@ -85,7 +85,12 @@ def _lens(name: str, rule: str, shape: Callable[[Case], tuple[int, ...]], of: An
         ),
     ),
     domain=DRAFTS.having(
-        block_sizes=(_PAGE,), max_query_len=40, max_tokens=4096, missing_blocks=False, rowless_requests=False
+        block_sizes=(_PAGE,),
+        max_context_len=_MAX_PAGES * _PAGE - _MAX_NEW,
+        max_query_len=_MAX_NEW,
+        max_tokens=4096,
+        missing_blocks=False,
+        rowless_requests=False,
     ),
 )
 def msa_decode_plan(function: Any) -> Callable[..., None]:
