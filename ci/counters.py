@@ -75,8 +75,9 @@ def read(text: str) -> list[dict[str, Any]]:
 
 
 def _mark(row: dict[str, str]) -> str:
-    marks = next((value for name, value in row.items() if "Push/Pop" in name and value), "")
-    return marks.split('"')[1] if '"' in marks else marks
+    """Return what a launch was marked as: ``1083 "<default domain>:MARK:none:none…"``."""
+    marks = next(value for name, value in row.items() if "Push/Pop" in name)
+    return marks.partition(">:")[2].partition(":none")[0]
 
 
 if __name__ == "__main__":
@@ -84,10 +85,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "--calls":
         run_all()
     else:
-        how = ["--csv", "--nvtx", "--print-nvtx-rename", "kernel", "--profile-from-start", "off"]
         how = ["--csv", "--nvtx", "--profile-from-start", "off", "--metrics", ",".join(COUNTERS)]
         command = ["ncu", *how, sys.executable, __file__, "--calls"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        Path("/tmp/ncu.csv").write_text(done.stdout)
         content = {**machine(), "command": "ci/counters.py", "launches": read(done.stdout)}
         Path(sys.argv[1]).write_text(json.dumps(content, indent=1) + "\n")

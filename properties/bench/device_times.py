@@ -137,9 +137,11 @@ def _timing(binding: Binding, case: Case, size: str, floor: Floor) -> Timing:
     arguments, topk = call.arguments, case.options.selection.topk
     run = partial(call.function, **arguments)
     shown = f"{size}, topk {topk}" if operation in SELECTED else size
-    launched = queued_time(run)[0]
-    times = *graph_time(run), None, launched, floor.of(moved_by(call))
-    return Timing(binding.function.__name__, shown, *times)
+    median, spread = graph_time(run)
+    timing = Timing(binding.function.__name__, shown, median, spread)
+    if binding.keeps_state:  # launched again, it has nothing to do; what it writes is its own
+        return timing
+    return replace(timing, launched=queued_time(run)[0], floor=floor.of(moved_by(call)))
 
 
 def _cache_timings() -> list[Timing]:

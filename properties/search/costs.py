@@ -12,6 +12,8 @@ UNUSUAL = 4.0
 """A case is left out or stopped only if it costs more than this many times the cheapest."""
 LEAP = 16.0
 """A fit predicts cases up to this many times the requests or tokens of the largest known case."""
+MUCH_LESS = 0.8
+"""A fit stays until a new size is known, or one costs less than this share of what was known."""
 _LEAST, _ROUNDS = 1e-4, 200
 Size = tuple[int, int, int]
 
@@ -42,7 +44,8 @@ class Costs:
         kept = self.known.get(about)  # type: ignore[arg-type]
         if kept is None or seconds < kept[1]:
             self.known[about] = (there, seconds)  # type: ignore[index]
-            self._terms = None
+            if kept is None or seconds < MUCH_LESS * kept[1]:
+                self._terms = None
 
     def cheapest(self) -> float:
         """Return the cost of the cheapest case."""

@@ -34,6 +34,7 @@ def tables(results: Json) -> str:
         router_lines(results["cpu-router-bf16"]),
         ["## Times"],
         times_lines(results["gpu-bench"]["timings"]),
+        counters_lines(results["gpu-counters"]["launches"]),
         growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),
     )
@@ -235,8 +236,9 @@ def _minutes(runs: list[Json]) -> str:
 def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [
-        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched. The floor is "
-        "an empty launch and the bytes of the call at the rate of a large copy:",
+        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched. Floor: a "
+        "launch that changes one number, and the outputs with as many bytes of each input at most, at the rate of a "
+        "large copy. Bytes that stay in the cache between the calls, or that need not be read, take less:",
         "",
     ]
     lines += ["| kernel | size | time | launched | floor | times the floor |", "|---|---|---|---|---|---|"]
@@ -249,6 +251,23 @@ def times_lines(timings: list[Json]) -> list[str]:
         beside = f"{launched:.2f} µs" if launched else "–"
         beside += f" | {floor:.2f} µs | {timing['microseconds'] / floor:.1f}" if floor else " | – | –"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} | {beside} |")
+    return lines
+
+
+def counters_lines(launches: list[Json]) -> list[str]:
+    """Return the table of hardware counters."""
+    shares = ("memory", "second-level cache", "first-level cache", "issuing cycles", "warps")
+    lines = [
+        "Hardware counters of launches whose time stands far above the floor (`ci/counters.py`), in percent of what the "
+        "GPU can do. Under the profiler the caches are empty and the clock is low, so times are longer than above:",
+        "",
+        f"| call | launch | µs | {' | '.join(shares)} | registers |",
+        "|---|---|---" + "|---" * (len(shares) + 1) + "|",
+    ]
+    for one in launches:
+        told = " | ".join(f"{one[share]:.0f}" for share in shares)
+        time, registers = one["ns"] / 1000, one["registers"]
+        lines.append(f"| {one['call']} | `{one['kernel']}` | {time:.1f} | {told} | {registers:.0f} |")
     return lines
 
 

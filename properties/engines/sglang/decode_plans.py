@@ -14,6 +14,8 @@ from cumae.properties.engines.sglang.engine import ENGINE
 Tensor = torch.Tensor
 _PAGE, _CHUNK = 128, 16
 """Tokens of a page and queries of a chunk, which the kernel has as constants."""
+_MAX_PAGES, _MAX_NEW = 8192, 40
+"""The most pages of a request, which its launcher refuses to exceed, and new tokens of a step."""
 
 
 def _columns(case: Case) -> int:
