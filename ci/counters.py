@@ -39,7 +39,8 @@ OPERATIONS_ON_STEPS = ("sparse_schedule", "persistent_buffers", "topk_to_slots",
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what is called, in words, and the call."""
     for size in ("1,024 requests of up to 64 tokens", "64 requests of up to 2,048 tokens"):
-        yield f"write_step_metadata, {size}", dict(drawn_step("cuda", SHAPES[size]).ways())["write_step_metadata"]
+        ways = dict(drawn_step("cuda", SHAPES[size]).ways())
+        yield f"write_step_metadata, {size}", ways["write_step_metadata"]
     for dtype in (torch.bfloat16, torch.float32):
         name = f"write_grouped_topk, 65,536 tokens, {str(dtype).removeprefix('torch.')}"
         yield name, router_call("cumae.gpu_impl:write_grouped_topk", 65_536, dtype)

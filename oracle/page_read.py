@@ -85,10 +85,11 @@ def _places_of_tokens(
     """Return for each token of a page the places of its keys and of its values, by head and unit."""
     units = page_units(order, size, num_heads, key_units, value_units, group)
     place_of = {unit: place for place, unit in enumerate(units)}
+    heads, keys, values = range(num_heads), range(key_units), range(value_units)
     return [
         (
-            [place_of["key", token, head, unit] for head in range(num_heads) for unit in range(key_units)],
-            [place_of["value", token, head, unit] for head in range(num_heads) for unit in range(value_units)],
+            [place_of["key", token, head, unit] for head in heads for unit in keys],
+            [place_of["value", token, head, unit] for head in heads for unit in values],
         )
         for token in range(size)
     ]
