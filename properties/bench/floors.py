@@ -16,7 +16,7 @@ COPIED = 2**29
 class Floor(NamedTuple):
     """Microseconds of a ``launch`` that loads and stores one number, in a CUDA graph.
 
-    ``rate``: bytes a microsecond of a copy too large for the caches, whose bytes count as read and as written.
+    ``rate``: bytes a microsecond of a copy too large for the caches; its bytes count as read and as written.
     Bytes that stay in a cache move faster.
     """
 

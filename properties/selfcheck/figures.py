@@ -237,8 +237,8 @@ def times_lines(timings: list[Json]) -> list[str]:
     """Return the table of times."""
     lines = [
         "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched. "
-        "Floor: a launch that changes one number, and the outputs with as many bytes of each input at most, at "
-        "the rate of a large copy. Bytes that stay in the cache between the calls, or that need not be read, "
+        "Floor: a launch that changes one number, and the outputs with as many bytes of each input at most, "
+        "at the rate of a large copy. Bytes that stay in the cache between the calls, or need not be read, "
         "take less:",
         "",
     ]
@@ -259,9 +259,9 @@ def counters_lines(launches: list[Json]) -> list[str]:
     """Return the table of hardware counters."""
     shares = ("memory", "second-level cache", "first-level cache", "issuing cycles", "warps")
     lines = [
-        "Hardware counters of launches whose time stands far above the floor (`ci/counters.py`), in percent of "
-        "what the GPU can do. Under the profiler the caches are empty and the clock is low, so times are longer "
-        "than above:",
+        "Hardware counters of launches whose time stands far above the floor (`ci/counters.py`), in percent "
+        "of what the GPU can do. Under the profiler the caches are empty and the clock is low, so times are "
+        "longer than above:",
         "",
         f"| call | launch | µs | {' | '.join(shares)} | registers |",
         "|---|---|---" + "|---" * (len(shares) + 1) + "|",
