@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cumae.properties.interpreter.region import Region
-from cumae.properties.running.volume import note_made
+from cumae.properties.running.volume import volume_now
 
 GUARD_BYTES = 1024
 _EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_strided"}
@@ -45,10 +45,12 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._poison = poison
         self._made: list[_Allocation] = []
         self._num_first: int | None = None
+        self._volume = volume_now()
 
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plain = func(*args, **(kwargs or {}))
-        note_made(plain)
+        if self._volume is not None:
+            self._volume.note_made(plain)
         name = func.overloadpacket.__name__
         if name not in _ALLOCATE or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
             return plain

@@ -22,6 +22,11 @@ class Volume:
         self.given = self.made = 0
         return taken
 
+    def note_made(self, tensor: Any) -> None:
+        """Note what an operator returned."""
+        if isinstance(tensor, torch.Tensor) and tensor.numel() > self.made:
+            self.made = tensor.numel()
+
 
 _VOLUME: ContextVar[Volume | None] = ContextVar("cumae_volume", default=None)
 
@@ -37,6 +42,11 @@ def measuring_volume() -> Iterator[Volume]:
         _VOLUME.reset(token)
 
 
+def volume_now() -> Volume | None:
+    """Return the volume of the open context, None if there is none."""
+    return _VOLUME.get()
+
+
 def note_given(arguments: Mapping[str, Any]) -> None:
     """Note the arguments of a call."""
     if (volume := _VOLUME.get()) is not None:
@@ -44,7 +54,3 @@ def note_given(arguments: Mapping[str, Any]) -> None:
         volume.given = max(volume.given, *sizes, 0)
 
 
-def note_made(tensor: Any) -> None:
-    """Note what an operator returned."""
-    if (volume := _VOLUME.get()) is not None and isinstance(tensor, torch.Tensor):
-        volume.made = max(volume.made, tensor.numel())

@@ -8,9 +8,9 @@ def positions(
     position_ids: torch.Tensor,
 ) -> None:  # fmt: skip
     """Leaves padding as it was."""
-    for t, b in enumerate(token_to_request.tolist()):
-        if b >= 0:
-            position_ids[t] = int(context_lens[b]) + t - int(cu_seqlens_q[b])
+    live = torch.nonzero(token_to_request >= 0).flatten()
+    b = token_to_request[live].long()
+    position_ids[live] = (context_lens[b] + live - cu_seqlens_q[b]).to(position_ids.dtype)
 
 
 def positions_and_zeros(

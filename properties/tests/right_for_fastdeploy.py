@@ -85,10 +85,11 @@ def windows_of_tokens(
 ) -> None:
     ks.zero_()
     ke.zero_()
-    for t, b in enumerate(batch_id_per_token.tolist()):
-        if b >= 0 and seq_lens_encoder[b, 0] > 0:
-            ks[t] = cu_seqlens_k[b]
-            ke[t] = cu_seqlens_k[b] + seq_lens_decoder[b, 0] + t - cu_seqlens_q[b] + 1
+    live = torch.nonzero(batch_id_per_token >= 0).flatten()
+    live = live[seq_lens_encoder[batch_id_per_token[live].long(), 0] > 0]
+    b = batch_id_per_token[live].long()
+    ks[live] = cu_seqlens_k[b].to(ks.dtype)
+    ke[live] = (cu_seqlens_k[b] + seq_lens_decoder[b, 0] + live - cu_seqlens_q[b] + 1).to(ke.dtype)
 
 
 def keys_of_cache_and_tokens(
@@ -106,12 +107,12 @@ def keys_of_cache_and_tokens(
     row = 0
     cached, new = cu_seqlens_cached_kv.tolist(), cu_seqlens_q.tolist()
     for b in range(len(cached) - 1):
-        for position in range(cached[b + 1] - cached[b]):
-            block = int(block_tables[b, position // block_size])
-            latent = latent_cache[block, 0, position % block_size]
-            full_compressed_kv[row] = latent[:kv_lora_rank]
-            full_k_pe[row] = latent[kv_lora_rank:]
-            row += 1
+        num_cached = cached[b + 1] - cached[b]
+        position = torch.arange(num_cached, device=latent_cache.device)
+        latents = latent_cache[block_tables[b, position // block_size].long(), 0, position % block_size]
+        full_compressed_kv[row : row + num_cached] = latents[:, :kv_lora_rank]
+        full_k_pe[row : row + num_cached] = latents[:, kv_lora_rank:]
+        row += num_cached
         num_new = new[b + 1] - new[b]
         full_compressed_kv[row : row + num_new] = compressed_kv[new[b] : new[b + 1]]
         full_k_pe[row : row + num_new] = key_pe[new[b] : new[b + 1]]

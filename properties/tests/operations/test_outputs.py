@@ -156,7 +156,7 @@ def chunks_as_rows(
 def test_a_returned_output_may_have_a_row_for_each_item(
     function: Callable[..., Any], operation: OperationName
 ) -> None:
-    verdict = cumae.check(function, operation, device="cpu", examples=20, save_to=None)
+    verdict = cumae.check(function, operation, device=DEVICE, examples=20, save_to=None)
     assert verdict.ok, verdict.failure
 
 
@@ -175,7 +175,7 @@ def test_rows_of_selected_keys_are_not_columns() -> None:
     def transposed(selected_positions: torch.Tensor) -> torch.Tensor:
         return selected_positions.T.contiguous()
 
-    verdict = cumae.check(transposed, "topk_to_slots", device="cpu", examples=20, save_to=None)
+    verdict = cumae.check(transposed, "topk_to_slots", device=DEVICE, examples=20, save_to=None)
     assert verdict.failure is not None
     assert "has shape [2, 0], must have [0] or [0, 2]" in verdict.failure.finding.message
 

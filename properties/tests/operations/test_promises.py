@@ -111,13 +111,13 @@ def _narrow_slots(
 ) -> None:  # fmt: skip
     """Computes in 32 bits."""
     slot_mapping.fill_(-1)
-    for t, b in enumerate(token_to_request.tolist()):
-        row = int(row_index[b]) if b >= 0 else -1
-        position = int(position_ids[t])
-        column = position // block_size
-        if row >= 0 and column < block_table.shape[1] and (block := int(block_table[row, column])) >= 0:
-            slot = torch.tensor(block, dtype=torch.int32) * block_size
-            slot_mapping[t] = int(slot.int()) + position % block_size
+    live = torch.nonzero(token_to_request >= 0).flatten()
+    rows, position = row_index[token_to_request[live].long()].long(), position_ids[live].long()
+    is_known = (rows >= 0) & (position // block_size < block_table.shape[1])
+    live, rows, position = live[is_known], rows[is_known], position[is_known]
+    blocks = block_table[rows, position // block_size].int()
+    slots = (blocks * block_size).int() + (position % block_size).int()
+    slot_mapping[live] = torch.where(blocks >= 0, slots, -1).to(slot_mapping.dtype)
 
 
 def test_slots_of_32_bits_are_wrong_only_where_larger_ones_are_promised() -> None:
