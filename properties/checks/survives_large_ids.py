@@ -1,26 +1,39 @@
 """Kernels address block ids and offsets past 2^31 in 64 bits."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from warnings import warn
 
 import torch
 
-from cumae.oracle import Layout
+from cumae.oracle import Case, Inputs, Layout
 from cumae.properties.checks.accepts_strides import difference_of
 from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import COMPLEMENT
+from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
+from cumae.properties.running.volume import measuring_volume
 
 MODERATE_GAP = 3
+PROBED, NARROW = 2**22, 16
+"""Entries of a table that is large but not huge, and columns of a narrow one."""
+MOST_SECONDS = 0.02
+"""The most that the large table may add to a call: one of 2^31 entries adds 500 times as much."""
+NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
+_SEEN: dict[int, tuple[Callable[..., Any], bool]] = {}
+"""By its identity each function seen, kept so that no other gets it, and whether it reads tables whole."""
 
 
 def survives_large_ids(trial: Trial) -> Finding | None:
     """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory.
 
-    Other checks report kernels that fail on the unmoved case, or with strides of a moderate size.
+    Other checks report kernels that fail on the unmoved case, or with strides of a moderate size. A function
+    that reads tables whole, as one that calls ``tolist`` on them, is not shown one of 2^31 entries.
     If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:
@@ -37,6 +50,9 @@ def _first_finding(trial: Trial) -> Finding | None:
             continue
         if trial.is_over():
             return None
+        if bench.case.layout.min_table_columns and _reads_tables_whole(trial, bench.case):
+            trial.note = NOTE
+            continue
         gaps = gaps_of(bench.case.layout)
         if gaps and difference_of(trial, trial.strided(dict.fromkeys(gaps, MODERATE_GAP))) is not None:
             continue
@@ -61,6 +77,35 @@ def _first_finding(trial: Trial) -> Finding | None:
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
+
+
+def _reads_tables_whole(trial: Trial, case: Case) -> bool:
+    """Return whether a function copies a table, or takes long for its width: tried once, on a smaller one."""
+    function = trial.binding.function
+    if id(function) not in _SEEN:
+        _SEEN[id(function)] = function, _is_slow_with_width(trial, case)
+    return _SEEN[id(function)][1]
+
+
+def _is_slow_with_width(trial: Trial, case: Case) -> bool:
+    _ = trial.first  # what it compiles takes time once
+    try:
+        narrow, _ = _work_with(trial, case, NARROW)
+        for _ in range(2):  # another process may have made it slow
+            wide, made = _work_with(trial, case, PROBED // len(Inputs(case)["block_table"]))
+            if made < PROBED // 2 and wide - narrow < MOST_SECONDS:
+                return False
+    except KernelRaised:
+        return False  # it raises on the case itself too
+    return True
+
+
+def _work_with(trial: Trial, case: Case, num_columns: int) -> tuple[float, int]:
+    """Return the seconds of a call with a table of so many columns, and the size of the largest tensor."""
+    bench = trial.bench(replace(case, layout=replace(case.layout, min_table_columns=num_columns)))
+    with measuring_volume() as volume, stopwatch() as spent:
+        bench.observe()
+    return spent["kernel"], volume.made
 
 
 def gaps_of(layout: Layout) -> list[str]:

@@ -168,3 +168,36 @@ def test_rows_without_empty_requests_lie_as_far_in_a_dense_table() -> None:
         large = [bench.case for bench, _ in Trial(binding, case, DEVICE).enlarged()]
         assert [domain.why_not(one) for one in large] == [None] * len(large)
         assert (CHECKS["survives_large_ids"](Trial(binding, case, DEVICE)) is None) == wide
+
+
+def copying(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_table: torch.Tensor,
+            block_size: int, slot_mapping: torch.Tensor) -> None:  # fmt: skip
+    slot_mapping.fill_(-1)
+    live = torch.nonzero(token_to_request >= 0).flatten()
+    position = position_ids[live].long()
+    blocks = block_table.long()[token_to_request[live].long(), position // block_size]
+    slot_mapping[live] = torch.where(blocks >= 0, blocks * block_size + position % block_size, -1)
+
+
+def listing(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_table: torch.Tensor,
+            block_size: int, slot_mapping: torch.Tensor) -> None:  # fmt: skip
+    slot_mapping.fill_(-1)
+    table, position = block_table.tolist(), position_ids.tolist()
+    for i, b in enumerate(token_to_request.tolist()):
+        block = table[b][position[i] // block_size] if b >= 0 else -1
+        slot_mapping[i] = block * block_size + position[i] % block_size if block >= 0 else -1
+
+
+@pytest.mark.parametrize("function", [copying, listing])
+def test_a_function_that_reads_tables_whole_is_not_given_one_of_gigabytes(function: Any) -> None:
+    binding = binding_of(function, "slot_mapping", domain=Domain(strided=False))
+    asked = Trial(binding, Case(BATCHES[0]), DEVICE)
+    assert CHECKS["survives_large_ids"](asked) is None
+    assert asked.note.startswith("not tried with a table of 2^31 entries")
+    assert not asked.saw_nothing  # ids beyond 2^31 were tried
+
+
+def test_a_function_that_reads_what_it_needs_is_given_one() -> None:
+    asked = trial(wide=True, by_row=False, strided=False, batch=BATCHES[0])
+    assert CHECKS["survives_large_ids"](asked) is None
+    assert not asked.note

@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from cumae.properties.bench import growth
+from cumae.oracle import Batch, Case, Request
+from cumae.properties.bench import floors, growth
 from cumae.properties.bench.clock import Timing
 from cumae.properties.bench.device_times import WrongResult, timings_of
 from cumae.properties.bench.plot import plot
@@ -15,6 +16,7 @@ from cumae.properties.bench.savings import changes
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import prepare
 from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
 
@@ -52,6 +54,18 @@ def test_growing_steps_have_the_sizes_that_they_are_named_after() -> None:
         for size, (count, _, queries) in sweep.items():
             number = count * queries[0] if "tokens" in grows else count
             assert queries[0] == queries[1] and size == f"{number:,}"
+
+
+def test_a_floor_counts_the_outputs_and_as_much_of_each_input() -> None:
+    tried = doctest.testmod(floors)
+    assert (tried.attempted, tried.failed) == (1, 0)
+    case = Case(Batch((Request(0, 1, (5,)), Request(0, 1, (6,)), Request(0, 0)), 4))
+    binding = binding_of(load_function("cumae.gpu_impl:write_position_ids"), "position_ids")
+    call = Bench(binding, case, DEVICE).call(poison=0)
+    # Two positions of 8 bytes; owners of 2 * 4, lengths of 3 * 4, and 4 * 4 of the bounds.
+    assert floors.moved_by(call) == 2 * 8 + 2 * 4 + 3 * 4 + 4 * 4
+    longer = Case(Batch((*case.batch.requests, *(Request(0, 0) for _ in range(9))), 4))
+    assert floors.moved_by(Bench(binding, longer, DEVICE).call(poison=0)) == 2 * 8 + 2 * 4 + 2 * (2 * 8)
 
 
 def test_a_plot_has_a_bar_for_each_time() -> None:

@@ -1,0 +1,47 @@
+"""The tables of times and of hardware counters."""
+
+import importlib.util
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+
+from cumae.properties.bench.clock import Timing
+from cumae.properties.selfcheck.figures import counters_lines, times_lines
+
+ROOT = Path(__file__).resolve().parents[3]
+PRINTED = """==PROF== Connected to process 7
+"ID","Process ID","thread Domain:Push/Pop_Range:PL_Type","Id:Domain:Start/Stop_Range","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","7","7  ""<default domain>:one, 1,024 tokens:none:none"" ","","_first","gpu__time_duration.sum","ns","5,696"
+"0","7","7  ""<default domain>:one, 1,024 tokens:none:none"" ","","_first","launch__registers_per_thread","","56"
+"1","7","7  ""<default domain>:one, 1,024 tokens:none:none"" ","","_second","gpu__time_duration.sum","ns","12"
+"""  # noqa: E501
+
+
+def _script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("counters", ROOT / "ci/counters.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_counters_are_those_of_each_launch() -> None:
+    first, second = _script().read(PRINTED)
+    assert first == {"kernel": "_first", "call": "one, 1,024 tokens", "ns": 5696.0, "registers": 56.0}
+    assert second == {"kernel": "_second", "call": "one, 1,024 tokens", "ns": 12.0}
+
+
+def test_a_time_stands_beside_its_floor() -> None:
+    plain = Timing("copy", "1 row", 20.0, 0.1, 3000.0)
+    *_, first, second = times_lines([asdict(Timing("a", "1 row", 3.0, 0.1, None, 4.0, 1.5)), asdict(plain)])
+    assert first == "| `a` | 1 row | 3.00 µs | 4.00 µs | 1.50 µs | 2.0 |"
+    assert second == "| `copy` | 1 row | 20.0 µs, 3,000 GB/s read and written | – | – | – |"
+
+
+def test_counters_become_a_table() -> None:
+    names = ("memory", "second-level cache", "first-level cache", "issuing cycles", "warps")
+    shares = dict.fromkeys(names, 7.4)
+    launch = {"kernel": "_first", "call": "one", "ns": 5696.0, "registers": 56.0, **shares}
+    *_, head, _, row = counters_lines([launch])
+    assert head.count("|") == row.count("|")
+    assert row == "| one | `_first` | 5.7 | 7 | 7 | 7 | 7 | 7 | 56 |"
