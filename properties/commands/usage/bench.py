@@ -20,8 +20,8 @@ def bench(**given: Any) -> int:
 
     TARGET is module:function or file.py:function; it must agree on each step that is timed. Without it, every
     shipped kernel is timed, whole steps in three ways, how their times grow, and what the original pull
-    requests save. Beside a time stands its floor: a launch that changes one number, and the outputs with as many
-    bytes of each input at most, at the rate of a large copy.
+    requests save. Beside a time stands its floor: a launch that changes one number, and the outputs with as
+    many bytes of each input at most, at the rate of a large copy.
     """
     from cumae.properties.commands.bench import bench as run
 
