@@ -36,11 +36,11 @@ def scaled_head(numbers: Sequence[int], head_format: HeadFormat, scale: float = 
         if not isfinite(value):
             require(False, f"numbers[{i}]", value, "be finite")
     if head_format == "fp8":
-        return bytes(e4m3_code(nearest_fp32(_clipped(value / scale))) for value in values)
+        return bytes(map(e4m3_code, _nearest_fp32([_clipped(value / scale) for value in values])))
     own = max(nearest_fp32(max(map(abs, values)) / LARGEST[head_format]), LEAST_SCALE)
     factor = nearest_fp32(1 / own)
-    scaled = [nearest_fp32(value * factor) for value in values]
-    codes = map(e4m3_code, scaled) if head_format == "fp8_own" else map(_int8, scaled)
+    scaled = _nearest_fp32([value * factor for value in values])
+    codes = map(e4m3_code, scaled) if head_format == "fp8_own" else _int8(scaled)
     return bytes(codes) + struct.pack("<f", own)
 
 
@@ -60,6 +60,13 @@ def _clipped(value: float) -> float:
     return min(max(value, -448.0), 448.0)
 
 
-def _int8(value: float) -> int:
-    """Return the byte of the whole number nearest to ``value``; it is within ±127."""
-    return int(nearest_fp32(value + 0.5 if value >= 0 else value - 0.5)) % 256
+def _int8(values: Sequence[float]) -> list[int]:
+    """Return the byte of the whole number nearest to each value; it is within ±127."""
+    moved = _nearest_fp32([value + 0.5 if value >= 0 else value - 0.5 for value in values])
+    return [int(value) % 256 for value in moved]
+
+
+def _nearest_fp32(values: Sequence[float]) -> Sequence[float]:
+    """Return ``nearest_fp32`` of each value, all at once."""
+    packed = struct.pack(f"<{len(values)}f", *values)
+    return struct.unpack(f"<{len(values)}f", packed)

@@ -16,6 +16,8 @@ from cumae.properties.dialects.held import ITEM_BYTES, IntArray
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
 
+PART = 1024
+"""Rows of a cache that are passed over at once if none of them is written."""
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 
@@ -98,8 +100,8 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     case = inputs.case
     row_bytes = shape_of(output, case)[-1] * ITEM_BYTES[output.dtype_for(case)]
     words = np.zeros((len(values), row_bytes), dtype=np.uint8)
-    named = [j for j, value in enumerate(values) if type(value) is tuple]
-    if len(named) + values.count(UNTOUCHED) == len(values):  # of a large cache, few rows are written
+    named = _places_of_tuples(values)
+    if len(named) + values.count(UNTOUCHED) == len(values):
         state = np.full(len(values), KEEP, dtype=np.uint8)
         state[named] = VALUE
     else:
@@ -123,6 +125,16 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
         first = piece.start(case) * ITEM_BYTES[rows.dtype]
         words[wanted] = content[:, first : first + row_bytes]
     return Expected(words, state)
+
+
+def _places_of_tuples(values: list[Any]) -> list[int]:
+    """Return which values are tuples; of a large cache, few rows are written."""
+    found: list[int] = []
+    for first in range(0, len(values), PART):
+        part = values[first : first + PART]
+        if part.count(UNTOUCHED) < len(part):
+            found += [first + j for j, value in enumerate(part) if type(value) is tuple]
+    return found
 
 
 def _units(sources: IntArray, piece: Piece, rows: Rows, case: Case, unit_bytes: int) -> npt.NDArray[np.uint8]:
