@@ -28,8 +28,6 @@ def write(file: Path, kind: str, key: Callable[[Any], Any], records: list[Any], 
     file.write_text(json.dumps(content, indent=1) + "\n")
 
 
-
-
 def kind_of(verdict: Any) -> tuple[str, int, bool]:
     """Return the kernel, the number of checks, and whether it is one large case."""
     return verdict["kernel"], len(verdict["checks"]), verdict["cases"] == 1
