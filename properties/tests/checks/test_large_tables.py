@@ -201,3 +201,25 @@ def test_a_function_that_reads_what_it_needs_is_given_one() -> None:
     asked = trial(wide=True, by_row=False, strided=False, batch=BATCHES[0])
     assert CHECKS["survives_large_ids"](asked) is None
     assert not asked.note
+
+
+def test_a_view_of_a_table_is_no_copy() -> None:
+    def narrow(
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        slot_mapping: torch.Tensor,
+    ) -> None:
+        slot_mapping.fill_(-1)
+        live = torch.nonzero(token_to_request >= 0).flatten()
+        position = position_ids[live].int()
+        place = token_to_request[live].int() * block_table.shape[1] + position // block_size
+        blocks = block_table.view(-1)[place.clamp(min=0).long()].long()
+        slot_mapping[live] = torch.where(blocks >= 0, blocks * block_size + position % block_size, -1)
+
+    binding = binding_of(narrow, "slot_mapping", domain=Domain(strided=False))
+    asked = Trial(binding, Case(BATCHES[0]), DEVICE)
+    found = CHECKS["survives_large_ids"](asked)
+    assert found is not None and not asked.note
+    assert "at offsets past 2^31" in found.message
