@@ -11,7 +11,7 @@ import torch
 
 @dataclass(slots=True)
 class Volume:
-    """Elements of the largest argument of a call, and of the largest tensor, no view, that an operator made."""
+    """Elements of the largest argument of a call, and of the largest tensor, no view, that it makes."""
 
     given: int = 0
     made: int = 0
