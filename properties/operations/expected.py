@@ -113,7 +113,7 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
         if not wanted:
             continue
         chosen = [values[j] for j in wanted]
-        # Column by column: an array of many short tuples takes NumPy three times as long.
+        # Column by column: an array of many short tuples takes NumPy four times as long.
         columns = [[value[i] for value in chosen] for i in range(1, len(chosen[0]))]
         sources = np.array(columns, dtype=np.int64).T
         if piece.in_units:

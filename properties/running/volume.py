@@ -52,5 +52,3 @@ def note_given(arguments: Mapping[str, Any]) -> None:
     if (volume := _VOLUME.get()) is not None:
         sizes = (value.numel() for value in arguments.values() if isinstance(value, torch.Tensor))
         volume.given = max(volume.given, *sizes, 0)
-
-

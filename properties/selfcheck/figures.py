@@ -4,6 +4,7 @@ from statistics import median
 from typing import Any
 
 from cumae.properties.faults.known_bugs import ELSEWHERE
+from cumae.properties.selfcheck.times import counters_lines, growth_lines, savings_lines, times_lines
 
 Json = dict[str, Any]
 COLUMNS = {
@@ -33,7 +34,7 @@ def tables(results: Json) -> str:
         ["## What bf16 changes in a router"],
         router_lines(results["cpu-router-bf16"]),
         ["## Times"],
-        times_lines(results["gpu-bench"]["timings"]),
+        times_lines(results["gpu-bench"]),
         counters_lines(results["gpu-counters"]["launches"]),
         growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),
@@ -231,76 +232,6 @@ def _mutants_table(first: str, runs: list[Json]) -> list[str]:
 def _minutes(runs: list[Json]) -> str:
     minutes = sum(run["process_seconds"] for run in runs) / 60
     return f"Together {minutes:.0f} minutes of processes, on busy machines."
-
-
-def times_lines(timings: list[Json]) -> list[str]:
-    """Return the table of times."""
-    lines = [
-        "Device time of one call (`cumae bench`), in a CUDA graph unless it says host, device or launched. "
-        "Floor: a launch that changes one number, and the outputs with as many bytes of each input at most, "
-        "at the rate of a large copy. Bytes that stay in the cache between the calls, or need not be read, "
-        "take less:",
-        "",
-    ]
-    lines += ["| kernel | size | time | launched | floor | times the floor |", "|---|---|---|---|---|---|"]
-    for timing in timings:
-        rate = timing["gigabytes_per_second"]
-        speed = f", {rate:,.0f} GB/s read and written" if rate else ""
-        digits = 2 if timing["microseconds"] < 10 else 1
-        time = f"{timing['microseconds']:.{digits}f} µs{speed}"
-        launched, floor = timing.get("launched"), timing.get("floor")
-        beside = f"{launched:.2f} µs" if launched else "–"
-        beside += f" | {floor:.2f} µs | {timing['microseconds'] / floor:.1f}" if floor else " | – | –"
-        lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} | {beside} |")
-    return lines
-
-
-def counters_lines(launches: list[Json]) -> list[str]:
-    """Return the table of hardware counters."""
-    shares = ("memory", "second-level cache", "first-level cache", "issuing cycles", "warps")
-    lines = [
-        "Hardware counters of launches whose time stands far above the floor (`ci/counters.py`), in percent "
-        "of what the GPU can do. Under the profiler the caches are empty and the clock is low, so times are "
-        "longer than above:",
-        "",
-        f"| call | launch | µs | {' | '.join(shares)} | registers |",
-        "|---|---|---" + "|---" * (len(shares) + 1) + "|",
-    ]
-    for one in launches:
-        told = " | ".join(f"{one[share]:.0f}" for share in shares)
-        time, registers = one["ns"] / 1000, one["registers"]
-        lines.append(f"| {one['call']} | `{one['kernel']}` | {time:.1f} | {told} | {registers:.0f} |")
-    return lines
-
-
-def growth_lines(sweeps: list[Json]) -> list[str]:
-    """Return the table of how times grow."""
-    lines = ["How a whole step's metadata grows, in CUDA graphs, with the line that fits the times:", ""]
-    lines += [
-        "| way | grows | sizes | µs at each | µs at 0 | ns for each more |",
-        "|---|---|---|---|---|---|",
-    ]
-    for sweep in sweeps:
-        sizes = "; ".join(f"{size:,}" for size in sweep["sizes"])
-        times = "; ".join(f"{time:.1f}" for time in sweep["times"])
-        lines.append(
-            f"| {sweep['way']} | {sweep['grows']} | {sizes} | {times} | {sweep['microseconds']:.2f} "
-            f"| {sweep['nanoseconds']:.4f} |"
-        )
-    return lines
-
-
-def savings_lines(savings: list[Json]) -> list[str]:
-    """Return the table of what the original pull requests save."""
-    lines = ["What the original pull requests save in one step, both ways measured in the same run:", ""]
-    lines += ["| report | before | after | size | measured | before, µs | after, µs | saved, µs | ratio |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
-    for one in savings:
-        before, after = one["before"], one["after"]
-        told = " | ".join(one[key] for key in ("report", "before_is", "after_is", "size", "clock"))
-        numbers = f"{before:,.1f} | {after:,.1f} | {before - after:,.1f} | {before / after:,.1f}"
-        lines.append(f"| {told} | {numbers} |")
-    return lines
 
 
 def _name(target: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cumae.properties.bench.clock import Timing
-from cumae.properties.selfcheck.figures import counters_lines, times_lines
+from cumae.properties.selfcheck.times import counters_lines, times_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 PRINTED = """==PROF== Connected to process 7
@@ -32,8 +32,9 @@ def test_counters_are_those_of_each_launch() -> None:
 
 
 def test_a_time_stands_beside_its_floor() -> None:
+    timed = Timing("a", "1 row", 3.0, 0.1, None, 4.0, 1.5)
     plain = Timing("copy", "1 row", 20.0, 0.1, 3000.0)
-    *_, first, second = times_lines([asdict(Timing("a", "1 row", 3.0, 0.1, None, 4.0, 1.5)), asdict(plain)])
+    *_, first, second = times_lines({"timings": [asdict(timed), asdict(plain)]})
     assert first == "| `a` | 1 row | 3.00 µs | 4.00 µs | 1.50 µs | 2.0 |"
     assert second == "| `copy` | 1 row | 20.0 µs, 3,000 GB/s read and written | – | – | – |"
 
