@@ -10,8 +10,8 @@ def times_lines(run: Json) -> list[str]:
     note = f" ({run['note']})" if "note" in run else ""
     lines = [
         f"Device time of one call (`cumae bench`{note}), in a CUDA graph unless it says host, device or "
-        "launched. Floor: a launch that changes one number, and the outputs with as many bytes of each input "
-        "at most, at the rate of a large copy. Bytes that stay in the cache between the calls, or need not be "
+        "launched. Floor: a launch that changes one number, and the outputs with as many bytes of each "
+        "input at most, at the rate of a large copy. Bytes that stay in the cache between calls, or need not be "
         "read, take less:",
         "",
     ]
