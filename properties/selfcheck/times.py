@@ -11,8 +11,8 @@ def times_lines(run: Json) -> list[str]:
     lines = [
         f"Device time of one call (`cumae bench`{note}), in a CUDA graph unless it says host, device or "
         "launched. Floor: a launch that changes one number, and the outputs with as many bytes of each "
-        "input at most, at the rate of a large copy. Bytes that stay in the cache between calls, or need not be "
-        "read, take less:",
+        "input at most, at the rate of a large copy. Bytes that stay in the cache between calls, or need "
+        "not be read, take less:",
         "",
     ]
     lines += ["| kernel | size | time | launched | floor | times the floor |", "|---|---|---|---|---|---|"]
