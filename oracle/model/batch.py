@@ -31,9 +31,9 @@ class Request:
     def __post_init__(self) -> None:
         require_int("context_len", self.context_len, 0)
         require_int("query_len", self.query_len, 0)
-        require_choice("phase", self.phase, ("prefill", "decode"))
-        if self.phase == "decode" and self.context_len < 1:
-            require(False, "context_len", self.context_len, "be >= 1 for a decode")
+        if self.phase != "prefill":
+            require_choice("phase", self.phase, ("prefill", "decode"))
+            require(self.context_len >= 1, "context_len", self.context_len, "be >= 1 for a decode")
         if type(self.block_ids) is not tuple:
             is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
             require(is_list, "block_ids", self.block_ids, "be a list of integers")

@@ -45,6 +45,7 @@ class Inputs:
             for name in ("topk", "split_size", "num_workers"):
                 have, need = previous.options.value(name), case.options.value(name)
                 require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
+        self.layout: SequenceLayout | None = None
         self._known: dict[str, Any] = dict(known or {})
 
     def __getitem__(self, name: str) -> Any:
@@ -91,8 +92,10 @@ def _is_prefill(inputs: Inputs) -> list[Any]:
 
 
 def _layout(inputs: Inputs) -> SequenceLayout:
-    layout: SequenceLayout = inputs.call(sequence_layout)
-    return layout
+    """Return the sequence layout, of which several inputs are parts."""
+    if inputs.layout is None:
+        inputs.layout = inputs.call(sequence_layout)
+    return inputs.layout
 
 
 def _rows(inputs: Inputs) -> list[int]:

@@ -37,6 +37,7 @@ def kernel_answer(function: Callable[..., Any], operation: str, device: Device) 
         done, answer = _run(call, allocated, case)
         if not done:
             return right_answers()[operation](inputs)
+        call.collect()
         seen = bench.seen(call, answer, allocated, None)
         return _as_lists(
             {

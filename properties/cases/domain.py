@@ -78,10 +78,11 @@ class Domain:
     router_shapes: tuple[tuple[int, int, int, int], ...] | None = None
     all_but: tuple[str, ...] = ()
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    settled_values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __init__(self, **promises: Any) -> None:
         values = dict(promises.pop("values", {}))
-        for one in fields(Domain)[:-1]:
+        for one in fields(Domain)[:-2]:
             value = promises.pop(one.name, one.default)
             PROMISES[one.name].check(one.name, value)
             object.__setattr__(self, one.name, value)
@@ -92,6 +93,7 @@ class Domain:
                 require(False, name, value, f"be a promise: {', '.join(known)}", hint=hint)
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
+        object.__setattr__(self, "settled_values", _settled(self.values))
         self._check_sizes()
         self._check_blocks()
 
@@ -157,8 +159,7 @@ class Domain:
 
     def settled(self, name: str) -> Any:
         """Return the value of a field that does not vary: the neutral one, or the first promised one."""
-        neutral, promised = NEUTRAL[name], self.values.get(name)
-        return neutral if promised is None or neutral in promised else promised[0]
+        return self.settled_values[name]
 
     def why_not(self, case: Case) -> str | None:
         """Return the first promise that the case goes beyond, or None if it lies inside."""
@@ -174,6 +175,12 @@ class Domain:
                 if have[name] not in promised:
                     return f"{name} = {have[name]!r}"
         return None
+
+
+def _settled(values: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Return the value of each field where it does not vary."""
+    changed = {name: of[0] for name, of in values.items() if name in NEUTRAL and NEUTRAL[name] not in of}
+    return {**NEUTRAL, **changed}
 
 
 _NOT_BEYOND: Mapping[str, Any] = {

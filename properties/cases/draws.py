@@ -66,10 +66,10 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
 
 def _spread(patterns: list[Work], domain: Domain, bits: int) -> Work:
     """Return one of the patterns, chosen and varied by the bits: no two parts of a batch are then alike."""
-    work = patterns[bits % len(patterns)]
-    context_len = min(work.context_len + (bits >> 16) % 4, domain.max_context_len)
-    more = (bits >> 32) % 3 if work.phase == "prefill" and work.query_len else 0
-    return Work(work.phase, context_len, min(work.query_len + more, domain.max_query_len))
+    phase, context_len, query_len = patterns[bits % len(patterns)]
+    context_len = min(context_len + (bits >> 16) % 4, domain.max_context_len)
+    more = (bits >> 32) % 3 if phase == "prefill" and query_len else 0
+    return Work(phase, context_len, min(query_len + more, domain.max_query_len))
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
@@ -81,7 +81,7 @@ def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: i
         draw_work(choices, decodes, tokens_per_block, large=False)
         for _ in range(choices.integer(max(domain.min_requests, min(most, 1)), most))
     ]
-    return [replace(work, query_len=query_len) for work in works]
+    return [work._replace(query_len=query_len) for work in works]
 
 
 def _with_tokens(choices: Choices, works: list[Work], domain: Domain) -> list[Work]:
@@ -92,7 +92,7 @@ def _with_tokens(choices: Choices, works: list[Work], domain: Domain) -> list[Wo
     first = choices.integer(0, max(len(works) - 1, 0))
     for b in (*range(first, len(works)), *range(first)):
         more = min(missing, domain.max_query_len - works[b].query_len)
-        works[b] = replace(works[b], query_len=works[b].query_len + more)
+        works[b] = works[b]._replace(query_len=works[b].query_len + more)
         missing -= more
     while missing:
         phase = domain.phases[0]

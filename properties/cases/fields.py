@@ -1,9 +1,9 @@
 """The case fields that features vary: reading, comparing with settled values, drawing."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple
 
 from cumae.oracle import Case
 from cumae.oracle.model.options import GROUP_OF
@@ -34,19 +34,37 @@ def fields_of(case: Case) -> dict[str, Any]:
     return dict(zip(_PLACES, _values_of(case), strict=True))
 
 
-def hidden(case: Case, settled: Callable[[str], Any], shown: frozenset[str]) -> set[str]:
+def hidden(case: Case, settled: Mapping[str, Any], shown: frozenset[str]) -> set[str]:
     """Return the features, other than the shown ones, whose fields differ from their settled values."""
-    rows, names, values_of = _hideable(shown)
-    differ = {name for name, value in zip(names, values_of(case), strict=False) if value != settled(name)}
-    return {r.name for r in rows if (r.varies(case) if r.varies else not differ.isdisjoint(r.fields))}
+    told, names, values_of, settled_of = _hideable(shown)
+    found = {row.name for row in told if row.varies is not None and row.varies(case)}
+    have, usual = values_of(case), settled_of(settled)
+    if have[2:] != usual[2:]:
+        found |= {name for name, value, own in zip(names, have[2:], usual[2:], strict=True) if value != own}
+    return found
+
+
+class _Hideable(NamedTuple):
+    """Rows that are not shown: those that a function of the case tells, and the fields of the others.
+
+    ``names``: of the feature of each field. ``values_of``, ``settled_of``: return the values of two other
+    places and of the fields, in a case and in a mapping.
+    """
+
+    told_by_case: list[Feature]
+    names: list[str]
+    values_of: Callable[[Case], tuple[Any, ...]]
+    settled_of: Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
 
 @lru_cache(maxsize=256)
-def _hideable(shown: frozenset[str]) -> tuple[list[Feature], list[str], Callable[[Case], tuple[Any, ...]]]:
-    """Return the rows that are not shown, their fields, and what returns the fields' values and two more."""
+def _hideable(shown: frozenset[str]) -> _Hideable:
     rows = [row for row in FEATURES if not row.always and row.name not in shown]
-    names = [name for row in rows for name in row.fields]
-    return rows, names, attrgetter(*(_PLACES[name] for name in names), "batch", "layout")
+    pairs = [(row.name, name) for row in rows if row.varies is None for name in row.fields]
+    fields = [name for _, name in pairs]
+    values_of = attrgetter("batch", "layout", *(_PLACES[name] for name in fields))
+    settled_of = itemgetter("world", "world", *fields)
+    return _Hideable([row for row in rows if row.varies], [name for name, _ in pairs], values_of, settled_of)
 
 
 def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Limit work to a domain's promises on a whole step: uniform decodes, tokens, block ids."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.requests import Work
@@ -23,7 +22,7 @@ def _level(works: list[Work], least: int) -> list[Work]:
     """Return work in which every decode has the first one's number of tokens."""
     lens = [work.query_len for work in works if work.phase == "decode"]
     same = max(lens[0], least) if lens else 0
-    return [replace(work, query_len=same) if work.phase == "decode" else work for work in works]
+    return [work._replace(query_len=same) if work.phase == "decode" else work for work in works]
 
 
 def _tokens(works: list[Work]) -> int:
@@ -45,9 +44,9 @@ def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
     first = next(b for b, work in enumerate(works) if work.query_len == longest)
     if alike and works[first].phase == "decode":
         return [
-            replace(w, query_len=max(least, w.query_len // 2)) if w.phase == "decode" else w for w in works
+            w._replace(query_len=max(least, w.query_len // 2)) if w.phase == "decode" else w for w in works
         ]
-    return _changed(works, first, lambda work: replace(work, query_len=max(least, longest - over)))
+    return _changed(works, first, lambda work: work._replace(query_len=max(least, longest - over)))
 
 
 def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_block: int) -> list[Work]:
@@ -56,9 +55,9 @@ def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_
     least = int(works[first].phase == "decode")
     if works[first].context_len > least:
         shorter = max(least, works[first].context_len - over * tokens_per_block)
-        return _changed(works, first, lambda work: replace(work, context_len=shorter))
+        return _changed(works, first, lambda work: work._replace(context_len=shorter))
     if max(work.query_len for work in works) > 2:
-        return [replace(work, query_len=min(work.query_len, 2)) for work in works]
+        return [work._replace(query_len=min(work.query_len, 2)) for work in works]
     return works[:-1]
 
 

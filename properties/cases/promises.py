@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from cumae.oracle import DENSE, Case, Request
@@ -89,8 +90,16 @@ def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Callable
     return beyond
 
 
-def _limit(name: str, of: Callable[[Request], int]) -> Callable[[Any, Case], str | None]:
-    return _of_requests(lambda most, r, case: f"{name} {of(r)}" if of(r) > most else None)
+def _limit(name: str) -> Callable[[Any, Case], str | None]:
+    length_of = attrgetter(name)
+
+    def beyond(most: int, case: Case) -> str | None:
+        for b, length in enumerate(map(length_of, case.batch.requests)):
+            if length > most:
+                return f"{name} {length}, request {b}"
+        return None
+
+    return beyond
 
 
 def largest_slot(request: Request, block_size: int) -> int:
@@ -137,8 +146,8 @@ def _decode_lens(case: Case) -> set[int]:
 
 
 def _uniform(promised: bool, case: Case) -> str | None:
-    lens = _decode_lens(case)
-    return f"decodes of {min(lens)} and of {max(lens)} tokens" if promised and len(lens) > 1 else None
+    lens = _decode_lens(case) if promised else set()
+    return f"decodes of {min(lens)} and of {max(lens)} tokens" if len(lens) > 1 else None
 
 
 def _verify(promised: bool, case: Case) -> str | None:
@@ -163,10 +172,11 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "min_tokens": Promise(
         _whole(0, MOST_REQUIRED),
-        lambda n, c: f"{c.batch.num_tokens} tokens" if c.batch.num_tokens < n else None,
+        lambda n, c: f"{c.batch.num_tokens} tokens" if n and c.batch.num_tokens < n else None,
     ),
     "max_tokens": Promise(
-        _whole(1), lambda n, c: f"{c.num_tokens_padded} tokens" if c.num_tokens_padded > n else None
+        _whole(1),
+        lambda n, c: f"{c.num_tokens_padded} tokens" if INT32_MAX > n < c.num_tokens_padded else None,
     ),
     "padding": Promise(_choice(PADDINGS), _padding),
     "rowless_requests": Promise(
@@ -218,8 +228,8 @@ PROMISES: Mapping[str, Promise] = {
         require_bool,
         _of_requests(lambda promised, r, c: None if promised or r.query_len else "an empty request"),
     ),
-    "max_context_len": Promise(_whole(0), _limit("context_len", lambda r: r.context_len)),
-    "max_query_len": Promise(_whole(0), _limit("query_len", lambda r: r.query_len)),
+    "max_context_len": Promise(_whole(0), _limit("context_len")),
+    "max_query_len": Promise(_whole(0), _limit("query_len")),
     "uniform_decodes": Promise(require_bool, _uniform),
     "verify_steps": Promise(require_bool, _verify),
     "captured": Promise(require_bool, lambda promised, c: None),

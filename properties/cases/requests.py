@@ -1,6 +1,7 @@
 """The drawing rules for requests: kinds of work, lengths at edges, blocks, shared prefixes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cumae.oracle import Layout, Phase, Request
 from cumae.properties.cases.choices import Choices, draw_permutation, mixed
@@ -14,8 +15,7 @@ REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
 KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "speculative", "empty")
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """The work of one request, before it has blocks."""
 
     phase: Phase

@@ -1,10 +1,13 @@
 """Named shapes of cases that real test suites missed; a run prints the share of cases that shows each."""
 
 from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from cumae.oracle import Case, Request
 
+T = TypeVar("T")
 TILES = (32, 64, 128, 256, 512, 1024)
+_AT_AN_EDGE = {tile + d for tile in TILES for d in (-1, 0, 1)}
 
 
 def _requests(case: Case) -> Sequence[Request]:
@@ -15,23 +18,32 @@ def _empty(request: Request) -> bool:
     return request.query_len == 0
 
 
-class _Lengths:
-    """The lengths of the last case asked for: many shapes ask for the same."""
+def _kept(function: Callable[[Case], T]) -> Callable[[Case], T]:
+    """Return the function with its answer for the last case kept: many shapes ask for the same."""
+    last: tuple[Case | None, Any] = (None, None)
 
-    def __init__(self) -> None:
-        self._case: Case | None = None
-        self._lengths: set[int] = set()
+    def kept(case: Case) -> T:
+        nonlocal last
+        if last[0] is not case:
+            last = case, function(case)
+        answer: T = last[1]
+        return answer
 
-    def __call__(self, case: Case) -> set[int]:
-        """Return every context, query and sequence length of a case."""
-        if case is not self._case:
-            lens = {(r.context_len, r.query_len) for r in _requests(case)}
-            self._case = case
-            self._lengths = {length for pair in lens for length in (*pair, sum(pair))}
-        return self._lengths
+    return kept
 
 
-_lengths = _Lengths()
+@_kept
+def _lengths(case: Case) -> set[int]:
+    """Return every context, query and sequence length of a case."""
+    lens = {(r.context_len, r.query_len) for r in _requests(case)}
+    return {length for pair in lens for length in (*pair, sum(pair))}
+
+
+@_kept
+def _live_blocks(case: Case) -> list[tuple[int, ...]]:
+    """Return the blocks of each request that hold a token once the step is done."""
+    size = case.batch.tokens_per_block
+    return [r.block_ids[: -(-r.seq_len // size)] for r in _requests(case)]
 
 
 def _counts(*wanted: int) -> Callable[[Case], bool]:
@@ -42,10 +54,12 @@ def _has(phase: str, holds: Callable[[Request], bool]) -> Callable[[Case], bool]
     return lambda case: any(r.phase == phase and holds(r) for r in _requests(case))
 
 
+@_kept
 def _computing(case: Case) -> list[Request]:
     return [r for r in _requests(case) if r.query_len > 0]
 
 
+@_kept
 def _items(case: Case) -> int:
     """Return the number of work items in the case's sparse schedule."""
     topk, size = case.options.selection.topk, case.options.schedule.split_size
@@ -65,21 +79,25 @@ def _scattered(ids: Sequence[int]) -> bool:
     return list(ids) != list(range(len(ids)))
 
 
+@_kept
 def _shares(case: Case) -> bool:
-    live = [i for r in _requests(case) for i in r.block_ids[: case.batch.num_live_blocks(r)] if i >= 0]
+    live = [i for ids in _live_blocks(case) for i in ids if i >= 0]
     return len(set(live)) < len(live)
 
 
 def _shares_partly_filled(case: Case) -> bool:
     size, seen = case.batch.tokens_per_block, set()
-    for r in _requests(case):
-        for j, i in enumerate(r.block_ids[: case.batch.num_live_blocks(r)]):
+    if not _shares(case):
+        return False
+    for r, ids in zip(_requests(case), _live_blocks(case), strict=True):
+        for j, i in enumerate(ids):
             if i >= 0 and i in seen and (j + 1) * size > r.context_len and r.query_len:
                 return True
             seen.add(i)
     return False
 
 
+@_kept
 def _tokens_of_each(case: Case) -> int:
     """Return the tokens that each of several requests decodes, 0 if they differ or one does not decode."""
     requests = _requests(case)
@@ -115,14 +133,16 @@ SHAPES: dict[str, Callable[[Case], bool]] = {
     "length block_size - 1": lambda c: c.batch.block_size > 2 and c.batch.block_size - 1 in _lengths(c),
     "length block_size": lambda c: c.batch.block_size > 1 and c.batch.block_size in _lengths(c),
     "length block_size + 1": lambda c: c.batch.block_size + 1 in _lengths(c),
-    "length at a tile's edge": lambda c: any(t + d in _lengths(c) for t in TILES for d in (-1, 0, 1)),
+    "length at a tile's edge": lambda c: not _AT_AN_EDGE.isdisjoint(_lengths(c)),
     "block size 1": lambda c: c.batch.block_size == 1,
     "block size 16": lambda c: c.batch.block_size == 16,
     "block size 64": lambda c: c.batch.block_size == 64,
     "block size no power of two": lambda c: c.batch.block_size & (c.batch.block_size - 1) > 0,
     "block ids scattered": lambda c: _scattered([i for r in _requests(c) for i in r.block_ids]),
     "missing blocks": lambda c: any(-1 in r.block_ids for r in _requests(c)),
-    "spare blocks": lambda c: any(len(r.block_ids) > c.batch.num_live_blocks(r) for r in _requests(c)),
+    "spare blocks": lambda c: any(
+        len(r.block_ids) > len(ids) for r, ids in zip(_requests(c), _live_blocks(c), strict=True)
+    ),
     "rows scattered": lambda c: c.layout.row_index is not None and _scattered(c.layout.row_index),
     "request without a row": lambda c: -1 in (c.layout.row_index or ()),
     "spare table columns": lambda c: c.layout.num_spare_columns > 0,

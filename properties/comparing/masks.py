@@ -1,11 +1,12 @@
 """Masks over the elements of an output: unwritten ones and wrong ones."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cumae.properties.operations import VALUE, Expected
+from cumae.properties.operations import KEEP, VALUE, Expected
 from cumae.properties.running.observation import Observation
 
 Mask = npt.NDArray[np.bool_]
@@ -38,6 +39,17 @@ def never_written(first: Observation, second: Observation, name: str, want: Expe
     wanted = want.words[at]
     wrong = (first.outputs[name][at] != wanted) | (second.outputs[name][at] != wanted)
     return _marked(len(want.state), at, wrong & unwritten(first, name)[at] & unwritten(second, name)[at])
+
+
+def has_written_all(seen: Observation, expected: Mapping[str, Expected]) -> bool:
+    """Return whether no word of a specified element is as before the call, and none must keep its value."""
+    for name, words in seen.outputs.items():
+        want = expected[name]
+        if words.shape != want.words.shape or np.any(want.state == KEEP):
+            return False
+        if unwritten(seen, name)[want.is_specified].any():
+            return False
+    return True
 
 
 def _marked(count: int, at: npt.NDArray[np.intp], words: Mask) -> Mask:

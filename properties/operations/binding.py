@@ -64,7 +64,7 @@ class Binding:
 
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not called on a case, its domain or a feature it cannot see, or None."""
-        unseen = hidden(case, self.domain.settled, self.features)
+        unseen = hidden(case, self.domain.settled_values, self.features)
         if unseen:
             return f"{', '.join(sorted(unseen))}, which {self.name} does not name"
         return self.domain.why_not(case)

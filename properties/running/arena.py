@@ -1,32 +1,74 @@
-"""One allocation for all small buffers of a call: one copy to the device, one copy back."""
+"""One allocation for all small buffers of a call, or of several: one copy to the device, one copy back."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
+from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.running.device import Device
-from cumae.properties.running.memory import Buffer, view_of
+from cumae.properties.running.memory import Buffer, Bytes, torch_dtype, view_of
 
 _ALIGNMENT = 256
 
 
-class Arena:
-    """One allocation with a place for each named buffer; smaller buffers may reuse the places.
+class Memory:
+    """Bytes on a device, written and read as a whole."""
 
-    ``room``: least size of each place in bytes.
+    def __init__(self, size: int, device: Device) -> None:
+        self._size = size
+        self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
+        self.on_host = device == "cpu"
+        self._typed: dict[str, torch.Tensor] = {}
+
+    def view(self, start: int, buffer: Buffer) -> torch.Tensor:
+        """Return the elements of a buffer that lies from byte ``start`` on, guards included."""
+        if buffer.dtype not in self._typed:
+            self._typed[buffer.dtype] = self._bytes.view(torch_dtype(buffer.dtype))
+        first = (start + buffer.lead) // ITEM_BYTES[buffer.dtype]
+        return self._typed[buffer.dtype].as_strided(buffer.shape, buffer.strides, first)
+
+    def content(self) -> Bytes:
+        """Return the bytes: a view on the host; a copy on a GPU, complete after its next synchronisation."""
+        if self.on_host:
+            return np.asarray(self._bytes.numpy())
+        copy = torch.empty(self._size, dtype=torch.uint8, pin_memory=True)
+        return np.asarray(copy.copy_(self._bytes, non_blocking=True).numpy())
+
+    def blank(self) -> Bytes:
+        """Return bytes to be written before ``upload``: on the host these themselves."""
+        if self.on_host:
+            return self.content()
+        return np.asarray(torch.empty(self._size, dtype=torch.uint8, pin_memory=True).numpy())
+
+    def upload(self, content: Bytes) -> None:
+        """Write all bytes, before whatever is launched next."""
+        if not self.on_host:
+            self._bytes.copy_(torch.from_numpy(content), non_blocking=True)
+
+
+class Arena:
+    """A place for each named buffer of a call; smaller buffers may reuse the places.
+
+    ``room``: least size of each place in bytes. ``within``: the memory of several calls, and where in it the
+    places begin.
     """
 
-    def __init__(self, buffers: Sequence[Buffer], device: Device, room: int = 0) -> None:
+    def __init__(
+        self,
+        buffers: Sequence[Buffer],
+        device: Device,
+        room: int = 0,
+        within: tuple[Memory, int] | None = None,
+    ) -> None:
         self._places: dict[str, tuple[int, int]] = {}
-        size = 0
+        stop = within[1] if within is not None else 0
         for buffer in buffers:
             if buffer.before is not None:
-                needed = max(len(buffer.before), room)
-                needed += -needed % _ALIGNMENT
-                self._places[buffer.name] = (size, needed)
-                size += needed
-        self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
+                needed = _aligned(max(len(buffer.before), room))
+                self._places[buffer.name] = (stop, needed)
+                stop += needed
+        self.memory = within[0] if within is not None else Memory(stop, device)
 
     def holds(self, buffers: Sequence[Buffer]) -> bool:
         """Return whether every buffer has a place that is large enough."""
@@ -36,10 +78,14 @@ class Arena:
 
     def fill(self, buffers: Sequence[Buffer], *, stale: Sequence[str] = ()) -> None:
         """Write the buffers' content and set their tensors; ``stale`` buffers keep what memory holds."""
-        on_host = self._bytes.device.type == "cpu"
-        there = self._bytes.cpu().numpy() if on_host or stale else np.empty(0, dtype=np.uint8)
-        # On the CPU the content is written in its place; a GPU gets it in one copy.
-        content = there if on_host else np.zeros(len(self._bytes), dtype=np.uint8)
+        content = self.memory.content() if stale else self.memory.blank()
+        if stale and not self.memory.on_host:
+            torch.cuda.current_stream().synchronize()
+        self.lay(buffers, content, stale=stale)
+        self.memory.upload(content)
+
+    def lay(self, buffers: Sequence[Buffer], content: Bytes, *, stale: Sequence[str] = ()) -> None:
+        """Write the buffers' content into that of the memory, and set their tensors."""
         for buffer in buffers:
             if buffer.before is None:
                 assert buffer.large is not None
@@ -48,19 +94,30 @@ class Arena:
             start, room = self._places[buffer.name]
             stop = start + len(buffer.before)
             if buffer.name in stale:
-                buffer.before = there[start:stop].copy()
-                content[stop : start + room] = there[stop : start + room]
+                buffer.before = content[start:stop].copy()
             else:
+                content[start:stop] = buffer.before
                 content[stop : start + room] = 0
-            content[start:stop] = buffer.before
-            buffer.tensor = view_of(self._bytes, start, buffer)
-        if not on_host:
-            self._bytes.copy_(torch.from_numpy(content))
+            buffer.tensor = self.memory.view(start, buffer)
 
     def collect(self, buffers: Sequence[Buffer]) -> None:
-        """Read the current bytes of every small buffer into ``after``."""
-        content = self._bytes.cpu().numpy()
+        """Read the current bytes of every small buffer into ``after``; on a GPU they come with the next
+        synchronisation."""
+        content = self.memory.content()
+        self.take(buffers, content.copy() if self.memory.on_host else content)
+
+    def take(self, buffers: Sequence[Buffer], content: Bytes) -> None:
+        """Set ``after`` of every small buffer to its part of the memory's content."""
         for buffer in buffers:
             if buffer.before is not None:
                 start = self._places[buffer.name][0]
-                buffer.after = content[start : start + len(buffer.before)].copy()
+                buffer.after = content[start : start + len(buffer.before)]
+
+
+def bytes_for(buffers: Sequence[Buffer]) -> int:
+    """Return the bytes of an arena for these buffers."""
+    return sum(_aligned(len(buffer.before)) for buffer in buffers if buffer.before is not None)
+
+
+def _aligned(size: int) -> int:
+    return size + -size % _ALIGNMENT

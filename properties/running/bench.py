@@ -63,7 +63,8 @@ class Bench:
         self._held: dict[str, Held] = {}
         self._buffers: dict[str, Buffer] = {}
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Tell that a call begins."""
         if self._begins is not None:
             self._begins()
 
@@ -113,7 +114,7 @@ class Bench:
         threads: Threads | None = None,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
-        self._begin()
+        self.begin()
         allocated = FencedAllocations(poison)
         how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads}
         how["overflow"] = overflow or sanitizing() == "debug"
@@ -127,6 +128,7 @@ class Bench:
                 watch.given = lambda: (*call.given(), *allocated.regions())
             with allocated:
                 answer = call.run()
+        call.collect()
         return self.seen(call, answer, allocated, watch, poison)
 
     def _poisoned(self, call: Call) -> Iterator[Region]:
@@ -142,8 +144,7 @@ class Bench:
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
     ) -> Observation:
-        """Read back the outputs and the damage of a call, and return the observation."""
-        call.collect()
+        """Return the outputs and the damage of a call that was read back."""
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
         returned = returned_by(self.binding, answer)
@@ -188,7 +189,7 @@ class Bench:
     ) -> Call:
         """Return a prepared call. ``function``: the instance to call; without it, a new one is made."""
         if function is None:
-            self._begin()
+            self.begin()
         return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
 
     def buffers(self, poison: int) -> Buffers:

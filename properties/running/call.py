@@ -7,10 +7,10 @@ import torch
 
 from cumae.properties.interpreter.region import Region, spans_of
 from cumae.properties.operations.targets import Interruption
-from cumae.properties.running.arena import Arena
+from cumae.properties.running.arena import Arena, Memory
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
-from cumae.properties.running.memory import Buffer
+from cumae.properties.running.memory import Buffer, Bytes
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.volume import note_given
@@ -24,13 +24,24 @@ class Buffers(NamedTuple):
     outputs: list[Buffer]
     in_place: frozenset[str]
 
+    @property
+    def there(self) -> list[Buffer]:
+        """Those on the device."""
+        return [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
+
+    @property
+    def here(self) -> list[Buffer]:
+        """Those on the host."""
+        return [buffer for buffer in self.inputs if _is_host(buffer)]
+
 
 class Call:
     """One call whose arguments lie in memory of their own, or in that of an earlier call.
 
     After an ``earlier`` call of the same function, buffers keep their addresses if all of them fit, and
     outputs that are no inputs start with the values that it left. ``room``: bytes that each buffer may
-    grow to at its address.
+    grow to at its address. ``within``: the memory of several calls, and where the call's places begin in it;
+    who has made it writes it and reads it back.
     """
 
     def __init__(
@@ -41,13 +52,12 @@ class Call:
         earlier: "Call | None" = None,
         *,
         room: int = 0,
+        within: tuple[Memory, int] | None = None,
     ) -> None:
         self.function = function
         self._device = device
         self.numbers, self.inputs, self.outputs, in_place = buffers
-        there = [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
-        here = [buffer for buffer in self.inputs if _is_host(buffer)]
-        self._parts = (there, here)
+        self._parts = there, here = buffers.there, buffers.here
         self.reuses = earlier is not None and all(
             arena.holds(part) for arena, part in zip(earlier.arenas, self._parts, strict=True)
         )
@@ -55,11 +65,15 @@ class Call:
         if earlier is not None and self.reuses:
             self.arenas = earlier.arenas
         else:
-            self.arenas = (Arena(there, device, room), Arena(here, "cpu", room))
+            self.arenas = (
+                Arena(there, device, room, within),
+                Arena(here, "cpu", room) if here else _NO_PLACES,
+            )
         stale = [b.name for b in self.outputs if self.reuses and b.name not in in_place]
-        for arena, part in zip(self.arenas, self._parts, strict=True):
-            if part:
-                arena.fill(part, stale=stale)
+        if within is None and there:
+            self.arenas[0].fill(there, stale=stale)
+        if here:
+            self.arenas[1].fill(here)
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -95,8 +109,22 @@ class Call:
             if part:
                 arena.collect(part)
         if self._device == "cuda":
-            torch.cuda.synchronize()  # work on other streams must not reach the next call
+            torch.cuda.synchronize()  # also because work on other streams must not reach the next call
+
+    def lay(self, content: Bytes) -> None:
+        """Write the buffers into the content of the memory of several calls."""
+        self.arenas[0].lay(self._parts[0], content)
+
+    def take(self, content: Bytes) -> None:
+        """Read the buffers from the content of the memory of several calls."""
+        there, here = self.arenas
+        there.take(self._parts[0], content)
+        if self._parts[1]:
+            here.collect(self._parts[1])
 
 
 def _is_host(buffer: Buffer) -> bool:
     return buffer.name.endswith("_cpu")
+
+
+_NO_PLACES = Arena((), "cpu")

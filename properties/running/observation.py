@@ -68,3 +68,7 @@ class Observation:
     def is_misshapen(self) -> bool:
         """Whether a returned output has a wrong number of elements."""
         return any(self.outputs[name].size != prod(shapes[0]) for name, shapes in self.shapes.items())
+
+
+Seen = Observation | KernelRaised
+"""What a call did: it answered, or raised."""

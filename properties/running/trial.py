@@ -15,7 +15,7 @@ from cumae.properties.operations.enlarged import with_small_slots, without_empty
 from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
-from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.observation import KernelRaised, Observation, Seen
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
@@ -57,15 +57,14 @@ class Trial:
         self.schedule = schedule
         self.note = ""
         self.shares = False
-        quiet = quiet_case(case, binding.dialect.quiet_garbage)
-        narrow = replace(quiet.layout, index_dtype=binding.domain.among("index_dtype", INDEX_DTYPES)[0])
-        quiet = replace(quiet, layout=narrow)
+        narrow = binding.domain.among("index_dtype", INDEX_DTYPES)[0]
+        quiet = quiet_case(case, binding.dialect.quiet_garbage, index_dtype=narrow)
         self.quiet = Bench(binding, quiet, device, begins=lambda: self._begin(None, ""))
         self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
-        self._first: Observation | None = None
+        self._first: Seen | None = None
         self._second: Observation | None = None
-        self._complement: Observation | None = None
+        self._complement: Seen | None = None
         self._again: dict[int | None, Observation] = {}
 
     def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
@@ -93,7 +92,7 @@ class Trial:
         """The first call, on poisoned outputs."""
         if self._first is None:
             self._first = self.quiet.observe(POISON)
-        return self._first
+        return _told(self._first)
 
     @property
     def second(self) -> Observation:
@@ -101,7 +100,9 @@ class Trial:
 
         A function that need not be deterministic, or that raises in another order, keeps its own.
         """
-        if self._second is None:
+        if self._second is None and self.device == "cuda":
+            self._second = self.complement
+        elif self._second is None:
             try:
                 may_change = "is_deterministic" not in self.binding.domain.all_but
                 order_seed = ORDER_SEED if may_change else None
@@ -115,7 +116,11 @@ class Trial:
         """A call like the first one, on outputs with the complementary poison."""
         if self._complement is None:
             self._complement = self.quiet.observe(COMPLEMENT)
-        return self._complement
+        return _told(self._complement)
+
+    def foresee(self, first: Seen | None, complement: Seen | None = None) -> None:
+        """Take what calls like the first one and its complement did, where they were made before."""
+        self._first, self._complement = first, complement
 
     @property
     def expected(self) -> dict[str, Expected]:
@@ -185,6 +190,13 @@ class Trial:
         return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
 
 
+def _told(seen: Seen) -> Observation:
+    """Return an observation. Raises the error of a call that raised."""
+    if isinstance(seen, KernelRaised):
+        raise seen
+    return seen
+
+
 def _raised_by(case: Case, enlarged: Case) -> int:
     """Return how much larger the block ids of the enlarged case are; added requests may precede its own."""
     pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
@@ -192,6 +204,6 @@ def _raised_by(case: Case, enlarged: Case) -> int:
     return max(steps, default=0)
 
 
-def quiet_case(case: Case, garbage: GarbageKind) -> Case:
-    """Return the case with dense tensors and the given don't-care fill."""
-    return replace(case, layout=replace(case.layout, **DENSE, garbage=garbage))
+def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
+    """Return the case with dense tensors, the given don't-care fill, and others of its layout's fields."""
+    return replace(case, layout=replace(case.layout, **DENSE, garbage=garbage, **others))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +36,14 @@ class Costs:
     """
 
     known: dict[Size, tuple[Size, float]] = field(default_factory=dict)
+    _cheapest: float = inf
     _terms: npt.NDArray[np.float64] | None = None
 
     def learn(self, case: Case, seconds: float) -> None:
         """Record the cost of a case; among cases of about one size, keep the cheapest."""
         there = size(case)
         about = tuple(number.bit_length() for number in there)
+        self._cheapest = min(self._cheapest, seconds)
         kept = self.known.get(about)  # type: ignore[arg-type]
         if kept is None or seconds < kept[1]:
             self.known[about] = (there, seconds)  # type: ignore[index]
@@ -49,7 +52,7 @@ class Costs:
 
     def cheapest(self) -> float:
         """Return the cost of the cheapest case."""
-        return min((seconds for _, seconds in self.known.values()), default=0.0)
+        return self._cheapest if self.known else 0.0
 
     def foretells_at_most(self, most: float, case: Case) -> bool:
         """Return whether a case costs no more than so many seconds, as far as known cases tell without a fit.

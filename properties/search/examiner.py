@@ -2,10 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.pairs import Pairs
@@ -16,9 +18,12 @@ from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.running.bench import COMPLEMENT, POISON
 from cumae.properties.running.device import Device
 from cumae.properties.running.launches import Launches, TooMuchWork
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.together import observe_together
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared
@@ -30,7 +35,7 @@ from cumae.properties.search.traces import TraceRun, traced_checks
 MOST_NOTES = 4
 MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
-LOOK = 16
+LOOK = 64
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
 
@@ -40,6 +45,14 @@ class Disagreement(BaseException):
 
 class Stop(BaseException):
     """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
+
+
+class Foreseen(NamedTuple):
+    """The trial of a case whose first calls were made, the seconds they took, and the cases called then."""
+
+    trial: Trial
+    seconds: float
+    others: Sequence[Case]
 
 
 @dataclass(slots=True)
@@ -67,6 +80,7 @@ class Examiner:
     shares: bool = False
     num_first: int = 0
     last: Case | None = None
+    _foreseen: dict[int, Foreseen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pairs = Pairs(self.binding.domain, self.binding.features)
@@ -77,7 +91,8 @@ class Examiner:
         ``thorough``: all checks; ``checks``: these, or the only one of the search; else the case is a drawn
         one, and those run that are due. Returns False if a launch was too much work.
         """
-        if self.binding.why_not(case) is not None:
+        foreseen = self._foreseen.pop(id(case), None)
+        if foreseen is None and self.binding.why_not(case) is not None:
             self.verdict.not_promised += 1
             return True
         if self.pace.is_too_dear(case):
@@ -94,8 +109,8 @@ class Examiner:
             now = tuple(name for name in self.checks if name in checks)
         compared = self.verdict.comparisons
         try:
-            with self.pace.at_work(case):
-                self.look_at(case, now, thorough=thorough, drawn=drawn)
+            with self.pace.at_work(case, foreseen.seconds if foreseen is not None else 0.0):
+                self.look_at(case, now, thorough=thorough, drawn=drawn, foreseen=foreseen)
         except TooMuchWork:
             self.verdict.cases -= self.verdict.comparisons == compared
             return False
@@ -106,9 +121,71 @@ class Examiner:
             self.progress(self.verdict)
         return True
 
-    def look_at(self, case: Case, checks: tuple[str, ...], *, thorough: bool, drawn: bool = False) -> None:
+    @property
+    def calls_together(self) -> bool:
+        """Whether the first calls on several drawn cases are made together, which a GPU does much faster."""
+        return (
+            self.device == "cuda"
+            and "agrees" in self.checks
+            and not (self.binding.keeps_state or self.schedule or sanitizing())
+        )
+
+    def foresee(self, cases: list[Case]) -> list[Case]:
+        """Make the first calls on drawn cases; return the cases to examine.
+
+        These are all of them, but if a call loses the device only its own.
+        """
+        self._foreseen.clear()
+        if not self.calls_together:
+            return cases
+        small = [c for c in cases if c.num_tokens_padded <= MOST_ROWS and self.binding.why_not(c) is None]
+        trials = [self._trial(case) for case in small]
+        poisons = (POISON, COMPLEMENT) if self._needs_second else (POISON,)
+        calls = [(trial.quiet, poison) for trial in trials for poison in poisons]
+
+        def begins(number: int) -> None:
+            trial = trials[number // len(poisons)]
+            if self.before is not None:
+                self.before(self.checks[0], trial.case)
+            trial.quiet.begin()
+
+        began = time.monotonic()
+        found = observe_together(calls, begins)
+        seconds = (time.monotonic() - began) / max(1, len(trials))
+        for i, trial in enumerate(trials):
+            mine = [found.get(i * len(poisons) + k) for k in range(len(poisons))]
+            if mine[0] is not None:
+                trial.foresee(*mine)
+                self._foreseen[id(trial.case)] = Foreseen(trial, seconds, small)
+        last = max(found, default=0)
+        if isinstance(found.get(last), KernelRaised) and device_lost(self.device):
+            return [small[last // len(poisons)]]
+        return cases
+
+    @property
+    def _needs_second(self) -> bool:
+        """Whether most cases need a second call, on the complementary poison."""
+        in_place = any(self.binding.forms[name].is_in_place for name in self.binding.outputs)
+        returns = in_place or bool(self.binding.returned)
+        return "is_deterministic" in self.checks or (returns and "writes_everything" in self.checks)
+
+    def _trial(self, case: Case) -> Trial:
+        given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
+        return Trial(*given, number=self.verdict.cases)
+
+    def look_at(
+        self,
+        case: Case,
+        checks: tuple[str, ...],
+        *,
+        thorough: bool,
+        drawn: bool = False,
+        foreseen: Foreseen | None = None,
+    ) -> None:
         """Run the checks; record, save and raise on the first finding."""
-        found = self.first_finding(case, checks, drawn=drawn)
+        found = self.first_finding(case, checks, drawn=drawn, foreseen=foreseen)
+        if found is not None and foreseen is not None:
+            found = self._alone(found, foreseen.others, checks)
         finding, case = found or (None, case)
         if finding is not None and finding.check == "keeps_facts":
             case, finding = self.told_by_values(case, finding)
@@ -118,15 +195,39 @@ class Examiner:
             self.record(finding, case)
             raise Disagreement
 
+    def _alone(
+        self, found: tuple[Finding, Case], others: Sequence[Case], checks: tuple[str, ...]
+    ) -> tuple[Finding, Case]:
+        """Return what is found of a case that is called alone, or else of one that was called before it.
+
+        That one may have written into its memory.
+        """
+        if device_lost(self.device):
+            return found
+        finding, case = found
+        with suppress(Stop):
+            for one in (case, *others):
+                again = self.first_finding(one, checks)
+                if again is not None:
+                    return again
+        told = f"{finding.message}; it agrees when no other case is called before"
+        return replace(finding, message=told), case
+
     def first_finding(
-        self, case: Case, checks: tuple[str, ...], *, drawn: bool = False
+        self,
+        case: Case,
+        checks: tuple[str, ...],
+        *,
+        drawn: bool = False,
+        foreseen: Foreseen | None = None,
     ) -> tuple[Finding, Case] | None:
         """Return the finding of the first failing check, and the case that shows it.
 
-        On a drawn case, costly checks are left out if the first one has shown a large launch.
+        On a drawn case, costly checks are left out if the first one has shown a large launch. ``foreseen``:
+        the trial whose first calls were made.
         """
-        given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
-        trial, examples = Trial(*given, number=self.verdict.cases), self.pace.budget.examples
+        trial = foreseen.trial if foreseen is not None else self._trial(case)
+        trial.number, examples = self.verdict.cases, self.pace.budget.examples
         for name in checks:
             known = self.verdict
             if drawn and name != checks[0] and self.launches.largest > most_accesses(name, examples):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -42,6 +43,8 @@ from cumae.properties.search.work import work_of
 from cumae.properties.state.walks import trace_of
 
 ROUND = 50
+TOGETHER = 25
+"""Seeded cases that are called together on a GPU."""
 WALKS = 5
 """Traces of each check in a round."""
 SEED_ROUNDS = 1_000_000
@@ -177,8 +180,10 @@ def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = 
             examiner.num_first -= left
         else:
             num_seeded = left * budget.volume // 100
-            for case in _while_left(volume, num_seeded, examiner, budget):
-                _examine_drawn(examiner, case)
+            seeded = _while_left(volume, num_seeded, examiner, budget)
+            while cases := list(islice(seeded, TOGETHER if examiner.calls_together else 1)):
+                for case in examiner.foresee(cases):
+                    _examine_drawn(examiner, case)
             if left > num_seeded:
                 _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: a defect that one case shows is reported by the check for it.

@@ -70,9 +70,9 @@ class Pace:
         return foretold > most and foretold > UNUSUAL * self.costs.cheapest()
 
     @contextmanager
-    def at_work(self, case: Case) -> Iterator[None]:
-        """Count the time that a case takes."""
-        self._case_began, self.is_dear = time.monotonic(), False
+    def at_work(self, case: Case, before: float = 0.0) -> Iterator[None]:
+        """Count the time that a case takes, beyond the seconds that it took ``before``."""
+        self._case_began, self.is_dear = time.monotonic() - before, False
         try:
             yield
         finally:

@@ -76,6 +76,7 @@ class System:
         if refused:
             self.previous = replace(case, layout=replace(case.layout, host_lens=False))
             return None
+        call.collect()
         seen = bench.seen(call, answer, self.allocated, watch)
         found = self.judge(seen, bench, answer)
         self.allocated.free()

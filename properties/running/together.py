@@ -1,0 +1,80 @@
+"""Calls on several cases with one copy to the device before them and one copy back after them."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.arena import Memory, bytes_for
+from cumae.properties.running.bench import Bench
+from cumae.properties.running.call import Buffers, Call
+from cumae.properties.running.integrity import oracles_shut
+from cumae.properties.running.observation import KernelRaised, Seen
+
+MOST_BYTES = 2**24
+"""Bytes after which the buffers of further calls lie in a memory of their own."""
+
+
+def observe_together(
+    calls: Sequence[tuple[Bench, int]], begins: Callable[[int], None] = lambda number: None
+) -> dict[int, Seen]:
+    """Make calls of a function without state on fresh buffers; return what each did, by its number.
+
+    ``calls``: the bench of each and its poison. Each is over before ``begins`` gets the number of the next.
+    No call is made after one that raises. If the device is lost, only the last error is returned.
+    """
+    made = [bench.buffers(poison) for bench, poison in calls]
+    found: dict[int, Seen] = {}
+    first = 0
+    while first < len(calls) and len(found) == first:
+        stop, size = first, 0
+        while stop < len(calls) and (stop == first or size < MOST_BYTES):
+            size += bytes_for(made[stop].there)
+            stop += 1
+        found |= _observed(calls, made, range(first, stop), begins)
+        first = stop
+    return found
+
+
+def _observed(
+    calls: Sequence[tuple[Bench, int]],
+    made: Sequence[Buffers],
+    numbers: range,
+    begins: Callable[[int], None],
+) -> dict[int, Seen]:
+    """Return what the calls with these numbers did, whose buffers lie in one memory."""
+    memory = Memory(sum(bytes_for(made[i].there) for i in numbers), calls[0][0].device)
+    content, start = memory.blank(), 0
+    placed: dict[int, Call] = {}
+    for i in numbers:
+        bench = calls[i][0]
+        placed[i] = Call(bench.binding.function, made[i], bench.device, within=(memory, start))
+        placed[i].lay(content)
+        start += bytes_for(made[i].there)
+    memory.upload(content)
+    found: dict[int, Seen] = {}
+    done: dict[int, tuple[object, FencedAllocations]] = {}
+    with oracles_shut():
+        for i in numbers:
+            begins(i)
+            allocated = FencedAllocations(calls[i][1])
+            try:
+                with allocated:
+                    done[i] = placed[i].run(), allocated
+            except KernelRaised as error:
+                found[i] = error
+                break
+    try:
+        content = memory.content()
+        if not memory.on_host:
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return found
+    for i, (answer, allocated) in done.items():
+        bench, poison = calls[i]
+        placed[i].take(content)
+        try:
+            found[i] = bench.seen(placed[i], answer, allocated, None, poison)
+        except KernelRaised as error:
+            found[i] = error
+    return found

@@ -1,0 +1,162 @@
+"""Calls on several cases in one memory show what each call alone shows."""
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cumae.oracle import Case
+from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
+from cumae.properties.running.device import prepare
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.together import observe_together
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.loop import search
+
+DEVICE = prepare("auto")
+OUT = "position_ids"
+CHECKS = ["agrees", "writes_everything", "stays_in_bounds", "is_deterministic"]
+
+
+def positions(
+    context_lens: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    token_to_request: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    row = torch.arange(len(token_to_request), device=position_ids.device)
+    owner = token_to_request.long()
+    known = owner.clamp(min=0)
+    if len(context_lens):
+        position = context_lens.long()[known] + row - cu_seqlens_q.long()[known]
+        position_ids.copy_(torch.where(owner >= 0, position, 0))
+    else:
+        position_ids.zero_()
+
+
+def wrong_from_nine_on(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    positions(position_ids=position_ids, **inputs)
+    position_ids[8:] += 1
+
+
+def wrong_before_its_start(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    positions(position_ids=position_ids, **inputs)
+    if len(position_ids):
+        position_ids.as_strided((1,), (1,), position_ids.storage_offset() - 1).zero_()
+
+
+def raises_at_nine(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    if len(position_ids) > 8:
+        raise RuntimeError("too long")
+    positions(position_ids=position_ids, **inputs)
+
+
+def reaches_the_next_call(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    positions(position_ids=position_ids, **inputs)
+    behind = position_ids.storage_offset() + 2**15
+    if len(position_ids) and (behind + 1) * position_ids.element_size() <= len(
+        position_ids.untyped_storage()
+    ):
+        position_ids.as_strided((1,), (1,), behind).add_(1)
+
+
+def bound(function: Any) -> Binding:
+    def named(
+        context_lens: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+    ) -> None:
+        function(
+            context_lens=context_lens,
+            cu_seqlens_q=cu_seqlens_q,
+            token_to_request=token_to_request,
+            position_ids=position_ids,
+        )
+
+    return binding_of(named, "position_ids")
+
+
+def drawn(binding: Binding, count: int) -> list[Case]:
+    cases = seeded_cases(3, binding.domain, binding.features)
+    return list(islice((case for case in cases if binding.why_not(case) is None), count))
+
+
+def calls_of(binding: Binding, cases: list[Case]) -> list[tuple[Bench, int]]:
+    return [(Bench(binding, case, DEVICE), poison) for case in cases for poison in (POISON, COMPLEMENT)]
+
+
+@pytest.mark.parametrize("function", [positions, wrong_from_nine_on, wrong_before_its_start])
+def test_calls_together_show_what_each_shows_alone(function: Any) -> None:
+    binding = bound(function)
+    calls = calls_of(binding, drawn(binding, 40))
+    begun: list[int] = []
+    found = observe_together(calls, begun.append)
+    assert begun == list(range(80)) == list(found)
+    for number, (bench, poison) in enumerate(calls):
+        seen, alone = found[number], Bench(binding, bench.case, DEVICE).observe(poison)
+        assert isinstance(seen, Observation)
+        assert seen.damage == alone.damage
+        assert (len(seen.damage) > 0) == (function is wrong_before_its_start and len(seen.outputs[OUT]) > 0)
+        np.testing.assert_array_equal(seen.outputs[OUT], alone.outputs[OUT])
+        np.testing.assert_array_equal(seen.before[OUT], alone.before[OUT])
+
+
+
+def test_calls_lie_in_several_memories_if_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cumae.properties.running.together.MOST_BYTES", 2**18)
+    binding = bound(positions)
+    calls = calls_of(binding, drawn(binding, 20))
+    found = observe_together(calls)
+    assert len(found) == 40
+    for number, (bench, poison) in enumerate(calls):
+        seen, alone = found[number], Bench(binding, bench.case, DEVICE).observe(poison)
+        assert isinstance(seen, Observation)
+        np.testing.assert_array_equal(seen.outputs[OUT], alone.outputs[OUT])
+
+
+def test_no_call_is_made_after_one_that_raises() -> None:
+    binding = bound(raises_at_nine)
+    cases = drawn(binding, 40)
+    first = next(i for i, case in enumerate(cases) if case.num_tokens_padded > 8)
+    found = observe_together([(Bench(binding, case, DEVICE), POISON) for case in cases])
+    assert list(found)[-1] == max(found) == first
+    assert len(found) == first + 1
+    assert isinstance(found[first], KernelRaised)
+    assert all(isinstance(found[i], Observation) for i in range(first))
+
+
+def searched(function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> Verdict:
+    monkeypatch.setattr(Examiner, "calls_together", together)
+    return search(bound(function), DEVICE, Budget(examples=200, volume=100), checks=CHECKS)
+
+
+@pytest.mark.parametrize("function", [wrong_from_nine_on, wrong_before_its_start, raises_at_nine])
+def test_a_search_finds_the_same(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = searched(function, monkeypatch, together=True).failure
+    alone = searched(function, monkeypatch, together=False).failure
+    assert together is not None
+    assert alone is not None
+    assert together.finding.check == alone.finding.check
+    assert together.finding.message == alone.finding.message
+    assert together.case == alone.case
+
+
+def test_a_search_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = searched(positions, monkeypatch, together=True)
+    alone = searched(positions, monkeypatch, together=False)
+    assert together.status == alone.status == "agrees"
+    assert together.cases == alone.cases
+    assert together.comparisons == alone.comparisons
+
+
+def test_a_call_that_reaches_the_next_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = searched(reaches_the_next_call, monkeypatch, together=True).failure
+    assert found is not None
+    assert found.finding.message.endswith("; it agrees when no other case is called before")
