@@ -40,9 +40,12 @@ def check_tensor(
     if device is not None and value.device != device:
         raise ValueError(f"{name}.device = {value.device}, must be {device}, the device of the other tensors")
     sizes = tuple(value.shape)
-    if len(sizes) != len(shape) or any(size not in (None, sizes[axis]) for axis, size in enumerate(shape)):
-        wanted = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name}.shape = {sizes}, must be ({wanted}{',' * (len(shape) == 1)})")
+    fits = len(sizes) == len(shape)
+    for size, wanted in zip(sizes, shape, strict=False):
+        fits = fits and (wanted is None or size == wanted)
+    if not fits:
+        must = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name}.shape = {sizes}, must be ({must}{',' * (len(shape) == 1)})")
     if contiguous and not value.is_contiguous():
         raise ValueError(f"{name}.stride() = {value.stride()} with shape {sizes}, must be contiguous")
 

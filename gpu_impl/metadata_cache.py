@@ -131,10 +131,13 @@ class MetadataCache:
     def _key_of(
         self, num_tokens: int, context_lens: torch.Tensor, query_lens: torch.Tensor
     ) -> tuple[int, bytes, bytes]:
-        """Return what of the key can change, lengths as int64: NumPy's calls cost less than torch's."""
-        queries = query_lens.numpy().astype(np.int64)
-        contexts = np.minimum(context_lens.numpy(), self._options[0] - 1, dtype=np.int64)
-        is_live = queries > 0
-        if np.count_nonzero(is_live) < len(is_live):
+        """Return what of the key can change, lengths as int32: NumPy's calls cost less than torch's."""
+        queries, contexts = query_lens.numpy(), np.minimum(context_lens.numpy(), self._options[0] - 1)
+        if np.count_nonzero(queries) < len(queries):
+            is_live = queries > 0
             queries, contexts = queries[is_live], contexts[is_live]
+        if queries.dtype != np.int32:
+            queries = queries.astype(np.int32)
+        if contexts.dtype != np.int32:
+            contexts = contexts.astype(np.int32)
         return num_tokens, queries.tobytes(), contexts.tobytes()

@@ -29,8 +29,12 @@ class Request:
     phase: Phase = "prefill"
 
     def __post_init__(self) -> None:
-        require_int("context_len", self.context_len, 0)
-        require_int("query_len", self.query_len, 0)
+        context_len, query_len = self.context_len, self.query_len
+        is_plain = type(context_len) is int and type(query_len) is int
+        # Requests are made by the million: calls are left out where nothing can be wrong.
+        if not (is_plain and 0 <= context_len <= INT32_MAX and 0 <= query_len <= INT32_MAX):
+            require_int("context_len", context_len, 0)
+            require_int("query_len", query_len, 0)
         if self.phase != "prefill":
             require_choice("phase", self.phase, ("prefill", "decode"))
             require(self.context_len >= 1, "context_len", self.context_len, "be >= 1 for a decode")
@@ -73,38 +77,41 @@ class Batch:
                 require(False, f"requests[{b}]", one, "be a Request")
         require_int("block_size", self.block_size, 1, 2**20)
         require_int("world", self.world, 1, 2**16)
-        total = sum(request.seq_len for request in self.requests)
+        total = self.num_tokens + sum([request.context_len for request in self.requests])
         require(total <= INT32_MAX, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
-        tokens_per_block = self.tokens_per_block
+        tokens_per_block, held = self.tokens_per_block, list[tuple[int, ...]]()
         for b, request in enumerate(self.requests):
-            needed, have = -(-request.seq_len // tokens_per_block), len(request.block_ids)
-            if have < needed:
+            needed = -(-(request.context_len + request.query_len) // tokens_per_block)
+            if len(request.block_ids) < needed:
                 rule = f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block"
-                require(False, f"requests[{b}].block_ids: number", have, rule)
-        _check_sharing(self)
+                require(False, f"requests[{b}].block_ids: number", len(request.block_ids), rule)
+            held.append(request.block_ids[:needed])
+        _check_sharing(self, held)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens computed in this step, without padding."""
+        return sum([request.query_len for request in self.requests])
 
     @property
     def tokens_per_block(self) -> int:
         """Tokens of a request that one block id stands for, over all ranks."""
         return self.block_size * self.world
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens computed in this step, without padding."""
-        return sum(request.query_len for request in self.requests)
-
     def num_live_blocks(self, request: Request) -> int:
         """Leading entries of ``block_ids`` that hold or will hold a token once the step is done."""
         return -(-request.seq_len // self.tokens_per_block)
 
 
-def _check_sharing(batch: Batch) -> None:
+def _check_sharing(batch: Batch, held: Sequence[tuple[int, ...]]) -> None:
     """Raise unless live blocks are distinct in a request, shared only as common prefixes, with one writer.
 
-    A missing block (-1) before a shared one matches any block.
+    ``held``: the live blocks of each request. A missing block (-1) before a shared one matches any block.
     """
-    held = [request.block_ids[: batch.num_live_blocks(request)] for request in batch.requests]
-    counts = Counter(chain.from_iterable(held))
+    everyones = list(chain.from_iterable(held))
+    if len(set(everyones)) == len(everyones):
+        return
+    counts = Counter(everyones)
     repeated = {block_id for block_id, count in counts.items() if count > 1 and block_id >= 0}
     if not repeated:
         return

@@ -31,7 +31,8 @@ def read_lens(case: Case) -> list[int]:
     """Return the listed keys of each request; extends and verify steps leave out their new ones."""
     if forward_mode(case.batch) == "extend":
         return extend_prefix_lens(case)
-    return [length - draft_token_num(case) for length in cache_seqlens(case)]
+    drafts = draft_token_num(case)
+    return [length - drafts for length in cache_seqlens(case)]
 
 
 def num_listed(case: Case) -> int:

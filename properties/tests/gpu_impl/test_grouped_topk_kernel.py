@@ -199,7 +199,7 @@ def test_sums_of_large_biases_keep_their_order() -> None:
 
 def test_rows_far_apart_and_more_than_one_program_has() -> None:
     generator = torch.Generator().manual_seed(1)
-    wide = torch.randn(700, 11, generator=generator).to(DEVICE)
+    wide = torch.randn(270, 11, generator=generator).to(DEVICE)
     bias = torch.rand(6, generator=generator).to(DEVICE)
     strided, weights = routed(wide[:, 2:8], bias, 2, 1, 2)
     dense = routed(wide[:, 2:8].contiguous(), bias, 2, 1, 2)
@@ -209,7 +209,7 @@ def test_rows_far_apart_and_more_than_one_program_has() -> None:
     expected = [expected_ids(row, 2, 1, 2) for row in choices]
     clear = [i for i, (_, margin) in enumerate(expected) if margin > 1e-5]
     assert [strided[i].tolist() for i in clear] == [expected[i][0] for i in clear]
-    assert len(clear) > 650
+    assert len(clear) > 250
 
 
 def test_a_bf16_bias_is_the_fp32_one_that_it_equals() -> None:
