@@ -55,18 +55,23 @@ def _guarded(
         arguments = list(args)
         pointers = np.asarray(arguments[pointer_at].data)
         addresses = watch.pointers.unmade(pointers)
-        live = np.ones(addresses.shape, dtype=bool)
-        if mask_at is not None:
-            live = np.broadcast_to(np.asarray(arguments[mask_at].data, dtype=bool), addresses.shape)
+        if mask_at is None:
+            live = np.ones(addresses.shape, dtype=bool)
+        else:
+            live = np.asarray(arguments[mask_at].data, dtype=bool)
+            live = live if live.shape == addresses.shape else np.broadcast_to(live, addresses.shape)
         watch.counts[kind] += 1
-        inside = None if watch.holds(addresses[live]) else watch.inside(pointers)
+        reached = addresses[live]
+        inside = None if watch.holds(reached) else watch.inside(pointers)
         if inside is not None and not np.all(inside | ~live):
             watch.stray(kind, pointers[live & ~inside])
             if mask_at is None:
                 return type(arguments[1])(np.asarray(arguments[1].data), arguments[1].dtype)
             live = live & inside
+            reached = addresses[live]
             arguments[mask_at] = with_data(arguments[mask_at], live)
-        arguments[pointer_at] = with_data(arguments[pointer_at], addresses)
+        if addresses is not pointers:
+            arguments[pointer_at] = with_data(arguments[pointer_at], addresses)
         if value_at is not None and arguments[value_at].dtype.is_ptr():
             value = watch.pointers.unmade(arguments[value_at].data)
             arguments[value_at] = with_data(arguments[value_at], value)
@@ -82,13 +87,13 @@ def _guarded(
         elif value is None:
             answer = original(self, *arguments)
             found = np.broadcast_to(answer.data, live.shape)
-            watch.loaded(addresses[live], found[live])
+            watch.loaded(reached, found[live])
         else:
-            before = watch.peek(addresses[live], value.itemsize)
+            before = watch.peek(reached, value.itemsize)
             answer = original(self, *arguments)
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
-            watch.written(kind, addresses[live], before, value.itemsize, stored, synchronises)
+            watch.written(kind, reached, before, value.itemsize, stored, synchronises)
         if kind == "load" and watch.threads is not None:
             answer = with_data(answer, watch.threads.load(addresses, live, answer.data))
         if kind != "store":

@@ -5,7 +5,7 @@ answer is taken from then on, with the types that the interpreter gave. Kernels 
 these operators, which look at the types of their operands anew each time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,9 @@ _BINARY: dict[str, Any] = {
     "__mul__": np.multiply,
     "__and__": np.bitwise_and,
     "__or__": np.bitwise_or,
+    "__xor__": np.bitwise_xor,
+    "__lshift__": np.left_shift,
+    "__rshift__": np.right_shift,
     "__lt__": np.less,
     "__le__": np.less_equal,
     "__gt__": np.greater,
@@ -25,18 +28,23 @@ _BINARY: dict[str, Any] = {
     "__ne__": np.not_equal,
 }
 _SWAPPED = {"__radd__": np.add, "__rmul__": np.multiply}
-OPERATORS = _BINARY | _SWAPPED
+_TOWARDS_ZERO: dict[str, Any] = {"__floordiv__": np.floor_divide, "__mod__": np.remainder}
+"""Of numbers that are not negative: for others NumPy rounds down, and kernels round towards zero."""
+OPERATORS = _BINARY | _SWAPPED | _TOWARDS_ZERO
 """NumPy's function for each operator; those with exchanged operands give the same numbers."""
+FUNCTIONS: dict[str, Any] = {"minimum": np.minimum, "maximum": np.maximum, "where": np.where}
+"""NumPy's function for functions of ``triton.language``."""
 _INTEGERS = ("int32", "int64")
 _LEAST, _MOST = -(2**31), 2**31 - 1
 
 
 class _Known(NamedTuple):
-    """How an operator answers operands of two types: by NumPy, with these types, or only as it did before."""
+    """How an operator answers operands of some types: by NumPy, with these types, or only as it did before."""
 
     by_numpy: bool
     kind: Any = None
     handle_dtype: Any = None
+    dtype: Any = None
 
 
 _known: dict[tuple[Any, ...], _Known] = {}
@@ -44,7 +52,7 @@ _known: dict[tuple[Any, ...], _Known] = {}
 
 def by_numpy(name: str, original: Operator) -> Operator:
     """Return an operator of blocks that answers as the original, by NumPy where that is known to be right."""
-    function = OPERATORS[name]
+    function, is_division = OPERATORS[name], name in _TOWARDS_ZERO
 
     def operator(self: Any, other: Any) -> Any:
         here = self.handle.data
@@ -59,6 +67,8 @@ def by_numpy(name: str, original: Operator) -> Operator:
                 return original(self, other)
             there = handle.data
             key = name, self.type.name, here.dtype, other.type.name, there.dtype
+        if is_division and (np.min(there) <= 0 or here.min() < 0):
+            return original(self, other)
         known = _known.get(key)
         if known is None:
             answer = original(self, other)
@@ -72,6 +82,58 @@ def by_numpy(name: str, original: Operator) -> Operator:
         return type(self)(type(self.handle)(data, known.handle_dtype), known.kind)
 
     return operator
+
+
+def function_by_numpy(name: str, original: Operator) -> Operator:
+    """Return a function of blocks that answers as the original, by NumPy where that is known to be right.
+
+    Its operands are those of ``FUNCTIONS``, tensors of integers or conditions and numbers of 32 bits.
+    """
+    function = FUNCTIONS[name]
+
+    def quick(*operands: Any, **named: Any) -> Any:
+        key: list[Any] = [name]
+        for one in operands:
+            if type(one) is int and _LEAST <= one <= _MOST:
+                key.append(int)
+                continue
+            handle = getattr(one, "handle", None)
+            if handle is None:
+                return original(*operands, **named)
+            key += one.type.name, handle.data.dtype
+        if named or type(operands[0]) is int:
+            return original(*operands, **named)
+        known = _known.get(tuple(key))
+        if known is not None and known.by_numpy:
+            data = function(*[known.dtype(one) if type(one) is int else one.handle.data for one in operands])
+            return type(operands[0])(type(operands[0].handle)(data, known.handle_dtype), known.kind)
+        answer = original(*operands)
+        if known is None:
+            _known[tuple(key)] = _learned_function(function, operands, answer)
+        return answer
+
+    return quick
+
+
+def cast_by_numpy(original: Operator) -> Operator:
+    """Return the method ``to`` of blocks, by NumPy from integers and conditions to integers."""
+
+    def cast(self: Any, *dtypes: Any, **named: Any) -> Any:
+        wanted = getattr(dtypes[0], "value", dtypes[0]) if len(dtypes) == 1 and not named else None
+        if not hasattr(wanted, "name"):
+            return original(self, *dtypes, **named)
+        here = self.handle.data
+        key = "to", self.type.name, here.dtype, wanted.name
+        known = _known.get(key)
+        if known is not None and known.by_numpy:
+            data = here.astype(known.dtype)
+            return type(self)(type(self.handle)(data, known.handle_dtype), known.kind)
+        answer = original(self, *dtypes)
+        if known is None:
+            _known[key] = _learned_cast(self, answer)
+        return answer
+
+    return cast
 
 
 def _bytes(pointer: Any, offset: Any) -> Any:
@@ -93,7 +155,35 @@ def _learned(name: str, self: Any, other: Any, answer: Any) -> _Known:
         is_tried = all(dtype in _INTEGERS for dtype in dtypes)
     if not is_tried:
         return _Known(False)
-    data, was = OPERATORS[name](here, there), answer.handle.data
-    if data.dtype != was.dtype or data.shape != was.shape or not np.array_equal(data, was):
+    return _same(OPERATORS[name](here, there), answer)
+
+
+def _learned_function(function: Any, operands: Sequence[Any], answer: Any) -> _Known:
+    """Return whether NumPy gives the answer: tried for integers, and for choices of values of one type."""
+    dtypes = {str(one.dtype) for one in operands if type(one) is not int}
+    if function is np.where:
+        is_choice = str(operands[0].dtype) == "int1"
+        dtypes = {"int" if type(one) is int else str(one.dtype) for one in operands[1:]}
+        if not is_choice or (len(dtypes) > 1 and not dtypes <= {"int", *_INTEGERS}):
+            return _Known(False)
+    elif not dtypes <= {*_INTEGERS}:
         return _Known(False)
-    return _Known(True, answer.type, answer.handle.dtype)
+    dtype = answer.handle.data.dtype.type
+    data = function(*[dtype(one) if type(one) is int else one.handle.data for one in operands])
+    return _same(data, answer)
+
+
+def _learned_cast(given: Any, answer: Any) -> _Known:
+    """Return whether NumPy gives the answer of a cast; tried for integers and from conditions."""
+    kinds = given.handle.data.dtype.kind, answer.handle.data.dtype.kind
+    if kinds[0] not in "iub" or kinds[1] not in "iu" or given.dtype.is_ptr() or answer.dtype.is_ptr():
+        return _Known(False)
+    return _same(given.handle.data.astype(answer.handle.data.dtype), answer)
+
+
+def _same(data: Any, answer: Any) -> _Known:
+    """Return whether NumPy's answer has the type and the bits of the interpreter's."""
+    was = answer.handle.data
+    if data.dtype != was.dtype or data.shape != was.shape or data.tobytes() != was.tobytes():
+        return _Known(False)
+    return _Known(True, answer.type, answer.handle.dtype, was.dtype.type)

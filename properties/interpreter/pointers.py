@@ -60,7 +60,9 @@ class Pointers:
 
     def unmade(self, pointers: Any) -> Any:
         """Return the addresses of pointers, without marks."""
-        addresses = np.asarray(pointers).view(np.uint64)
+        addresses = np.asarray(pointers)
+        if addresses.dtype != np.uint64:
+            addresses = addresses.view(np.uint64)
         return addresses & _PLAIN if self.any_made else addresses
 
     def reach(self, pointers: Any, of_arguments: Any) -> Any:

@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from cumae.properties.interpreter.operators import OPERATORS, by_numpy
+from cumae.properties.interpreter.operators import (
+    FUNCTIONS,
+    OPERATORS,
+    by_numpy,
+    cast_by_numpy,
+    function_by_numpy,
+)
 
 _PATCHED: dict[tuple[bool, frozenset[str], tuple[str, ...]], list[tuple[Any, str, Any]]] = {}
 """The patches of ``triton.language``: by whether operators are NumPy's, the names of its modules that are
@@ -21,12 +27,13 @@ Init = Callable[..., None]
 @cache
 def remembering(interpreter: Any) -> dict[tuple[Any, str], Any]:
     """Return for an owner and a name of Triton's the function that remembers what the original answers."""
-    core = interpreter.tl.core
+    core, semantic = interpreter.tl.core, interpreter.TritonSemantic
     return {
         (interpreter, "_get_np_dtype"): _np_dtype(interpreter._get_np_dtype),
         (interpreter, "_implicit_cvt"): _argument(interpreter._implicit_cvt, interpreter),
         (core.tensor, "__init__"): _tensor(core.tensor.__init__),
         (core.block_type, "__init__"): _block(core.block_type.__init__),
+        (semantic, "broadcast_impl_value"): _broadcast(semantic.broadcast_impl_value),
     }
 
 
@@ -75,18 +82,33 @@ def _tensor(original: Init) -> Init:
 
 
 def _block(original: Init) -> Init:
+    """Share the shape among types of one shape."""
     known: dict[tuple[str, tuple[int, ...]], tuple[Any, int, str]] = {}
+    shapes: dict[tuple[int, ...], Any] = {}
 
     def init(self: Any, element_ty: Any, shape: Any) -> None:
-        key = element_ty.name, tuple([getattr(size, "value", size) for size in shape])
+        sizes = tuple([getattr(size, "value", size) for size in shape])
+        key = element_ty.name, sizes
         if key not in known:
             original(self, element_ty, shape)
+            self.shape = shapes.setdefault(sizes, self.shape)
             known[key] = self.shape, self.numel, self.name
         else:
             self.element_ty = element_ty
             self.shape, self.numel, self.name = known[key]
 
     return init
+
+
+def _broadcast(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Leave blocks of one shape as they are."""
+
+    def broadcast(self: Any, one: Any, other: Any) -> Any:
+        if one.type.is_block() and other.type.is_block() and one.type.shape is other.type.shape:
+            return one, other
+        return original(self, one, other)
+
+    return broadcast
 
 
 class PatchOnce:
@@ -136,9 +158,13 @@ class PatchOnce:
         key = self._by_numpy, frozenset(self._patched), names
         if key not in _PATCHED:
             scope = self._original(fn)
-            tensor = interpreter.tl.core.tensor
-            for name in OPERATORS if self._by_numpy and not self._patched else ():
-                scope.set_attr(tensor, name, by_numpy(name, vars(tensor)[name]))
+            language, tensor = interpreter.tl, interpreter.tl.core.tensor
+            if self._by_numpy and not self._patched:
+                for name in OPERATORS:
+                    scope.set_attr(tensor, name, by_numpy(name, vars(tensor)[name]))
+                for name in FUNCTIONS:
+                    scope.set_attr(language, name, function_by_numpy(name, vars(language)[name]))
+                scope.set_attr(tensor, "to", cast_by_numpy(tensor.to))
             _PATCHED[key] = [(owner, name, vars(owner)[name]) for owner, name, _ in scope._changes]
             return scope
         scope = interpreter._LangPatchScope()

@@ -4,6 +4,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -146,11 +147,10 @@ class Watch:
         if self._poison is None:
             return
         words = np.ascontiguousarray(found)
-        words = words.view(f"u{words.itemsize}")
-        pattern = words.dtype.type(int.from_bytes(bytes([self._poison]) * words.itemsize, "little"))
-        hits = np.broadcast_to(words == pattern, live.shape) & live
+        hits = words.view(f"u{words.itemsize}") == _pattern(self._poison, words.itemsize)
         if not hits.any():
             return
+        hits = np.broadcast_to(hits, live.shape) & live
         suspects = addresses[hits]
         for region in self._poisoned():
             for address in suspects[(suspects >= region.start) & (suspects < region.stop)].tolist():
@@ -219,6 +219,12 @@ class Watch:
                 if event.kind != "load" and (event.addresses == address).any():
                     return f"last written by program {event.program} at {event.line}"
         return ""
+
+
+@cache
+def _pattern(poison: int, size: int) -> Any:
+    """Return the word of so many bytes that are all the poison."""
+    return np.dtype(f"u{size}").type(int.from_bytes(bytes([poison]) * size, "little"))
 
 
 def _words(values: Any) -> Any:

@@ -57,6 +57,10 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     scope = interpreter._patch_lang(interpreter.InterpretedFunction(_uses_triton).fn)
     originals = {name: vars(tl.core.tensor)[name] for name in operators.OPERATORS}
     quick = {name: operators.by_numpy(name, original) for name, original in originals.items()}
+    functions = {name: vars(tl)[name] for name in operators.FUNCTIONS}
+    quick |= {name: operators.function_by_numpy(name, original) for name, original in functions.items()}
+    quick["to"] = operators.cast_by_numpy(tl.core.tensor.to)
+    originals |= functions | {"to": tl.core.tensor.to}
     yield lambda name, *given: (answered(quick[name], *given), answered(originals[name], *given))
     scope.restore()
 
@@ -78,6 +82,63 @@ def test_integers_conditions_and_numbers_are_the_same(name: str, both: Any) -> N
             for seed in range(2):
                 quick, slow = both(name, made(dtype, shape, seed), number)
                 assert quick == slow, (dtype, shape, number)
+    assert sum(known.by_numpy for known in operators._known.values()) > 2
+
+
+def small(dtype: Any, shape: tuple[int, ...], seed: int) -> Any:
+    """Return a tensor of few values, by which a division is mostly one that NumPy may do."""
+    tensor = made(dtype, shape, seed)
+    drawn = np.random.default_rng(seed).integers(1, 9, tensor.handle.data.shape)
+    tensor.handle.data = drawn.astype(tensor.handle.data.dtype)
+    return tensor
+
+
+@pytest.mark.parametrize("name", ["__floordiv__", "__mod__", "__lshift__", "__rshift__"])
+def test_small_divisors_and_shifts_are_the_same(name: str, both: Any) -> None:
+    """Also where a later operand of the same type is negative, and is rounded towards zero."""
+    for dtype, shape, another in product((tl.int32, tl.uint32, tl.int64), SHAPES, SHAPES):
+        for seed, (here, there) in enumerate(product((small, made), repeat=2)):
+            quick, slow = both(name, here(dtype, shape, seed), there(dtype, another, seed + 7))
+            assert quick == slow, (dtype, shape, another, seed)
+        for number in (1, 3, 31, -1, 0):
+            for seed, here in enumerate((small, made)):
+                quick, slow = both(name, here(dtype, shape, seed), number)
+                assert quick == slow, (dtype, shape, number)
+    assert sum(known.by_numpy for known in operators._known.values()) > 2
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_the_lesser_and_the_greater_are_the_same(name: str, both: Any) -> None:
+    for dtype, other in product(TYPES, TYPES):
+        for shape, another, seed in product(SHAPES, SHAPES, range(2)):
+            quick, slow = both(name, made(dtype, shape, seed), made(other, another, seed + 7))
+            assert quick == slow, (dtype, other, shape, another, seed)
+    for dtype, shape, seed in product(TYPES, SHAPES, range(2)):
+        for number in (0, -1, 5, 2**31 - 1, 2**31, 2**40, 0.5, tl.constexpr(3)):
+            quick, slow = both(name, made(dtype, shape, seed), number)
+            assert quick == slow, (dtype, shape, number)
+    assert sum(known.by_numpy for known in operators._known.values()) > 2
+
+
+@pytest.mark.filterwarnings("ignore:tl.where with a non-boolean condition")
+def test_choices_between_blocks_and_numbers_are_the_same(both: Any) -> None:
+    values = [lambda seed, t=t, s=s: made(t, s, seed) for t in TYPES for s in SHAPES]
+    values += [lambda seed, n=n: n for n in (0, -1, 2**31 - 1, 2**40, 0.5, tl.constexpr(3))]
+    for condition, shape in product((tl.int1, tl.int32), ((), (4,), (4, 1))):
+        for x, y, seed in product(values, values, range(2)):
+            given = made(condition, shape, seed), x(seed + 3), y(seed + 7)
+            quick, slow = both("where", *given)
+            assert quick == slow, given
+    assert sum(known.by_numpy for known in operators._known.values()) > 2
+
+
+def test_casts_are_the_same(both: Any) -> None:
+    for dtype, other, shape, seed in product(TYPES, (*TYPES, tl.uint8), SHAPES, range(2)):
+        for wanted in (other, tl.constexpr(other)):
+            quick, slow = both("to", made(dtype, shape, seed), wanted)
+            assert quick == slow, (dtype, other, shape)
+        quick, slow = both("to", made(tl.int64, shape, seed), tl.pointer_type(other))
+        assert quick == slow
     assert sum(known.by_numpy for known in operators._known.values()) > 2
 
 
