@@ -82,8 +82,7 @@ def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int 
     """Return a contiguous tensor from a list, or from a list of rows of ``width``, with garbage filled in."""
     flat = values if width is None else [entry for row in values for entry in row]
     if GARBAGE in flat:
-        live = [entry for entry in flat if entry is not GARBAGE]
-        flat = _fill(flat, garbage, max(map(int, live), default=0), dtype)
+        flat = _fill(flat, garbage, dtype)
     array = np.array(flat, dtype=np.int64)
     if width is None:
         return Ints(array, dtype, (1,))
@@ -116,12 +115,14 @@ def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: in
     return Floats(array if width is None else array.reshape(len(values), width), dtype)
 
 
-def _fill(values: Sequence[Any], kind: GarbageKind, largest: int, dtype: str) -> list[int]:
+def _fill(values: Sequence[Any], kind: GarbageKind, dtype: str) -> list[int]:
     """Return the values with every GARBAGE replaced by -1, by 0, by valid-looking or by huge numbers."""
     huge = 1 if dtype == "bool" else 2**31 - 1
     fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
     if kind in fixed:
-        return [fixed[kind] if entry is GARBAGE else int(entry) for entry in values]
+        fill = fixed[kind]
+        return [fill if entry is GARBAGE else entry for entry in values]
+    largest = max((int(entry) for entry in values if entry is not GARBAGE), default=0)
     bound = min(max(largest, 0), huge) + 1
     return [(7 * i + 1) % bound if entry is GARBAGE else int(entry) for i, entry in enumerate(values)]
 
