@@ -39,7 +39,7 @@ _LEAST, _MOST = -(2**31), 2**31 - 1
 
 
 class _Known(NamedTuple):
-    """How an operator answers operands of some types: by NumPy, with these types, or only as it did before."""
+    """How an operator answers operands of some types: by NumPy, with these types, or as it did before."""
 
     by_numpy: bool
     kind: Any = None
@@ -120,10 +120,11 @@ def cast_by_numpy(original: Operator) -> Operator:
 
     def cast(self: Any, *dtypes: Any, **named: Any) -> Any:
         wanted = getattr(dtypes[0], "value", dtypes[0]) if len(dtypes) == 1 and not named else None
-        if not hasattr(wanted, "name"):
+        kind = getattr(wanted, "name", None)
+        if kind is None:
             return original(self, *dtypes, **named)
         here = self.handle.data
-        key = "to", self.type.name, here.dtype, wanted.name
+        key = "to", self.type.name, here.dtype, kind
         known = _known.get(key)
         if known is not None and known.by_numpy:
             data = here.astype(known.dtype)

@@ -1,12 +1,12 @@
 """A kernel on one case, and the variants of the case that checks need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumae.oracle import DENSE, INDEX_DTYPES, Case, GarbageKind
+from cumae.oracle import DENSE, GARBAGE_KINDS, INDEX_DTYPES, Case, GarbageKind, IndexDtype
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.operations import FREE, UNORDERED, Expected
@@ -15,10 +15,18 @@ from cumae.properties.operations.enlarged import with_small_slots, without_empty
 from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
-from cumae.properties.running.observation import KernelRaised, Observation, Seen
+from cumae.properties.running.observation import KernelRaised, Observation
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
+
+
+class Planned(NamedTuple):
+    """A call that a check makes: its bench and its poison."""
+
+    check: str
+    bench: Bench
+    poison: int
 
 
 class Trial:
@@ -62,9 +70,10 @@ class Trial:
         self.quiet = Bench(binding, quiet, device, begins=lambda: self._begin(None, ""))
         self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
-        self._first: Seen | None = None
+        self._planned: dict[Case, Bench] = {}
+        self._first: Observation | None = None
         self._second: Observation | None = None
-        self._complement: Seen | None = None
+        self._complement: Observation | None = None
         self._again: dict[int | None, Observation] = {}
 
     def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
@@ -72,6 +81,8 @@ class Trial:
 
         Without ``is_shown``, an error of a call is reported on the trial's case, as wrong values are.
         """
+        if self._planned and (planned := self._planned.get(case)) is not None:
+            return planned
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
         return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because))
@@ -92,7 +103,7 @@ class Trial:
         """The first call, on poisoned outputs."""
         if self._first is None:
             self._first = self.quiet.observe(POISON)
-        return _told(self._first)
+        return self._first
 
     @property
     def second(self) -> Observation:
@@ -116,11 +127,7 @@ class Trial:
         """A call like the first one, on outputs with the complementary poison."""
         if self._complement is None:
             self._complement = self.quiet.observe(COMPLEMENT)
-        return _told(self._complement)
-
-    def foresee(self, first: Seen | None, complement: Seen | None = None) -> None:
-        """Take what calls like the first one and its complement did, where they were made before."""
-        self._first, self._complement = first, complement
+        return self._complement
 
     @property
     def expected(self) -> dict[str, Expected]:
@@ -144,10 +151,47 @@ class Trial:
         """Call on the quiet case with threads that are slower or faster than others of their program."""
         return self.quiet.observe(POISON, threads=threads)
 
-    def with_garbage(self, kind: GarbageKind) -> Observation:
-        """Call on the quiet case with another don't-care fill."""
+    def plan(self, checks: Collection[str]) -> list[Planned]:
+        """Return the calls that these checks make on every case, so that they can be made together."""
+        calls = [Planned("agrees", self.quiet, POISON)]
+        in_place = any(self.binding.forms[name].is_in_place for name in self.binding.outputs)
+        if "writes_everything" in checks and (in_place or self.binding.returned):
+            calls.append(Planned("writes_everything", self.quiet, COMPLEMENT))
+        elif "is_deterministic" in checks:
+            calls.append(Planned("is_deterministic", self.quiet, COMPLEMENT))
+        others: list[tuple[str, Bench]] = []
+        if "ignores_garbage" in checks:
+            others.append(("ignores_garbage", self.with_garbage(self.garbage)))
+        if "accepts_strides" in checks:
+            others.append(("accepts_strides", self.strided()))
+        if "accepts_index_types" in checks:
+            others += [("accepts_index_types", self.with_indices(dtype)) for dtype in self.index_dtypes]
+        for check, bench in others:
+            self._planned[bench.case] = bench
+            calls.append(Planned(check, bench, POISON))
+        return calls
+
+    @property
+    def garbage(self) -> GarbageKind:
+        """The don't-care fill of the case, or another one if it is the quiet one."""
+        kinds = [kind for kind in GARBAGE_KINDS if kind != self.binding.dialect.quiet_garbage]
+        drawn = self.case.layout.garbage
+        return drawn if drawn in kinds else kinds[self.case.num_tokens_padded % len(kinds)]
+
+    def with_garbage(self, kind: GarbageKind) -> Bench:
+        """Return a bench for the quiet case with another don't-care fill."""
         case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
-        return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage").observe(POISON)
+        return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage")
+
+    @property
+    def index_dtypes(self) -> Sequence[IndexDtype]:
+        """The promised widths of lengths, rows and ids that the quiet case does not have."""
+        return self.binding.domain.among("index_dtype", INDEX_DTYPES)[1:]
+
+    def with_indices(self, dtype: IndexDtype) -> Bench:
+        """Return a bench for the quiet case with other widths of lengths, rows and ids."""
+        case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, index_dtype=dtype))
+        return self.bench(case, f"when lengths, rows and ids were {dtype}")
 
     def strided(self, strides: Mapping[str, Any] | None = None) -> Bench:
         """Return a bench for the case with these strides; by default its own, or one that is not dense."""
@@ -188,13 +232,6 @@ class Trial:
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
         state = expected.state
         return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
-
-
-def _told(seen: Seen) -> Observation:
-    """Return an observation. Raises the error of a call that raised."""
-    if isinstance(seen, KernelRaised):
-        raise seen
-    return seen
 
 
 def _raised_by(case: Case, enlarged: Case) -> int:

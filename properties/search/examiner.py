@@ -18,7 +18,6 @@ from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
-from cumae.properties.running.bench import COMPLEMENT, POISON
 from cumae.properties.running.device import Device
 from cumae.properties.running.launches import Launches, TooMuchWork
 from cumae.properties.running.observation import KernelRaised
@@ -27,7 +26,7 @@ from cumae.properties.running.together import observe_together
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared
-from cumae.properties.search.due import due, most_accesses
+from cumae.properties.search.due import EVERY, due, most_accesses
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.traces import TraceRun, traced_checks
@@ -35,6 +34,8 @@ from cumae.properties.search.traces import TraceRun, traced_checks
 MOST_NOTES = 4
 MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
+MOST_FORESEEN = 2**14
+"""Tokens of a case that is called together with others."""
 LOOK = 64
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
@@ -138,36 +139,30 @@ class Examiner:
         self._foreseen.clear()
         if not self.calls_together:
             return cases
-        small = [c for c in cases if c.num_tokens_padded <= MOST_ROWS and self.binding.why_not(c) is None]
+        small = [c for c in cases if c.num_tokens_padded <= MOST_FORESEEN and self.binding.why_not(c) is None]
         trials = [self._trial(case) for case in small]
-        poisons = (POISON, COMPLEMENT) if self._needs_second else (POISON,)
-        calls = [(trial.quiet, poison) for trial in trials for poison in poisons]
+        for number, trial in enumerate(trials, start=self.verdict.cases + 1):
+            trial.number = number  # as it will be when its checks run
+        always = [check for check in self.checks if check not in EVERY]
+        calls = [(trial, call) for trial in trials for call in trial.plan(always)]
 
         def begins(number: int) -> None:
-            trial = trials[number // len(poisons)]
+            trial, call = calls[number]
             if self.before is not None:
-                self.before(self.checks[0], trial.case)
-            trial.quiet.begin()
+                self.before(call.check, trial.case)
+            call.bench.begin()
 
         began = time.monotonic()
-        found = observe_together(calls, begins)
+        found = observe_together([(call.bench, call.poison) for _, call in calls], begins)
         seconds = (time.monotonic() - began) / max(1, len(trials))
-        for i, trial in enumerate(trials):
-            mine = [found.get(i * len(poisons) + k) for k in range(len(poisons))]
-            if mine[0] is not None:
-                trial.foresee(*mine)
-                self._foreseen[id(trial.case)] = Foreseen(trial, seconds, small)
+        for number, seen in found.items():
+            trial, call = calls[number]
+            call.bench.foreseen[call.poison] = seen
+            self._foreseen[id(trial.case)] = Foreseen(trial, seconds, small)
         last = max(found, default=0)
         if isinstance(found.get(last), KernelRaised) and device_lost(self.device):
-            return [small[last // len(poisons)]]
+            return [calls[last][0].case]
         return cases
-
-    @property
-    def _needs_second(self) -> bool:
-        """Whether most cases need a second call, on the complementary poison."""
-        in_place = any(self.binding.forms[name].is_in_place for name in self.binding.outputs)
-        returns = in_place or bool(self.binding.returned)
-        return "is_deterministic" in self.checks or (returns and "writes_everything" in self.checks)
 
     def _trial(self, case: Case) -> Trial:
         given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)

@@ -122,11 +122,11 @@ def test_the_lesser_and_the_greater_are_the_same(name: str, both: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:tl.where with a non-boolean condition")
 def test_choices_between_blocks_and_numbers_are_the_same(both: Any) -> None:
-    values = [lambda seed, t=t, s=s: made(t, s, seed) for t in TYPES for s in SHAPES]
-    values += [lambda seed, n=n: n for n in (0, -1, 2**31 - 1, 2**40, 0.5, tl.constexpr(3))]
-    for condition, shape in product((tl.int1, tl.int32), ((), (4,), (4, 1))):
-        for x, y, seed in product(values, values, range(2)):
-            given = made(condition, shape, seed), x(seed + 3), y(seed + 7)
+    numbers = (0, -1, 2**31 - 1, 2**40, 0.5, tl.constexpr(3))
+    for condition, shape, seed in product((tl.int1, tl.int32), ((), (4,), (4, 1)), range(2)):
+        values = [made(*one, seed + i) for i, one in enumerate(product(TYPES, SHAPES))] + [*numbers]
+        for x, y in product(values, values):
+            given = made(condition, shape, seed), x, y
             quick, slow = both("where", *given)
             assert quick == slow, given
     assert sum(known.by_numpy for known in operators._known.values()) > 2

@@ -21,7 +21,9 @@ from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
 OUT = "position_ids"
-CHECKS = ["agrees", "writes_everything", "stays_in_bounds", "is_deterministic"]
+CHECKS = ["agrees", "writes_everything", "stays_in_bounds", "ignores_garbage", "is_deterministic"]
+CHECKS += ["accepts_index_types"]
+TIMES: list[int] = []
 
 
 def positions(
@@ -49,6 +51,19 @@ def wrong_before_its_start(position_ids: torch.Tensor, **inputs: torch.Tensor) -
     positions(position_ids=position_ids, **inputs)
     if len(position_ids):
         position_ids.as_strided((1,), (1,), position_ids.storage_offset() - 1).zero_()
+
+
+def wrong_for_int64(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    positions(position_ids=position_ids, **inputs)
+    if inputs["context_lens"].dtype == torch.int64:
+        position_ids[4:] += 1
+
+
+def wrong_every_second_time(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+    TIMES.append(0)
+    positions(position_ids=position_ids, **inputs)
+    if len(TIMES) % 2 == 0:
+        position_ids[4:] += 1
 
 
 def raises_at_nine(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
@@ -137,7 +152,9 @@ def searched(function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool) 
     return search(bound(function), DEVICE, Budget(examples=200, volume=100), checks=CHECKS)
 
 
-@pytest.mark.parametrize("function", [wrong_from_nine_on, wrong_before_its_start, raises_at_nine])
+@pytest.mark.parametrize(
+    "function", [wrong_from_nine_on, wrong_before_its_start, wrong_for_int64, raises_at_nine]
+)
 def test_a_search_finds_the_same(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     together = searched(function, monkeypatch, together=True).failure
     alone = searched(function, monkeypatch, together=False).failure
@@ -154,6 +171,11 @@ def test_a_search_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     assert together.status == alone.status == "agrees"
     assert together.cases == alone.cases
     assert together.comparisons == alone.comparisons
+
+
+def test_what_does_not_repeat_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    TIMES.clear()
+    assert searched(wrong_every_second_time, monkeypatch, together=True).failure is not None
 
 
 def test_a_call_that_reaches_the_next_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
