@@ -13,6 +13,7 @@ from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import elements_each
 from cumae.properties.results.verdict import Finding
+from cumae.properties.running.bench import Bench
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial, quiet_case
 
@@ -23,14 +24,16 @@ def keeps_facts(trial: Trial) -> Finding | None:
     After the calls, the oracle decides which relations hold for the operation.
     """
     base, seen = trial.quiet.case, trial.first
+    calls: list[tuple[Fact, list[Bench]]] = []
     for fact in FACTS.values():
         cases = fact.relate(base)
-        if not cases or any(trial.binding.domain.why_not(case) for case in cases):
-            continue
+        if cases and not any(trial.binding.domain.why_not(case) for case in cases):
+            quiet = [quiet_case(case, base.layout.garbage) for case in cases]
+            calls.append((fact, [trial.bench(case, "on a related case") for case in quiet]))
+    trial.call_together([bench for _, benches in calls for bench in benches])
+    for fact, benches in calls:
         if trial.is_over():
             return None
-        garbage = base.layout.garbage
-        benches = [trial.bench(quiet_case(case, garbage), "on a related case") for case in cases]
         answers = [bench.observe() for bench in benches]
         if any(answer.is_misshapen for answer in (seen, *answers)):
             continue  # `agrees` reports it

@@ -16,6 +16,7 @@ from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.together import calls_together, observe_together
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
@@ -150,6 +151,23 @@ class Trial:
     def with_threads(self, threads: Threads) -> Observation:
         """Call on the quiet case with threads that are slower or faster than others of their program."""
         return self.quiet.observe(POISON, threads=threads)
+
+    @property
+    def calls_together(self) -> bool:
+        """Whether calls on several cases are made together."""
+        return calls_together(self.binding, self.device)
+
+    def call_together(self, benches: Sequence[Bench]) -> None:
+        """Make the first call of several benches, where that is faster than one after the other."""
+        if not self.calls_together:
+            return
+        found = observe_together([(bench, POISON) for bench in benches], lambda i: benches[i].begin())
+        last = max(found, default=-1)
+        error = found.get(last)
+        if isinstance(error, KernelRaised) and len(found) <= last:
+            raise error  # the device is lost
+        for number, seen in found.items():
+            benches[number].foreseen[POISON] = seen
 
     def plan(self, checks: Collection[str]) -> list[Planned]:
         """Return the calls that these checks make on every case, so that they can be made together."""

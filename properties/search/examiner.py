@@ -22,7 +22,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.launches import Launches, TooMuchWork
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.running.together import observe_together
+from cumae.properties.running.together import calls_together, observe_together
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared
@@ -124,11 +124,9 @@ class Examiner:
 
     @property
     def calls_together(self) -> bool:
-        """Whether the first calls on several drawn cases are made together, which a GPU does much faster."""
+        """Whether the first calls on several drawn cases are made together."""
         return (
-            self.device == "cuda"
-            and "agrees" in self.checks
-            and not (self.binding.keeps_state or self.schedule or sanitizing())
+            calls_together(self.binding, self.device) and "agrees" in self.checks and not self.schedule
         )
 
     def foresee(self, cases: list[Case]) -> list[Case]:

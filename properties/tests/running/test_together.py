@@ -15,6 +15,7 @@ from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import prepare
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.together import observe_together
+from cumae.properties.running.trial import Trial
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.loop import search
@@ -22,7 +23,7 @@ from cumae.properties.search.loop import search
 DEVICE = prepare("auto")
 OUT = "position_ids"
 CHECKS = ["agrees", "writes_everything", "stays_in_bounds", "ignores_garbage", "is_deterministic"]
-CHECKS += ["accepts_index_types"]
+CHECKS += ["accepts_index_types", "keeps_facts"]
 TIMES: list[int] = []
 
 
@@ -149,6 +150,7 @@ def test_no_call_is_made_after_one_that_raises() -> None:
 
 def searched(function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> Verdict:
     monkeypatch.setattr(Examiner, "calls_together", together)
+    monkeypatch.setattr(Trial, "calls_together", together)
     return search(bound(function), DEVICE, Budget(examples=200, volume=100), checks=CHECKS)
 
 
