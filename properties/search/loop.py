@@ -185,7 +185,7 @@ def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = 
                 for case in examiner.foresee(cases):
                     _examine_drawn(examiner, case)
             if left > num_seeded:
-                _drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
+                drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: a defect that one case shows is reported by the check for it.
         # Plans of walks repeat after a few rounds: every seed begins with the first of them.
         _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
@@ -225,7 +225,7 @@ def _examine_drawn(examiner: Examiner, case: Case) -> None:
         examiner.num_first -= 1
 
 
-def _drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
+def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
     binding = examiner.binding
 

@@ -4,7 +4,13 @@ from statistics import median
 from typing import Any
 
 from cumae.properties.faults.known_bugs import ELSEWHERE
-from cumae.properties.selfcheck.times import counters_lines, growth_lines, savings_lines, times_lines
+from cumae.properties.selfcheck.times import (
+    counters_lines,
+    growth_lines,
+    rates_lines,
+    savings_lines,
+    times_lines,
+)
 
 Json = dict[str, Any]
 COLUMNS = {
@@ -38,6 +44,8 @@ def tables(results: Json) -> str:
         counters_lines(results["gpu-counters"]["launches"]),
         growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),
+        ["## Rates of fuzzing"],
+        rates_lines(results["gpu-rates"]),
     )
     return "\n\n".join("\n".join(part) for part in parts)
 

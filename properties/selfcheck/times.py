@@ -74,3 +74,40 @@ def savings_lines(savings: list[Json]) -> list[str]:
         numbers = f"{before:,.1f} | {after:,.1f} | {before - after:,.1f} | {before / after:,.1f}"
         lines.append(f"| {told} | {numbers} |")
     return lines
+
+
+def rates_lines(run: Json) -> list[str]:
+    """Return the table of cases a second, with those of an earlier version where they were measured."""
+    versions = [run[name] for name in ("before", "now") if name in run]
+    lines = [
+        f"Cases a second of `{run['kernel'].partition(':')[2]}` (`{run['command']}`): what the generators draw, "
+        "what the kernel is called, and what a search tries without its first cases, its tour and its traces. "
+        "In brackets the share of what the generator alone draws, and where the time went: generating, kernel, "
+        "oracle, all else:",
+        "",
+        f"| measured | {'before | ' if len(versions) > 1 else ''}now |",
+        "|---" * (1 + len(versions)) + "|",
+    ]
+    for by in ("seeded", "drawn"):
+        lines.append(_row(f"generator alone, {_BY[by]}", [f"{v['generators'][by]:,}" for v in versions]))
+    lines.append(_row("calls alone, each over before the next", [f"{v['launched']:,}" for v in versions]))
+    for i, one in enumerate(run["now"]["searches"]):
+        name = f"{one['checks']} check{'s' * (one['checks'] != 'every')}, {_BY[one['cases']]}"
+        lines.append(_row(name, [_rate(v, v["searches"][i]) for v in versions]))
+    processes = f"{run['now']['processes']} processes, 3 checks, {_BY['seeded']}"
+    lines.append(_row(processes, [f"{v['together']:,}" for v in versions]))
+    return lines
+
+
+_BY = {"seeded": "seeded cases", "drawn": "cases that Hypothesis draws"}
+
+
+def _rate(version: Json, search: Json) -> str:
+    share = search["rate"] / version["generators"][search["cases"]]
+    spent = search["spent"]
+    parts = (spent["generating"], spent["kernel"], spent["oracle"], spent["checks"])
+    return f"{search['rate']:,} ({share:.0%}; {', '.join(f'{part:.0%}' for part in parts)})"
+
+
+def _row(name: str, cells: list[str]) -> str:
+    return f"| {name} | {' | '.join(cells)} |"

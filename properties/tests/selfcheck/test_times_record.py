@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cumae.properties.bench.clock import Timing
-from cumae.properties.selfcheck.times import counters_lines, times_lines
+from cumae.properties.selfcheck.times import counters_lines, rates_lines, times_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 PRINTED = """==PROF== Connected to process 7
@@ -46,3 +46,19 @@ def test_counters_become_a_table() -> None:
     *_, head, _, row = counters_lines([launch])
     assert head.count("|") == row.count("|")
     assert row == "| one | `_first` | 5.7 | 7 | 7 | 7 | 7 | 7 | 56 |"
+
+
+def test_rates_stand_beside_those_before() -> None:
+    spent = {"generating": 0.5, "kernel": 0.1, "oracle": 0.05, "checks": 0.35}
+    search = {"checks": "3", "cases": "seeded", "rate": 250, "tried": 9, "spent": spent}
+    now = {"generators": {"seeded": 1000, "drawn": 90}, "launched": 7000, "searches": [search]}
+    now |= {"processes": 16, "together": 4100}
+    before = now | {"searches": [search | {"rate": 125}], "together": 2000}
+    run = {"kernel": "cumae.gpu_impl:write_position_ids", "command": "c", "now": now, "before": before}
+    *_, seeded, drawn, calls, searched, processes = rates_lines(run)
+    assert seeded == "| generator alone, seeded cases | 1,000 | 1,000 |"
+    assert drawn == "| generator alone, cases that Hypothesis draws | 90 | 90 |"
+    assert calls == "| calls alone, each over before the next | 7,000 | 7,000 |"
+    shares = "50%, 10%, 5%, 35%"
+    assert searched == f"| 3 checks, seeded cases | 125 (12%; {shares}) | 250 (25%; {shares}) |"
+    assert processes == "| 16 processes, 3 checks, seeded cases | 2,000 | 4,100 |"
