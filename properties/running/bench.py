@@ -45,6 +45,7 @@ class Bench:
     """A binding and a case on a device: observes calls, and asks the oracle only after the first one.
 
     ``previous``: the step before, for functions that keep state. ``begins`` is called before each call.
+    ``like``: the bench of a case from which this one differs in strides, garbage and widths alone.
     ``foreseen``: what a call with a poison did that was made before, and is not made again.
     """
 
@@ -55,11 +56,12 @@ class Bench:
         device: Device,
         previous: Case | None = None,
         begins: Callable[[], None] | None = None,
+        like: "Bench | None" = None,
     ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
-        self._inputs = Inputs(case, previous)
+        self._inputs = Inputs(case, previous) if like is None else like._inputs.alike(case)
         self._begins = begins
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}

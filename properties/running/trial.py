@@ -77,16 +77,20 @@ class Trial:
         self._complement: Observation | None = None
         self._again: dict[int | None, Observation] = {}
 
-    def bench(self, case: Case, because: str = "", *, is_shown: bool = True) -> Bench:
+    def bench(
+        self, case: Case, because: str = "", *, is_shown: bool = True, is_alike: bool = False
+    ) -> Bench:
         """Return a bench for a variant of the case. ``because``: how it differs, in words.
 
         Without ``is_shown``, an error of a call is reported on the trial's case, as wrong values are.
+        ``is_alike``: whether the case differs from the quiet one in strides, garbage and widths alone.
         """
         if self._planned and (planned := self._planned.get(case)) is not None:
             return planned
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
-        return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because))
+        like = self.quiet if is_alike else None
+        return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because), like=like)
 
     def is_over(self) -> bool:
         """Return whether the time of the case is up; if so, the check counts as having compared nothing."""
@@ -199,7 +203,8 @@ class Trial:
     def with_garbage(self, kind: GarbageKind) -> Bench:
         """Return a bench for the quiet case with another don't-care fill."""
         case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
-        return self.bench(case, f"when unused entries held {kind.replace('_', ' ')} garbage")
+        because = f"when unused entries held {kind.replace('_', ' ')} garbage"
+        return self.bench(case, because, is_alike=True)
 
     @property
     def index_dtypes(self) -> Sequence[IndexDtype]:
@@ -209,14 +214,14 @@ class Trial:
     def with_indices(self, dtype: IndexDtype) -> Bench:
         """Return a bench for the quiet case with other widths of lengths, rows and ids."""
         case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, index_dtype=dtype))
-        return self.bench(case, f"when lengths, rows and ids were {dtype}")
+        return self.bench(case, f"when lengths, rows and ids were {dtype}", is_alike=True)
 
     def strided(self, strides: Mapping[str, Any] | None = None) -> Bench:
         """Return a bench for the case with these strides; by default its own, or one that is not dense."""
         if strides is None:
             strides = deviation(self.binding, self.case, self.number)
         strided = replace(self.quiet.case, layout=replace(self.quiet.case.layout, **strides))
-        return self.bench(strided, "when tensors are strided views")
+        return self.bench(strided, "when tensors are strided views", is_alike=True)
 
     def as_strided(self, strided: Bench) -> Case:
         """Return the case with the strides of a bench."""
