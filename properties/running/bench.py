@@ -61,7 +61,7 @@ class Bench:
         self.binding = binding
         self.case = case
         self.device = device
-        self._inputs = Inputs(case, previous) if like is None else like._inputs.alike(case)
+        self._inputs: Inputs = Inputs(case, previous) if like is None else like._inputs.alike(case)
         self._begins = begins
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}

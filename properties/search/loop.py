@@ -44,7 +44,7 @@ from cumae.properties.state.walks import trace_of
 
 ROUND = 50
 TOGETHER = 25
-"""Seeded cases that are called together on a GPU."""
+"""Drawn cases that are called together on a GPU."""
 WALKS = 5
 """Traces of each check in a round."""
 SEED_ROUNDS = 1_000_000
@@ -181,9 +181,8 @@ def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = 
         else:
             num_seeded = left * budget.volume // 100
             seeded = _while_left(volume, num_seeded, examiner, budget)
-            while cases := list(islice(seeded, TOGETHER if examiner.calls_together else 1)):
-                for case in examiner.foresee(cases):
-                    _examine_drawn(examiner, case)
+            while cases := list(islice(seeded, _at_once(examiner))):
+                _examine_drawn(examiner, cases)
             if left > num_seeded:
                 drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
         # Traces come last: a defect that one case shows is reported by the check for it.
@@ -218,16 +217,22 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
         yield next(volume)
 
 
-def _examine_drawn(examiner: Examiner, case: Case) -> None:
-    """Examine a case; one that is left out is one of the budget's too."""
-    if not examiner.examine(case):
-        examiner.verdict.left_out += 1
-        examiner.num_first -= 1
+def _at_once(examiner: Examiner) -> int:
+    """Return how many cases are drawn before they are examined."""
+    return TOGETHER if examiner.calls_together else 1
+
+
+def _examine_drawn(examiner: Examiner, cases: list[Case]) -> None:
+    """Examine cases; one that is left out is one of the budget's too."""
+    for case in examiner.foresee(cases):
+        if not examiner.examine(case):
+            examiner.verdict.left_out += 1
+            examiner.num_first -= 1
 
 
 def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
-    binding = examiner.binding
+    binding, waiting = examiner.binding, list[Case]()
 
     @seed(round_seed)
     @settings(
@@ -243,6 +248,10 @@ def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
     def examine(case: Case) -> None:
         if examiner.pace.is_late():
             raise Stop
-        _examine_drawn(examiner, case)
+        waiting.append(case)
+        if len(waiting) >= _at_once(examiner):
+            _examine_drawn(examiner, waiting)
+            waiting.clear()
 
     examine()
+    _examine_drawn(examiner, waiting)

@@ -148,10 +148,12 @@ def test_no_call_is_made_after_one_that_raises() -> None:
     assert all(isinstance(found[i], Observation) for i in range(first))
 
 
-def searched(function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> Verdict:
+def searched(
+    function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool, volume: int = 100
+) -> Verdict:
     monkeypatch.setattr(Examiner, "calls_together", together)
     monkeypatch.setattr(Trial, "calls_together", together)
-    return search(bound(function), DEVICE, Budget(examples=200, volume=100), checks=CHECKS)
+    return search(bound(function), DEVICE, Budget(examples=200, volume=volume), checks=CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +169,10 @@ def test_a_search_finds_the_same(function: Any, monkeypatch: pytest.MonkeyPatch)
     assert together.case == alone.case
 
 
-def test_a_search_counts_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = searched(positions, monkeypatch, together=True)
-    alone = searched(positions, monkeypatch, together=False)
+@pytest.mark.parametrize("volume", [0, 100])
+def test_a_search_counts_the_same(volume: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    together = searched(positions, monkeypatch, together=True, volume=volume)
+    alone = searched(positions, monkeypatch, together=False, volume=volume)
     assert together.status == alone.status == "agrees"
     assert together.cases == alone.cases
     assert together.comparisons == alone.comparisons
