@@ -24,6 +24,7 @@ from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.memory import (
+    GUARD_BYTES,
     Buffer,
     hold,
     poison_words,
@@ -65,7 +66,7 @@ class Bench:
         self._begins = begins
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: dict[tuple[str, int], Buffer] = {}
 
     def begin(self) -> None:
         """Tell that a call begins."""
@@ -200,38 +201,38 @@ class Bench:
             self.begin()
         return Call(function or self.made(), self.buffers(poison), self.device, earlier, room=room)
 
-    def buffers(self, poison: int) -> Buffers:
+    def buffers(self, poison: int, guard: int = GUARD_BYTES) -> Buffers:
         """Return the host numbers by name and the buffers of inputs and outputs."""
         numbers: dict[str, Any] = {}
         inputs = []
         for name in self.binding.inputs:
             held = self.held(name)
             if isinstance(held, TENSORS):
-                inputs.append(self._input(name, held))
+                inputs.append(self._input(name, held, guard))
             else:
                 numbers[name] = held
-        outputs = [self._output(name, poison) for name in self.binding.outputs]
+        outputs = [self._output(name, poison, guard) for name in self.binding.outputs]
         in_place = frozenset(name for name in self.binding.outputs if self.binding.forms[name].is_in_place)
         return Buffers(numbers, inputs, outputs, in_place)
 
-    def _input(self, name: str, held: Ints | Rows | Floats) -> Buffer:
-        if name in self._buffers:
-            return self._buffers[name].again()
+    def _input(self, name: str, held: Ints | Rows | Floats, guard: int) -> Buffer:
+        if (name, guard) in self._buffers:
+            return self._buffers[name, guard].again()
         offset = offset_of(held, self.case, in_place=False)
-        buffer = hold(name, held, "cpu" if name.endswith("_cpu") else self.device, offset)
+        buffer = hold(name, held, "cpu" if name.endswith("_cpu") else self.device, offset, guard)
         if buffer.before is not None:
-            self._buffers[name] = buffer
+            self._buffers[name, guard] = buffer
         return buffer
 
-    def _output(self, name: str, poison: int) -> Buffer:
+    def _output(self, name: str, poison: int, guard: int) -> Buffer:
         form = self.binding.forms[name]
         if form.before is not None:
             held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
-            buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True))
+            buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True), guard)
             if buffer.large is not None:
                 buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
             return buffer
         shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
         strides, offset = output_strides(self.binding, name, self.case), self.case.layout.storage_offset
-        return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset)
+        return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset, guard)

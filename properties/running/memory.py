@@ -14,6 +14,8 @@ from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.running.device import Device
 
 GUARD_BYTES = 8192
+LITTLE_GUARD_BYTES = 1024
+"""Between the buffers of many calls, which guard each other."""
 SPARSE_BYTES = 2**28
 GUARD_PATTERN = 0x5A
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # named from Python 3.13 on; Linux's value
@@ -39,7 +41,8 @@ class Buffer:
     ``before``: all its bytes before the launch, guards included; None if the span is too large to keep.
     Such a buffer is checked by its elements only; ``words_there`` holds them for an input written in
     place. ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the
-    last dimension is a row of opaque bytes. ``lead``: bytes before the first element.
+    last dimension is a row of opaque bytes. ``lead``: bytes before the first element; ``guard``: bytes of
+    guard words on either side.
     """
 
     name: str
@@ -48,15 +51,17 @@ class Buffer:
     strides: tuple[int, ...]
     before: Bytes | None
     is_rows: bool
-    lead: int = GUARD_BYTES
+    lead: int
     large: torch.Tensor | None = None
     words_there: Words | None = None
     tensor: torch.Tensor | None = None
     after: Bytes | None = None
+    guard: int = GUARD_BYTES
 
     def again(self) -> "Buffer":
         """Return the buffer of another call with the same content before it."""
-        return Buffer(self.name, self.dtype, self.shape, self.strides, self.before, self.is_rows, self.lead)
+        kind = self.name, self.dtype, self.shape, self.strides
+        return Buffer(*kind, self.before, self.is_rows, self.lead, guard=self.guard)
 
     def words(self) -> Words:
         """Return the elements after the call, flat: integers, float bits, or uint8 rows if ``is_rows``."""
@@ -106,7 +111,7 @@ class Buffer:
 
     def span_bytes(self, content: npt.NDArray[Any]) -> int:
         """Return the bytes from the first to the last element of ``content``, which is laid out like it."""
-        return len(content) - self.lead - GUARD_BYTES
+        return len(content) - self.lead - self.guard
 
     def _place(self, byte: int, size: int) -> str:
         """Return the place of a byte in words; ``byte`` counts from the first of ``size`` spanned."""
@@ -127,14 +132,16 @@ class Buffer:
         return np.lib.stride_tricks.as_strided(content[self.lead :], (*self.shape, item), strides)
 
 
-def hold(name: str, held: Ints | Rows | Floats, device: Device, offset: int = 0) -> Buffer:
+def hold(
+    name: str, held: Ints | Rows | Floats, device: Device, offset: int = 0, guard: int = GUARD_BYTES
+) -> Buffer:
     """Return an input's buffer with guard words around it and in the gaps of its strides.
 
-    ``offset``: elements by which it begins later than at an aligned address.
+    ``offset``: elements by which it begins later than at an aligned address; ``guard``: bytes of guard words.
     """
     rows = isinstance(held, Rows)
     fill = held.fill if isinstance(held, Rows) else GUARD_PATTERN
-    buffer = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill, offset)
+    buffer = _allocate(name, held.shape, held.dtype, held.strides, rows, device, fill, offset, guard)
     if buffer.before is not None and isinstance(held, Ints):
         integers: Words = buffer.elements(buffer.before).view(_NUMPY[held.dtype])[..., 0]
         integers[..., : held.values.shape[-1]] = held.values
@@ -158,9 +165,10 @@ def poisoned(
     device: Device,
     poison: int,
     offset: int = 0,
+    guard: int = GUARD_BYTES,
 ) -> Buffer:
     """Return an output's buffer in which every byte, guards included, is ``poison``."""
-    buffer = _allocate(name, shape, dtype, strides, is_rows, device, poison, offset)
+    buffer = _allocate(name, shape, dtype, strides, is_rows, device, poison, offset, guard)
     if buffer.before is None:
         elements = _elements_of(buffer)
         pattern = torch.full((elements.element_size(),), poison, dtype=torch.uint8).view(elements.dtype)
@@ -201,14 +209,16 @@ def _allocate(
     device: Device,
     fill: int,
     offset: int,
+    guard: int,
 ) -> Buffer:
     """Return the buffer: on the host, or on the device if it is large."""
     span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-    lead = GUARD_BYTES + offset * ITEM_BYTES[dtype]
-    size = lead + span * ITEM_BYTES[dtype] + GUARD_BYTES
+    lead = guard + offset * ITEM_BYTES[dtype]
+    size = lead + span * ITEM_BYTES[dtype] + guard
     if size > SPARSE_BYTES:
-        return Buffer(name, dtype, shape, strides, None, is_rows, lead, _large(size, device))
-    return Buffer(name, dtype, shape, strides, np.full(size, fill, dtype=np.uint8), is_rows, lead)
+        return Buffer(name, dtype, shape, strides, None, is_rows, lead, _large(size, device), guard=guard)
+    content = np.full(size, fill, dtype=np.uint8)
+    return Buffer(name, dtype, shape, strides, content, is_rows, lead, guard=guard)
 
 
 def _elements_of(buffer: Buffer) -> torch.Tensor:

@@ -11,6 +11,7 @@ from cumae.properties.running.bench import Bench
 from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
+from cumae.properties.running.memory import LITTLE_GUARD_BYTES
 from cumae.properties.running.observation import KernelRaised, Seen
 from cumae.properties.running.sanitizer import sanitizing
 
@@ -31,7 +32,7 @@ def observe_together(
     ``calls``: the bench of each and its poison. Each is over before ``begins`` gets the number of the next.
     No call is made after one that raises. If the device is lost, only the last error is returned.
     """
-    made = [bench.buffers(poison) for bench, poison in calls]
+    made = [bench.buffers(poison, LITTLE_GUARD_BYTES) for bench, poison in calls]
     found: dict[int, Seen] = {}
     first = 0
     while first < len(calls) and len(found) == first:
