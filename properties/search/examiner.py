@@ -137,6 +137,7 @@ class Examiner:
         self._foreseen.clear()
         if not self.calls_together:
             return cases
+        began = time.monotonic()
         small = [c for c in cases if c.num_tokens_padded <= MOST_FORESEEN and self.binding.why_not(c) is None]
         trials = [self._trial(case) for case in small]
         for number, trial in enumerate(trials, start=self.verdict.cases + 1):
@@ -150,7 +151,6 @@ class Examiner:
                 self.before(call.check, trial.case)
             call.bench.begin()
 
-        began = time.monotonic()
         found = observe_together([(call.bench, call.poison) for _, call in calls], begins)
         seconds = (time.monotonic() - began) / max(1, len(trials))
         for number, seen in found.items():
