@@ -36,15 +36,15 @@ class Memory:
         return np.asarray(copy.copy_(self._bytes, non_blocking=True).numpy())
 
     def blank(self) -> Bytes:
-        """Return bytes to be written before ``upload``: on the host these themselves."""
+        """Return bytes to be filled and then uploaded: on the host these themselves."""
         if self.on_host:
             return self.content()
         return np.asarray(torch.empty(self._size, dtype=torch.uint8, pin_memory=True).numpy())
 
     def upload(self, content: Bytes) -> None:
-        """Write all bytes, before whatever is launched next."""
+        """Write all bytes; they are there when this returns."""
         if not self.on_host:
-            self._bytes.copy_(torch.from_numpy(content), non_blocking=True)
+            self._bytes.copy_(torch.from_numpy(content))
 
 
 class Arena:
