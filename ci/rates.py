@@ -99,6 +99,7 @@ def searched(checks: tuple[str, ...], seconds: float, *, by_hypothesis: bool = F
     budget = Budget(seconds=seconds, volume=100)
     verdict = Verdict(KERNEL, OPERATION, BINDING.dialect.name, checks)
     examiner = Examiner(BINDING, DEVICE, checks, None, None, None, verdict, Pace(verdict, budget))
+    examiner.at_once = TOGETHER
 
     def run() -> None:
         volume = paired_cases(0, BINDING.domain, BINDING.features, examiner.pairs)

@@ -1,6 +1,6 @@
 """Calls on several cases with one copy to the device before them and one copy back after them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
@@ -32,39 +32,37 @@ def observe_together(
     ``calls``: the bench of each and its poison. Each is over before ``begins`` gets the number of the next.
     No call is made after one that raises. If the device is lost, only the last error is returned.
     """
-    made = [bench.buffers(poison, LITTLE_GUARD_BYTES) for bench, poison in calls]
     found: dict[int, Seen] = {}
-    first = 0
-    while first < len(calls) and len(found) == first:
-        stop, size = first, 0
-        while stop < len(calls) and (stop == first or size < MOST_BYTES):
-            size += bytes_for(made[stop].there)
-            stop += 1
-        found |= _observed(calls, made, range(first, stop), begins)
-        first = stop
+    made: dict[int, Buffers] = {}
+    size = 0
+    for i, (bench, poison) in enumerate(calls):
+        made[i] = bench.buffers(poison, LITTLE_GUARD_BYTES)
+        size += bytes_for(made[i].there) + sum(b.large.numel() for b in made[i].there if b.large is not None)
+        if size >= MOST_BYTES or i + 1 == len(calls):
+            found |= _observed(calls, made, begins)
+            if len(found) <= i or isinstance(found[i], KernelRaised):
+                break
+            made, size = {}, 0
     return found
 
 
 def _observed(
-    calls: Sequence[tuple[Bench, int]],
-    made: Sequence[Buffers],
-    numbers: range,
-    begins: Callable[[int], None],
+    calls: Sequence[tuple[Bench, int]], made: Mapping[int, Buffers], begins: Callable[[int], None]
 ) -> dict[int, Seen]:
-    """Return what the calls with these numbers did, whose buffers lie in one memory."""
-    memory = Memory(sum(bytes_for(made[i].there) for i in numbers), calls[0][0].device)
+    """Return what the calls did whose buffers are made; these lie in one memory."""
+    memory = Memory(sum(bytes_for(buffers.there) for buffers in made.values()), calls[0][0].device)
     content, start = memory.blank(), 0
     placed: dict[int, Call] = {}
-    for i in numbers:
+    for i, buffers in made.items():
         bench = calls[i][0]
-        placed[i] = Call(bench.binding.function, made[i], bench.device, within=(memory, start))
+        placed[i] = Call(bench.binding.function, buffers, bench.device, within=(memory, start))
         placed[i].lay(content)
-        start += bytes_for(made[i].there)
+        start += bytes_for(buffers.there)
     memory.upload(content)
     found: dict[int, Seen] = {}
     done: dict[int, tuple[object, FencedAllocations]] = {}
     with oracles_shut():
-        for i in numbers:
+        for i in made:
             begins(i)
             allocated = FencedAllocations(calls[i][1])
             try:

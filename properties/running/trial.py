@@ -38,7 +38,8 @@ class Trial:
     a plain one on this case, in words; ``raised``: whether it raised. ``begins`` gets both before each
     call. ``goes_on``: whether there is time for more calls. ``schedule``: the turns in which programs ran
     when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
-    ``number``: of the case in its search; it chooses among variants of which one is tried. ``shown``: the
+    ``number``: of the case in its search; it chooses among variants of which one is tried. ``is_quick``:
+    whether calls are so brief that none need be made alone to look at the time. ``shown``: the
     case that the last check's finding is about, if it is not the trial's own. ``shares``: whether programs
     or threads of a launch were seen to share elements.
     """
@@ -52,9 +53,11 @@ class Trial:
         goes_on: Callable[[], bool] = lambda: True,
         schedule: str = "",
         number: int = 0,
+        is_quick: bool = False,
     ) -> None:
         self.binding = binding
         self.number = number
+        self.is_quick = is_quick
         self.shown: Case | None = None
         self.case = case
         self.device = device
@@ -159,7 +162,7 @@ class Trial:
     @property
     def calls_together(self) -> bool:
         """Whether calls on several cases are made together."""
-        return calls_together(self.binding, self.device)
+        return self.is_quick and calls_together(self.binding, self.device)
 
     def call_together(self, benches: Sequence[Bench]) -> None:
         """Make the first call of several benches, where that is faster than one after the other."""

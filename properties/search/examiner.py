@@ -60,7 +60,8 @@ class Foreseen(NamedTuple):
 class Examiner:
     """Runs the checks on one case or step after the other, and holds the counts and findings so far.
 
-    ``shares``: whether programs or threads of a launch were seen to share elements.
+    ``shares``: whether programs or threads of a launch were seen to share elements. ``at_once``: how many
+    drawn cases are called before the first of them is checked.
     """
 
     binding: Binding
@@ -81,6 +82,7 @@ class Examiner:
     shares: bool = False
     num_first: int = 0
     last: Case | None = None
+    at_once: int = 1
     _foreseen: dict[int, Foreseen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -135,7 +137,7 @@ class Examiner:
         These are all of them, but if a call loses the device only its own.
         """
         self._foreseen.clear()
-        if not self.calls_together:
+        if len(cases) < 2 or not self.calls_together:
             return cases
         began = time.monotonic()
         small = [c for c in cases if c.num_tokens_padded <= MOST_FORESEEN and self.binding.why_not(c) is None]
@@ -164,7 +166,7 @@ class Examiner:
 
     def _trial(self, case: Case) -> Trial:
         given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
-        return Trial(*given, number=self.verdict.cases)
+        return Trial(*given, number=self.verdict.cases, is_quick=self.at_once > 1)
 
     def look_at(
         self,

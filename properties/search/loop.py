@@ -1,5 +1,6 @@
 """The search loop: first cases, then drawn and seeded ones; reduce, save and count."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -43,8 +44,8 @@ from cumae.properties.search.work import work_of
 from cumae.properties.state.walks import trace_of
 
 ROUND = 50
-TOGETHER = 25
-"""Drawn cases that are called together on a GPU."""
+TOGETHER, MOMENT = 25, 0.1
+"""Drawn cases that are called together on a GPU at most, and the seconds that some may take."""
 WALKS = 5
 """Traces of each check in a round."""
 SEED_ROUNDS = 1_000_000
@@ -181,7 +182,7 @@ def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = 
         else:
             num_seeded = left * budget.volume // 100
             seeded = _while_left(volume, num_seeded, examiner, budget)
-            while cases := list(islice(seeded, _at_once(examiner))):
+            while cases := list(islice(seeded, examiner.at_once)):
                 _examine_drawn(examiner, cases)
             if left > num_seeded:
                 drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
@@ -217,17 +218,19 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
         yield next(volume)
 
 
-def _at_once(examiner: Examiner) -> int:
-    """Return how many cases are drawn before they are examined."""
-    return TOGETHER if examiner.calls_together else 1
-
-
 def _examine_drawn(examiner: Examiner, cases: list[Case]) -> None:
-    """Examine cases; one that is left out is one of the budget's too."""
+    """Examine cases; one that is left out is one of the budget's too.
+
+    As many are taken at once as take a moment, so that time is looked at between calls of a slow function.
+    """
+    began = time.monotonic()
     for case in examiner.foresee(cases):
         if not examiner.examine(case):
             examiner.verdict.left_out += 1
             examiner.num_first -= 1
+    if examiner.calls_together:
+        most = 2 * examiner.at_once if time.monotonic() - began < MOMENT else examiner.at_once // 2
+        examiner.at_once = min(max(most, 1), TOGETHER)
 
 
 def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
@@ -249,7 +252,7 @@ def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
         if examiner.pace.is_late():
             raise Stop
         waiting.append(case)
-        if len(waiting) >= _at_once(examiner):
+        if len(waiting) >= examiner.at_once:
             _examine_drawn(examiner, waiting)
             waiting.clear()
 
