@@ -16,7 +16,6 @@ class Memory:
     """Bytes on a device, written and read as a whole."""
 
     def __init__(self, size: int, device: Device) -> None:
-        self._size = size
         self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
         self.on_host = device == "cpu"
         self._typed: dict[str, torch.Tensor] = {}
@@ -29,20 +28,16 @@ class Memory:
         return self._typed[buffer.dtype].as_strided(buffer.shape, buffer.strides, first)
 
     def content(self) -> Bytes:
-        """Return the bytes: a view on the host; a copy on a GPU, complete after its next synchronisation."""
-        if self.on_host:
-            return np.asarray(self._bytes.numpy())
-        copy = torch.empty(self._size, dtype=torch.uint8, pin_memory=True)
-        return np.asarray(copy.copy_(self._bytes, non_blocking=True).numpy())
+        """Return the bytes: on the host these themselves, of a GPU a copy."""
+        return np.asarray(self._bytes.cpu().numpy())
 
     def blank(self) -> Bytes:
         """Return bytes to be filled and then uploaded: on the host these themselves."""
-        if self.on_host:
-            return self.content()
-        return np.asarray(torch.empty(self._size, dtype=torch.uint8, pin_memory=True).numpy())
+        # Not pinned: to free pinned memory after the context is lost would end the process.
+        return self.content() if self.on_host else np.empty(len(self._bytes), dtype=np.uint8)
 
     def upload(self, content: Bytes) -> None:
-        """Write all bytes; they are there when this returns."""
+        """Write all bytes."""
         if not self.on_host:
             self._bytes.copy_(torch.from_numpy(content))
 
@@ -79,8 +74,6 @@ class Arena:
     def fill(self, buffers: Sequence[Buffer], *, stale: Sequence[str] = ()) -> None:
         """Write the buffers' content and set their tensors; ``stale`` buffers keep what memory holds."""
         content = self.memory.content() if stale else self.memory.blank()
-        if stale and not self.memory.on_host:
-            torch.cuda.current_stream().synchronize()
         self.lay(buffers, content, stale=stale)
         self.memory.upload(content)
 
@@ -101,8 +94,7 @@ class Arena:
             buffer.tensor = self.memory.view(start, buffer)
 
     def collect(self, buffers: Sequence[Buffer]) -> None:
-        """Read the current bytes of every small buffer into ``after``; on a GPU they come with the next
-        synchronisation."""
+        """Read the current bytes of every small buffer into ``after``."""
         content = self.memory.content()
         self.take(buffers, content.copy() if self.memory.on_host else content)
 
