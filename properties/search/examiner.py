@@ -139,7 +139,7 @@ class Examiner:
         self._foreseen.clear()
         if len(cases) < 2 or not self.calls_together:
             return cases
-        began = time.monotonic()
+        began = self.pace.elapsed()
         small = [c for c in cases if c.num_tokens_padded <= MOST_FORESEEN and self.binding.why_not(c) is None]
         trials = [self._trial(case) for case in small]
         for number, trial in enumerate(trials, start=self.verdict.cases + 1):
@@ -154,7 +154,7 @@ class Examiner:
             call.bench.begin()
 
         found = observe_together([(call.bench, call.poison) for _, call in calls], begins)
-        seconds = (time.monotonic() - began) / max(1, len(trials))
+        seconds = (self.pace.elapsed() - began) / max(1, len(trials))
         for number, seen in found.items():
             trial, call = calls[number]
             call.bench.foreseen[call.poison] = seen

@@ -1,6 +1,5 @@
 """The search loop: first cases, then drawn and seeded ones; reduce, save and count."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -223,13 +222,14 @@ def _examine_drawn(examiner: Examiner, cases: list[Case]) -> None:
 
     As many are taken at once as take a moment, so that time is looked at between calls of a slow function.
     """
-    began = time.monotonic()
+    began = examiner.pace.elapsed()
     for case in examiner.foresee(cases):
         if not examiner.examine(case):
             examiner.verdict.left_out += 1
             examiner.num_first -= 1
-    if examiner.calls_together:
-        most = 2 * examiner.at_once if time.monotonic() - began < MOMENT else examiner.at_once // 2
+    if examiner.calls_together and cases:
+        is_brief = examiner.pace.elapsed() - began < MOMENT
+        most = 2 * examiner.at_once if is_brief else examiner.at_once // 2
         examiner.at_once = min(max(most, 1), TOGETHER)
 
 

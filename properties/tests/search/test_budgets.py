@@ -20,6 +20,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search import pace
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.costs import Costs
+from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
 from cumae.properties.tests.command_line import BROKEN, cumae
@@ -56,6 +57,12 @@ class Clock:
                 position_ids += 1
 
         return launch
+
+
+@pytest.fixture(params=[False, True], ids=["one by one", "together"])
+def calls_together(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search as where calls on several cases are made together, and as elsewhere."""
+    monkeypatch.setattr(Examiner, "calls_together", request.param)
 
 
 @pytest.fixture
@@ -107,6 +114,7 @@ def test_a_budget_of_examples_drops_nothing_and_tells_the_cost(clock: Clock) -> 
     assert slow_line(verdict).endswith(" s: 1,000 requests, 1,000 tokens")
 
 
+@pytest.mark.usefixtures("calls_together")
 def test_what_is_slow_throughout_is_checked_whole_until_the_time_is_up(clock: Clock) -> None:
     verdict = run(clock, clock.function(lambda requests: 1.0), Budget(seconds=100), first=steps(1, 2))
     assert verdict.comparisons >= 2 * len(verdict.checks)
@@ -140,6 +148,7 @@ def test_a_failure_is_made_smaller_in_the_time_that_is_left(
     assert verdict.spent["reducing"] > 0
 
 
+@pytest.mark.usefixtures("calls_together")
 def test_time_goes_into_generating_oracle_kernel_checks_and_reducing(clock: Clock) -> None:
     verdict = run(clock, clock.function(lambda requests: 1.0), Budget(examples=3), checks=["agrees"])
     assert verdict.spent["kernel"] == verdict.seconds == clock.calls
