@@ -1,6 +1,6 @@
 """Metamorphic relations hold between a kernel's own answers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,13 +24,10 @@ def keeps_facts(trial: Trial) -> Finding | None:
     After the calls, the oracle decides which relations hold for the operation.
     """
     base, seen = trial.quiet.case, trial.first
-    calls: list[tuple[Fact, list[Bench]]] = []
-    for fact in FACTS.values():
-        cases = fact.relate(base)
-        if cases and not any(trial.binding.domain.why_not(case) for case in cases):
-            quiet = [quiet_case(case, base.layout.garbage) for case in cases]
-            calls.append((fact, [trial.bench(case, "on a related case") for case in quiet]))
-    trial.call_together([bench for _, benches in calls for bench in benches])
+    calls: Iterable[tuple[Fact, list[Bench]]] = _calls(trial)
+    if trial.calls_together:
+        calls = list(calls)
+        trial.call_together([bench for _, benches in calls for bench in benches])
     for fact, benches in calls:
         if trial.is_over():
             return None
@@ -46,6 +43,15 @@ def keeps_facts(trial: Trial) -> Finding | None:
         if told is not None:
             return Finding("keeps_facts", told, fact.rule)
     return None
+
+
+def _calls(trial: Trial) -> Iterator[tuple[Fact, list[Bench]]]:
+    """Yield the facts that relate cases inside the domain to the case, each with their benches."""
+    base = trial.quiet.case
+    for fact in FACTS.values():
+        cases = [quiet_case(case, base.layout.garbage) for case in fact.relate(base)]
+        if cases and not any(trial.binding.domain.why_not(case) for case in cases):
+            yield fact, [trial.bench(case, "on a related case") for case in cases]
 
 
 def related_cases(case: Case, domain: Domain) -> list[Case]:

@@ -165,9 +165,7 @@ class Trial:
         return self.is_quick and calls_together(self.binding, self.device)
 
     def call_together(self, benches: Sequence[Bench]) -> None:
-        """Make the first call of several benches, where that is faster than one after the other."""
-        if not self.calls_together:
-            return
+        """Make the first call of several benches now."""
         found = observe_together([(bench, POISON) for bench in benches], lambda i: benches[i].begin())
         last = max(found, default=-1)
         error = found.get(last)

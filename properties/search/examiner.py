@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -195,16 +194,18 @@ class Examiner:
     ) -> tuple[Finding, Case]:
         """Return what is found of a case that is called alone, or else of one that was called before it.
 
-        That one may have written into its memory.
+        That one may have written into its memory. If the time is up before, what was found stays.
         """
         if device_lost(self.device):
             return found
         finding, case = found
-        with suppress(Stop):
+        try:
             for one in (case, *others):
                 again = self.first_finding(one, checks)
                 if again is not None:
                     return again
+        except Stop:
+            return found
         told = f"{finding.message}; it agrees when no other case is called before"
         return replace(finding, message=told), case
 
