@@ -1,6 +1,6 @@
-"""Operators of blocks by NumPy alone, once the interpreter has shown what it makes of operands of such types.
+"""Operators, functions and casts of blocks by NumPy alone, once the interpreter has shown what it answers.
 
-For operands of two types the interpreter's own operator runs first. If NumPy gives the same bits, NumPy's
+For operands of some types the interpreter's own operator runs first. If NumPy gives the same bits, NumPy's
 answer is taken from then on, with the types that the interpreter gave. Kernels spend much of their time in
 these operators, which look at the types of their operands anew each time.
 """

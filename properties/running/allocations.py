@@ -73,6 +73,11 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._made.append(made)
         return fenced
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the tensors made here, fences included."""
+        return sum(made.storage.numel() for made in self._made)
+
     def made(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor lies in memory that was poisoned here."""
         address = tensor.data_ptr()

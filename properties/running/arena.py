@@ -33,7 +33,7 @@ class Memory:
 
     def blank(self) -> Bytes:
         """Return bytes to be filled and then uploaded: on the host these themselves."""
-        # Not pinned: to free pinned memory after the context is lost would end the process.
+        # Not pinned: with pinned memory, commands failed after a kernel had lost the CUDA context.
         return self.content() if self.on_host else np.empty(len(self._bytes), dtype=np.uint8)
 
     def upload(self, content: Bytes) -> None:

@@ -41,7 +41,7 @@ class Call:
     After an ``earlier`` call of the same function, buffers keep their addresses if all of them fit, and
     outputs that are no inputs start with the values that it left. ``room``: bytes that each buffer may
     grow to at its address. ``within``: the memory of several calls, and where the call's places begin in it;
-    who has made it writes it and reads it back.
+    whoever made this memory writes it and reads it back.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Call:
             if part:
                 arena.collect(part)
         if self._device == "cuda":
-            torch.cuda.synchronize()  # also because work on other streams must not reach the next call
+            torch.cuda.synchronize()  # work on other streams must not reach the next call
 
     def lay(self, content: Bytes) -> None:
         """Write the buffers into the content of the memory of several calls."""

@@ -17,10 +17,12 @@ from cumae.properties.running.sanitizer import sanitizing
 
 MOST_BYTES = 2**24
 """Bytes after which the buffers of further calls lie in a memory of their own."""
+MOST_ALLOCATED = 2**28
+"""Bytes of tensors that calls have made and that live until all are read back; no call is made beyond."""
 
 
 def calls_together(binding: Binding, device: Device) -> bool:
-    """Whether several calls of a function are made together: on a GPU that takes a third of the time."""
+    """Whether several calls of a function are made together, which spares copies to and from a GPU."""
     return device == "cuda" and not (binding.keeps_state or sanitizing())
 
 
@@ -30,7 +32,8 @@ def observe_together(
     """Make calls of a function without state on fresh buffers; return what each did, by its number.
 
     ``calls``: the bench of each and its poison. Each is over before ``begins`` gets the number of the next.
-    No call is made after one that raises. If the device is lost, only the last error is returned.
+    No call is made after one that raises, nor once calls have made many tensors. If the device is lost, only
+    the last error is returned.
     """
     found: dict[int, Seen] = {}
     made: dict[int, Buffers] = {}
@@ -61,8 +64,11 @@ def _observed(
     memory.upload(content)
     found: dict[int, Seen] = {}
     done: dict[int, tuple[object, FencedAllocations]] = {}
+    num_allocated = 0
     with oracles_shut():
         for i in made:
+            if num_allocated > MOST_ALLOCATED:
+                break
             begins(i)
             allocated = FencedAllocations(calls[i][1])
             try:
@@ -71,6 +77,7 @@ def _observed(
             except KernelRaised as error:
                 found[i] = error
                 break
+            num_allocated += allocated.num_bytes
     try:
         content = memory.content()
         if not memory.on_host:

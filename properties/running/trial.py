@@ -39,7 +39,7 @@ class Trial:
     call. ``goes_on``: whether there is time for more calls. ``schedule``: the turns in which programs ran
     when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
     ``number``: of the case in its search; it chooses among variants of which one is tried. ``is_quick``:
-    whether calls are so brief that none need be made alone to look at the time. ``shown``: the
+    whether calls are brief, so that several may be made before the time is checked. ``shown``: the
     case that the last check's finding is about, if it is not the trial's own. ``shares``: whether programs
     or threads of a launch were seen to share elements.
     """

@@ -220,7 +220,7 @@ def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: 
 def _examine_drawn(examiner: Examiner, cases: list[Case]) -> None:
     """Examine cases; one that is left out is one of the budget's too.
 
-    As many are taken at once as take a moment, so that time is looked at between calls of a slow function.
+    How many are taken at once follows the time they take: a slow function is called on one case at a time.
     """
     began = examiner.pace.elapsed()
     for case in examiner.foresee(cases):

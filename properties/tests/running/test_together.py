@@ -148,6 +148,19 @@ def test_no_call_is_made_after_one_that_raises() -> None:
     assert all(isinstance(found[i], Observation) for i in range(first))
 
 
+def test_no_call_is_made_once_calls_have_made_many_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their tensors live until all calls are read back: a function with a large workspace would run out."""
+    monkeypatch.setattr("cumae.properties.running.together.MOST_ALLOCATED", 3 * 2**20)
+
+    def with_workspace(position_ids: torch.Tensor, **inputs: torch.Tensor) -> None:
+        torch.empty(2**20, dtype=torch.uint8, device=position_ids.device)
+        positions(position_ids=position_ids, **inputs)
+
+    binding = bound(with_workspace)
+    found = observe_together([(Bench(binding, case, DEVICE), POISON) for case in drawn(binding, 20)])
+    assert list(found) == [0, 1, 2]
+
+
 def searched(
     function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool, volume: int = 100
 ) -> Verdict:
