@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.properties.interpreter.watch import Watch
+from cumae.properties.interpreter.watch import Current
 
 ACCESSES = {
     "create_masked_load": ("load", 0, None, 1),
@@ -20,20 +20,24 @@ _MEET = ("barrier", "cat", "dot", "expand_dims", "gather", "histogram", "join", 
 """Methods at which the threads of a program meet, or may: to compile them can take a barrier."""
 
 
-def access_patches(builder: Any, interpreter: Any, watch: Watch) -> Iterator[tuple[tuple[Any, str], Any]]:
+def access_patches(builder: Any, now: Current) -> Iterator[tuple[tuple[Any, str], Any]]:
     """Yield each patched method and its replacement."""
     for name, place in ACCESSES.items():
-        yield (builder, name), _guarded(getattr(builder, name), *place, watch)
+        yield (builder, name), _guarded(getattr(builder, name), *place, now)
     for name in _ATOMIC:
         if hasattr(builder, name):
-            yield (builder, name), _atomic(getattr(builder, name), watch)
-    if watch.threads is None:
-        return
+            yield (builder, name), _atomic(getattr(builder, name), now)
+
+
+def meeting_patches(
+    builder: Any, interpreter: Any, now: Current
+) -> Iterator[tuple[tuple[Any, str], Any]]:
+    """Yield each method at which threads meet, and its replacement."""
     for name in (f"create_{word}" for word in _MEET):
         if hasattr(builder, name):
-            yield (builder, name), _meeting(getattr(builder, name), watch)
+            yield (builder, name), _meeting(getattr(builder, name), now)
     reduced = interpreter.ReduceScanOpInterface
-    yield (reduced, "apply"), _meeting(reduced.apply, watch)
+    yield (reduced, "apply"), _meeting(reduced.apply, now)
 
 
 def with_data(handle: Any, data: Any) -> Any:
@@ -47,9 +51,10 @@ def _guarded(
     pointer_at: int,
     value_at: int | None,
     mask_at: int | None,
-    watch: Watch,
+    now: Current,
 ) -> Any:
     def guarded(self: Any, *args: Any) -> Any:
+        watch = now.watch
         if watch.turns is not None:
             watch.turns.before()
         arguments = list(args)
@@ -106,8 +111,9 @@ def _guarded(
     return guarded
 
 
-def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
+def _atomic(original: Callable[..., Any], now: Current) -> Any:
     def atomic(self: Any, *args: Any) -> Any:
+        watch = now.watch
         watch.semantic = str(args[-2])
         try:
             return original(self, *args)
@@ -117,10 +123,10 @@ def _atomic(original: Callable[..., Any], watch: Watch) -> Any:
     return atomic
 
 
-def _meeting(original: Callable[..., Any], watch: Watch) -> Any:
+def _meeting(original: Callable[..., Any], now: Current) -> Any:
     def meeting(self: Any, *args: Any) -> Any:
-        if watch.threads is not None:
-            watch.threads.meet()
+        if now.watch.threads is not None:
+            now.watch.threads.meet()
         return original(self, *args)
 
     return meeting

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from cumae.properties.interpreter import coverage, logic, marking
-from cumae.properties.interpreter.accesses import ACCESSES, access_patches, with_data
+from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches, with_data
 from cumae.properties.interpreter.programs import Programs
 from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.threads import DEFAULT_WARPS, Threads
 from cumae.properties.interpreter.turns import Turns
-from cumae.properties.interpreter.watch import Watch
+from cumae.properties.interpreter.watch import Current, Watch
 from cumae.properties.interpreter.widths import with_widths
 
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
@@ -48,45 +49,130 @@ def watching(
     side by side, in these turns. ``threads``: how the threads of a program see memory until they meet. Raises
     ``ValueError`` if this Triton's interpreter lacks a hooked method.
     """
-    from triton.runtime import autotuner, interpreter
+    watch = Watch(seeks_races=races, turns=turns, threads=threads, order_seed=order_seed)
+    with _hooked(Kind(overflow, threads is not None)) as hooks:
+        hooks.now.watch = watch
+        try:
+            yield watch
+            watch.close()
+        finally:
+            hooks.now.watch = hooks.idle
 
-    require_hooks()
-    builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
-    watch = Watch(seeks_races=races, turns=turns, threads=threads)
-    patches: dict[tuple[Any, str], Any] = dict(access_patches(builder, interpreter, watch))
-    patches |= remembering(interpreter)
-    patches |= {(builder, name): _cast(getattr(builder, name), watch) for name in _CASTS}
-    patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
-    options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=overflow)
-    is_nested = isinstance(interpreter._patch_lang, PatchOnce)
-    to_host = executor._init_args_hst if is_nested else _copied(executor._init_args_hst)
-    patch_lang = PatchOnce(interpreter._patch_lang, by_numpy=not overflow)
-    rewriter = interpreter.FunctionRewriter
-    for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
-        setattr(interpreter, name, function)
-    patches |= {
-        (builder, "create_assert"): _asserted(watch),
-        (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, watch, order_seed),
-        (builder, "set_grid_dim"): _counted(builder.set_grid_dim, watch),
-        (interpreter.interpreter_builder, "options"): options,
-        (executor, "_init_args_hst"): _collecting(to_host, watch),
-        (executor, "_restore_args_dev"): _restored(executor._restore_args_dev),
-        (executor, "__call__"): _launching(executor.__call__, watch),
-        (interpreter, "_patch_lang"): patch_lang,
-        (autotuner.Autotuner, "_bench"): _first_is_best,
-        (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
-        (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
-    }
-    originals = {place: getattr(*place) for place in patches}
-    for (owner, name), patch in patches.items():
-        setattr(owner, name, patch)
+
+@contextmanager
+def keeping_hooks() -> Iterator[None]:
+    """Let the hooks of one watched call stay for the next, while the context is open.
+
+    To set and undo them takes as long as a small launch, a third of it because Python looks up anew what it
+    knows about changed classes.
+    """
+    global _KEPT
+    before, _KEPT = _KEPT, _Kept()
     try:
-        yield watch
-        watch.close()
+        yield
     finally:
-        patch_lang.restore_all()
-        for (owner, name), original in originals.items():
+        _KEPT.remove()
+        _KEPT = before
+
+
+class Kind(NamedTuple):
+    """What hooks do beside the usual: check arithmetic, let threads meet."""
+
+    overflow: bool
+    threads: bool
+
+
+class _Hooks:
+    """Hooks that are set until they are removed.
+
+    ``now``: the watch that they report to; ``idle``: the one between two calls.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        from triton.runtime import autotuner, interpreter
+
+        require_hooks()
+        builder, executor = interpreter.InterpreterBuilder, interpreter.GridExecutor
+        self.idle = Watch()
+        now = self.now = Current(self.idle)
+        patches: dict[tuple[Any, str], Any] = dict(access_patches(builder, now))
+        if kind.threads:
+            patches |= meeting_patches(builder, interpreter, now)
+        patches |= remembering(interpreter)
+        patches |= {(builder, name): _cast(getattr(builder, name), now) for name in _CASTS}
+        patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
+        options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
+        is_nested = isinstance(interpreter._patch_lang, PatchOnce)
+        to_host = executor._init_args_hst if is_nested else _copied(executor._init_args_hst)
+        self._language = PatchOnce(interpreter._patch_lang, by_numpy=not kind.overflow)
+        rewriter = interpreter.FunctionRewriter
+        for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
+            setattr(interpreter, name, function)
+        patches |= {
+            (builder, "create_assert"): _asserted(now),
+            (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, now),
+            (builder, "set_grid_dim"): _counted(builder.set_grid_dim, now),
+            (interpreter.interpreter_builder, "options"): options,
+            (executor, "_init_args_hst"): _collecting(to_host, now),
+            (executor, "_restore_args_dev"): _restored(executor._restore_args_dev),
+            (executor, "__call__"): _launching(executor.__call__, now),
+            (interpreter, "_patch_lang"): self._language,
+            (autotuner.Autotuner, "_bench"): _first_is_best,
+            (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
+            (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
+        }
+        self._originals = {place: getattr(*place) for place in patches}
+        for (owner, name), patch in patches.items():
+            setattr(owner, name, patch)
+
+    def remove(self) -> None:
+        """Put everything back as it was."""
+        self._language.restore_all()
+        for (owner, name), original in self._originals.items():
             setattr(owner, name, original)
+
+
+class _Kept:
+    """The hooks that stay between calls, if there are any, and whether a call uses them."""
+
+    def __init__(self) -> None:
+        self.kind: Kind | None = None
+        self.is_used = False
+        self._hooks: _Hooks | None = None
+
+    def hooks(self, kind: Kind) -> _Hooks:
+        """Return hooks of this kind."""
+        if self._hooks is None or kind != self.kind:
+            self.remove()
+            self._hooks, self.kind = _Hooks(kind), kind
+        return self._hooks
+
+    def remove(self) -> None:
+        """Remove the hooks."""
+        if self._hooks is not None:
+            self._hooks.remove()
+            self._hooks = None
+
+
+_KEPT: _Kept | None = None
+
+
+@contextmanager
+def _hooked(kind: Kind) -> Iterator[_Hooks]:
+    """Set hooks, for this call alone if none are kept or a call within another one asks for them."""
+    kept = _KEPT
+    if kept is None or kept.is_used:
+        hooks = _Hooks(kind)
+        try:
+            yield hooks
+        finally:
+            hooks.remove()
+        return
+    hooks, kept.is_used = kept.hooks(kind), True
+    try:
+        yield hooks
+    finally:
+        kept.is_used = False
 
 
 def _stays(argument: Any) -> bool:
@@ -120,16 +206,16 @@ def _part(interpreter: Any, name: str) -> Any:
     return getattr(interpreter, name, None)
 
 
-def _cast(original: Callable[..., Any], watch: Watch) -> Any:
+def _cast(original: Callable[..., Any], now: Current) -> Any:
     """Mark pointers made from integers, and remove the mark from integers made from pointers."""
 
     def cast(self: Any, value: Any, wanted: Any) -> Any:
         answer = original(self, value, wanted)
         was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
         if becomes and not was:
-            return with_data(answer, watch.pointers.made(answer.data))
+            return with_data(answer, now.watch.pointers.made(answer.data))
         if was and not becomes:
-            return with_data(answer, watch.pointers.unmade(answer.data).view(answer.data.dtype))
+            return with_data(answer, now.watch.pointers.unmade(answer.data).view(answer.data.dtype))
         return answer
 
     return cast
@@ -146,45 +232,45 @@ def _splat(original: Callable[..., Any]) -> Any:
     return splat
 
 
-def _asserted(watch: Watch) -> Any:
+def _asserted(now: Current) -> Any:
     def asserted(self: Any, condition: Any, message: str) -> None:
-        watch.counts["assert"] += 1
+        now.watch.counts["assert"] += 1
         if not np.all(condition.data):
-            watch.asserted.append(f"{message} at {source_line()}")
+            now.watch.asserted.append(f"{message} at {source_line()}")
 
     return asserted
 
 
-def _reordered(original: Callable[..., Any], watch: Watch, seed: int | None) -> Any:
-    orders: dict[int, Any] = {}
-
+def _reordered(original: Callable[..., Any], now: Current) -> Any:
     def reordered(self: Any, x: int, y: int, z: int) -> Any:
-        sizes = self.grid_dim
+        sizes, seed = self.grid_dim, now.watch.order_seed
         if seed is not None:
-            count = sizes[0] * sizes[1] * sizes[2]
-            if count not in orders:
-                orders[count] = np.random.default_rng(seed).permutation(count)[::-1]
-            flat = int(orders[count][(x * sizes[1] + y) * sizes[2] + z])
+            flat = int(_order(seed, sizes[0] * sizes[1] * sizes[2])[(x * sizes[1] + y) * sizes[2] + z])
             x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
-        watch.begin((x * sizes[1] + y) * sizes[2] + z)
+        now.watch.begin((x * sizes[1] + y) * sizes[2] + z)
         return original(self, x, y, z)
 
     return reordered
 
 
-def _counted(original: Callable[..., Any], watch: Watch) -> Any:
+@lru_cache(maxsize=64)
+def _order(seed: int, count: int) -> Any:
+    return np.random.default_rng(seed).permutation(count)[::-1]
+
+
+def _counted(original: Callable[..., Any], now: Current) -> Any:
     def counted(self: Any, *sizes: Any) -> Any:
         x, y, z = map(int, sizes)  # a tensor of one element is a size, too
-        watch.most_programs = max(watch.most_programs, x * y * z)
+        now.watch.most_programs = max(now.watch.most_programs, x * y * z)
         return original(self, x, y, z)
 
     return counted
 
 
-def _launching(original: Callable[..., Any], watch: Watch) -> Any:
+def _launching(original: Callable[..., Any], now: Current) -> Any:
     def launching(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if watch.threads is not None:
-            watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
+        if now.watch.threads is not None:
+            now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         return original(self, *args, **kwargs)
 
     return launching
@@ -211,13 +297,13 @@ def _restored(original: Callable[..., Any]) -> Any:
     return restored
 
 
-def _collecting(original: Callable[..., Any], watch: Watch) -> Any:
+def _collecting(original: Callable[..., Any], now: Current) -> Any:
     def collecting(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
         named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
-        watch.launch([span for name, value in named for span in spans_of(name, value)])
+        now.watch.launch([span for name, value in named for span in spans_of(name, value)])
         held = with_widths(self.fn, args_host, kwargs_host)
-        self.fn = Programs(self.fn, watch)
+        self.fn = Programs(self.fn, now.watch)
         return held
 
     return collecting

@@ -3,6 +3,7 @@
 No answer changes by it, and small launches take a quarter less time.
 """
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -31,6 +32,7 @@ def remembering(interpreter: Any) -> dict[tuple[Any, str], Any]:
     return {
         (interpreter, "_get_np_dtype"): _np_dtype(interpreter._get_np_dtype),
         (interpreter, "_implicit_cvt"): _argument(interpreter._implicit_cvt, interpreter),
+        (interpreter.GridExecutor, "__init__"): _executor(interpreter.GridExecutor.__init__),
         (core.tensor, "__init__"): _tensor(core.tensor.__init__),
         (core.block_type, "__init__"): _block(core.block_type.__init__),
         (semantic, "broadcast_impl_value"): _broadcast(semantic.broadcast_impl_value),
@@ -63,6 +65,22 @@ def _argument(original: Callable[[Any], Any], interpreter: Any) -> Callable[[Any
         return interpreter.tl.tensor(handle, kind)
 
     return argument
+
+
+def _executor(original: Init) -> Init:
+    """Remember which parameters of a kernel are constants; its signature stays with it."""
+    known: dict[Any, list[str]] = {}
+
+    def init(self: Any, fn: Any, arg_names: Any, grid: Any, pre_run_hooks: Any = ()) -> None:
+        if fn not in known:
+            original(self, fn, arg_names, grid, pre_run_hooks)
+            known[fn] = self.constexprs
+            fn.__signature__ = inspect.signature(fn)
+        else:
+            self.fn, self.arg_names, self.grid, self.pre_run_hooks = fn, arg_names, grid, pre_run_hooks
+            self.constexprs = known[fn]
+
+    return init
 
 
 def _tensor(original: Init) -> Init:

@@ -29,7 +29,8 @@ class Watch:
     made from integers. If races are looked for, ``contested`` has the lines that access an address which
     one program changes and another touches, and ``loads_again`` says whether a program loads an address
     that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
-    and ``threads``: how programs run, and when their threads see what others stored.
+    and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
+    the programs.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -43,6 +44,7 @@ class Watch:
     seeks_races: bool = False
     turns: Turns | None = None
     threads: Threads | None = None
+    order_seed: int | None = None
     patience: Patience = field(default_factory=Patience)
     waits: Callable[[], None] = lambda: None
     contested: frozenset[str] = frozenset()
@@ -219,6 +221,13 @@ class Watch:
                 if event.kind != "load" and (event.addresses == address).any():
                     return f"last written by program {event.program} at {event.line}"
         return ""
+
+
+@dataclass(slots=True)
+class Current:
+    """The watch of the call that runs; hooks outlive it."""
+
+    watch: Watch
 
 
 @cache

@@ -17,6 +17,7 @@ from cumae.properties.cases.shown import shown_by
 from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
+from cumae.properties.interpreter.hooks import keeping_hooks
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.operations.callee import required
 from cumae.properties.operations.users_files import source_of
@@ -106,6 +107,7 @@ def search(
             collecting() as seen,
             suppress(Stop),
             noting_launches() as examiner.launches,
+            keeping_hooks(),
             stopwatch() as pace.timed,
         ):
             with_room(partial(_search, examiner, first, budget, reduce))

@@ -1,0 +1,128 @@
+"""Hooks stay between calls while they are kept, report to the call that runs, and are gone afterwards."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+from cumae.properties.interpreter.delays import Delays
+from cumae.properties.interpreter.hooks import keeping_hooks, watching
+from cumae.properties.interpreter.threads import Layout
+from cumae.properties.interpreter.watch import Watch
+from cumae.properties.running.device import prepare
+
+if prepare("auto") == "cuda":
+    pytest.skip("nothing is interpreted where there is a GPU", allow_module_level=True)
+
+from triton.runtime import interpreter
+
+
+class Counting(Delays):
+    meetings = 0
+
+    def meet(self) -> None:
+        self.meetings += 1
+        super().meet()
+
+
+PLACES = (interpreter.InterpreterBuilder, interpreter.GridExecutor, interpreter, tl, tl.core, tl.core.tensor)
+
+
+@triton.jit
+def _fill(out: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, at * 1_000_000_000, mask=at < count)
+
+
+def filled(count: int) -> torch.Tensor:
+    out = torch.full((16,), -7, dtype=torch.int32)[:8]
+    _fill[(1,)](out, count, BLOCK=16)
+    return out
+
+
+def state() -> list[dict[str, Any]]:
+    return [dict(vars(place)) for place in PLACES]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays() -> Iterator[None]:
+    filled(1)  # triton sets up some of its own names at the first launch
+    before = state()
+    yield
+    assert all(
+        now.get(name) is value
+        for now, was in zip(state(), before, strict=True)
+        for name, value in was.items()
+        if not name.startswith("__")
+    )
+
+
+def test_they_stay_while_kept_and_for_one_call_else() -> None:
+    load = interpreter.InterpreterBuilder.create_masked_load
+    with watching():
+        assert interpreter.InterpreterBuilder.create_masked_load is not load
+    assert interpreter.InterpreterBuilder.create_masked_load is load
+    with keeping_hooks():
+        assert interpreter.InterpreterBuilder.create_masked_load is load
+        with watching():
+            first = interpreter.InterpreterBuilder.create_masked_load
+        with watching(races=True, order_seed=3):
+            assert interpreter.InterpreterBuilder.create_masked_load is first is not load
+        assert interpreter.InterpreterBuilder.create_masked_load is first
+    assert interpreter.InterpreterBuilder.create_masked_load is load
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_each_call_has_its_own_record(kept: bool) -> None:
+    with keeping_hooks() if kept else nullcontext():
+        records: list[Watch] = []
+        for count in (8, 11, 8, 9):
+            with watching() as watch:
+                filled(count)
+            records.append(watch)
+        filled(12)  # between two calls: nobody's
+    assert [record.num_outside for record in records] == [0, 1, 0, 1]
+    assert [record.counts["store"] for record in records] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_a_call_asks_for_holds_for_that_call_alone(kept: bool) -> None:
+    with keeping_hooks() if kept else nullcontext():
+        found = []
+        for overflow in (False, True, False):
+            with watching(overflow=overflow) as watch:
+                filled(3)
+            found.append(bool(watch.asserted))
+        delayed = Counting(stores=Layout(), loads=Layout())
+        with watching(threads=delayed):
+            filled(3)
+        meetings = delayed.meetings
+        with watching():
+            filled(3)
+    assert found == [False, True, False]
+    assert meetings == delayed.meetings > 0
+
+
+def test_calls_within_calls_report_to_both() -> None:
+    with keeping_hooks(), watching() as outer:
+        with watching() as inner:
+            filled(11)
+        filled(9)
+        with keeping_hooks(), watching() as another:
+            filled(10)
+    assert (inner.num_outside, another.num_outside) == (1, 1)
+    assert outer.num_outside == 1  # inner hooks have masked off what they saw
+    assert outer.counts["store"] == 3
+
+
+def test_an_error_in_a_call_leaves_them_ready_for_the_next() -> None:
+    with keeping_hooks():
+        with pytest.raises(RuntimeError, match="mine"), watching():
+            raise RuntimeError("mine")
+        with watching() as watch:
+            assert filled(3).tolist()[:3] == [0, 1_000_000_000, 2_000_000_000]
+    assert watch.counts["store"] == 1
