@@ -1,10 +1,12 @@
 """Calls on several cases with one copy to the device before them and one copy back after them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.tracebacks import traceback_of
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.arena import Memory, bytes_for
 from cumae.properties.running.bench import Bench
@@ -13,7 +15,9 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
 from cumae.properties.running.memory import LITTLE_GUARD_BYTES
 from cumae.properties.running.observation import KernelRaised, Seen
+from cumae.properties.running.progress import Progress
 from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.running.stopwatch import timed
 
 MOST_BYTES = 2**24
 """Bytes after which the buffers of further calls lie in a memory of their own."""
@@ -31,9 +35,9 @@ def observe_together(
 ) -> dict[int, Seen]:
     """Make calls of a function without state on fresh buffers; return what each did, by its number.
 
-    ``calls``: the bench of each and its poison. Each is over before ``begins`` gets the number of the next.
-    No call is made after one that raises, nor once calls have made many tensors. If the device is lost, only
-    the last error is returned.
+    ``calls``: the bench of each and its poison. ``begins`` gets the number of each call when it begins on the
+    host, and again if it runs long on the device. No call is made after one that raises, nor once calls have
+    made many tensors. If the device is lost, only the error of the call that lost it is returned.
     """
     found: dict[int, Seen] = {}
     made: dict[int, Buffers] = {}
@@ -62,28 +66,36 @@ def _observed(
         placed[i].lay(content)
         start += bytes_for(buffers.there)
     memory.upload(content)
+    numbers, progress = list(made), Progress(calls[0][0].device, len(made))
     found: dict[int, Seen] = {}
     done: dict[int, tuple[object, FencedAllocations]] = {}
     num_allocated = 0
     with oracles_shut():
-        for i in made:
+        for count, i in enumerate(numbers, start=1):
             if num_allocated > MOST_ALLOCATED:
                 break
             begins(i)
             allocated = FencedAllocations(calls[i][1])
+            passed = partial(progress.passed, count) if progress.is_exact else None
             try:
                 with allocated:
-                    done[i] = placed[i].run(), allocated
+                    done[i] = placed[i].run(passed), allocated
             except KernelRaised as error:
                 found[i] = error
                 break
             num_allocated += allocated.num_bytes
     try:
+        with timed("kernel"):
+            progress.wait(lambda over: begins(numbers[min(over, len(numbers) - 1)]))
         content = memory.content()
         if not memory.on_host:
             torch.cuda.synchronize()
-    except RuntimeError:
-        return found
+    except RuntimeError as error:  # the device is lost
+        if not progress.is_exact:
+            return found
+        i = numbers[min(progress.num_over, len(numbers) - 1)]
+        said = f"raised {type(error).__name__}: {error}".splitlines()[0]
+        return {i: found.get(i, KernelRaised(said, traceback_of(error)))}
     for i, (answer, allocated) in done.items():
         bench, poison = calls[i]
         placed[i].take(content)

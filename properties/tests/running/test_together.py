@@ -1,6 +1,8 @@
 """Calls on several cases in one memory show what each call alone shows."""
 
+from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,15 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
-from cumae.properties.running.device import prepare
+from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.progress import Progress
 from cumae.properties.running.together import observe_together
 from cumae.properties.running.trial import Trial
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.loop import search
+from cumae.properties.tests.python_process import run_python
 
 DEVICE = prepare("auto")
 OUT = "position_ids"
@@ -123,6 +127,47 @@ def test_calls_together_show_what_each_shows_alone(function: Any) -> None:
         np.testing.assert_array_equal(seen.outputs[OUT], alone.outputs[OUT])
         np.testing.assert_array_equal(seen.before[OUT], alone.before[OUT])
 
+
+
+class Reporting(Progress):
+    """A device that is in its third call for long and then is lost, or not."""
+
+    is_lost = False
+
+    def __init__(self, device: Device, num_calls: int) -> None:
+        super().__init__("cpu", num_calls)
+        self.is_exact = True
+
+    @property
+    def num_over(self) -> int:
+        return 2
+
+    def wait(self, runs: Callable[[int], None]) -> None:
+        runs(self.num_over)
+        if self.is_lost:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_call_that_runs_long_is_told_and_one_that_loses_the_device_named(
+    is_lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cumae.properties.running.together.Progress", Reporting)
+    monkeypatch.setattr(Reporting, "is_lost", is_lost)
+    binding, begun = bound(positions), list[int]()
+    calls = [(Bench(binding, case, "cpu"), POISON) for case in drawn(binding, 9)]
+    found = observe_together(calls, begun.append)
+    assert begun == [*range(9), 2]
+    assert list(found) == ([2] if is_lost else [*range(9)])
+    assert ("illegal memory access" in str(found[2])) == is_lost
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="only a GPU loses its context")
+def test_a_kernel_that_loses_the_context_is_named_by_its_call(tmp_path: Path) -> None:
+    """In a process of its own, which ends as others do."""
+    told = run_python("-m", "cumae.properties.tests.losing_together", cwd=tmp_path, fresh=True)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.split() == ["3", "of", "9"]
 
 
 def test_calls_lie_in_several_memories_if_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
