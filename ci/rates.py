@@ -25,7 +25,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.bench import POISON, Bench
-from cumae.properties.running.device import one_thread, prepare
+from cumae.properties.running.device import few_collections, one_thread, prepare
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.launches import noting_launches
 from cumae.properties.running.machine import machine
@@ -112,7 +112,12 @@ def searched(checks: tuple[str, ...], seconds: float, *, by_hypothesis: bool = F
             for case in examiner.foresee(list(islice(volume, TOGETHER))):
                 examiner.examine(case)
 
-    with one_thread(), noting_launches() as examiner.launches, stopwatch() as examiner.pace.timed:
+    with (
+        one_thread(),
+        few_collections(),
+        noting_launches() as examiner.launches,
+        stopwatch() as examiner.pace.timed,
+    ):
         try:
             with_room(run)
         except Stop:
