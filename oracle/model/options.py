@@ -264,7 +264,10 @@ class Options:
         >>> Options.of(topk=3, rank=1).selection
         Selection(topk=3, prefill_workspace=False, select_beyond=False)
         """
-        return NEUTRAL_OPTIONS.having(**values)
+        try:
+            return _of(tuple(values), *values.values())
+        except TypeError:  # as in _with
+            return NEUTRAL_OPTIONS.having(**values)
 
     def having(self, **values: Any) -> "Options":
         """Return the options with other values of some fields, each in the group that has it."""
@@ -292,6 +295,11 @@ def _with(group: Any, values: dict[str, Any]) -> Any:
 @lru_cache(maxsize=4096, typed=True)
 def _made(group: Any, names: tuple[str, ...], *values: Any) -> Any:
     return replace(group, **dict(zip(names, values, strict=True)))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _of(names: tuple[str, ...], *values: Any) -> Options:
+    return NEUTRAL_OPTIONS.having(**dict(zip(names, values, strict=True)))
 
 
 GROUPS: Mapping[str, type[Any]] = {one.name: type(one.default) for one in fields(Options)}

@@ -93,13 +93,15 @@ def give_blocks(
     total = sum(counts) + sum(extras)
     pool = min(max(1, total + choices.pick((0, 1, 7, 100))), max(room, 1))
     step, first = draw_permutation(choices, pool)
+    free = tuple([domain.reserved_blocks + (first + i * step) % pool for i in range(total)])
     requests: list[Request] = []
     taken = 0
     for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
-        ids = list(requests[owner].block_ids[:num_shared]) if num_shared else []
-        ids += [domain.reserved_blocks + (first + (taken + i) * step) % pool for i in range(own + extra)]
+        ids = free[taken : taken + own + extra]
         taken += own + extra
-        requests.append(Request(work.context_len, work.query_len, tuple(ids), work.phase))
+        if num_shared:
+            ids = requests[owner].block_ids[:num_shared] + ids
+        requests.append(Request(work.context_len, work.query_len, ids, work.phase))
     return tuple(requests)
 
 

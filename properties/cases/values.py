@@ -45,6 +45,7 @@ GROUPS_OF_TOKENS = (2, 3, 4, 8, 128)
 """The tokens of a compressed key."""
 MANY_ROWS = 2**12
 """More rows than this get the smallest width."""
+_PLAIN = Layout()
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
 
 
@@ -68,7 +69,7 @@ class Draw:
         self.choices = choices
         self.domain = domain
         self.batch = batch
-        self.layout = layout or Layout()
+        self.layout = layout or _PLAIN
         self.strided = strided
         self.keys = keys
         self.features: Collection[str] = ()

@@ -80,19 +80,16 @@ class Call:
         """The arguments by name."""
         return self.numbers | {buffer.name: buffer.tensor for buffer in (*self.inputs, *self.outputs)}
 
-    def run(self, instead: Callable[[], None] | None = None) -> Any:
+    def run(self, *, wait: bool = True) -> Any:
         """Call the function and wait for it. Raises ``KernelRaised`` with its error inside.
 
         On a GPU it waits for the current stream only: the function must join its other streams to that.
-        ``instead``: what is done instead of waiting.
         """
         note_given(self.arguments)
         try:
             with oracles_shut(), timed("kernel"):
                 answer = self.function(**self.arguments)
-            if instead is not None:
-                instead()
-            elif self._device == "cuda":
+            if self._device == "cuda" and wait:
                 torch.cuda.current_stream().synchronize()
         except (KeyboardInterrupt, Interruption):
             raise

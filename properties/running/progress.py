@@ -22,10 +22,10 @@ class Progress:
     def __init__(self, device: Device, num_calls: int) -> None:
         self._over = _word() if device == "cuda" else None
         self.is_exact = self._over is not None
-        self._numbers = torch.empty(0)
+        self._numbers: tuple[torch.Tensor, ...] = ()
         if self._over is not None:
             self._over.zero_()
-            self._numbers = torch.arange(num_calls + 1, dtype=torch.int32, device=device)
+            self._numbers = _numbers(1 << num_calls.bit_length())
 
     @property
     def num_over(self) -> int:
@@ -35,7 +35,7 @@ class Progress:
     def passed(self, count: int) -> None:
         """Have the device note that so many calls are over once it comes here."""
         if self._over is not None:
-            self._over.copy_(self._numbers[count : count + 1], non_blocking=True)
+            self._over.copy_(self._numbers[count], non_blocking=True)
 
     def wait(self, runs: Callable[[int], None]) -> None:
         """Wait until all calls are over; ``runs`` gets the number of one that takes long.
@@ -54,11 +54,16 @@ class Progress:
 
 
 @cache
+def _numbers(count: int) -> tuple[torch.Tensor, ...]:
+    return torch.arange(count, dtype=torch.int32, device="cuda").unbind()
+
+
+@cache
 def _word() -> torch.Tensor | None:
     """Return a number on the host that the device can write, None if it cannot.
 
     It is not pinned by torch: with such memory, commands failed after a kernel had lost the CUDA context.
     """
-    word = torch.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=torch.int32, count=1)
+    word = torch.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=torch.int32, count=1)[0]
     error = torch.cuda.cudart().cudaHostRegister(word.data_ptr(), mmap.PAGESIZE, 0)  # type: ignore[no-untyped-call]
     return word if int(error) == 0 else None

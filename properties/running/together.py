@@ -1,7 +1,6 @@
 """Calls on several cases with one copy to the device before them and one copy back after them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 import torch
 
@@ -76,13 +75,16 @@ def _observed(
                 break
             begins(i)
             allocated = FencedAllocations(calls[i][1])
-            passed = partial(progress.passed, count) if progress.is_exact else None
             try:
                 with allocated:
-                    done[i] = placed[i].run(passed), allocated
+                    done[i] = placed[i].run(wait=not progress.is_exact), allocated
             except KernelRaised as error:
                 found[i] = error
                 break
+            try:
+                progress.passed(count)
+            except RuntimeError:
+                break  # the device is lost, as is found when it is waited for
             num_allocated += allocated.num_bytes
     try:
         with timed("kernel"):

@@ -15,6 +15,7 @@ from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device, prepare
+from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.progress import Progress
 from cumae.properties.running.together import observe_together
@@ -152,6 +153,7 @@ class Reporting(Progress):
 def test_a_call_that_runs_long_is_told_and_one_that_loses_the_device_named(
     is_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tampering()  # sees the suite as it is, or takes what comes next for it
     monkeypatch.setattr("cumae.properties.running.together.Progress", Reporting)
     monkeypatch.setattr(Reporting, "is_lost", is_lost)
     binding, begun = bound(positions), list[int]()
