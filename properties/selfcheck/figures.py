@@ -45,7 +45,7 @@ def tables(results: Json) -> str:
         growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),
         ["## Rates of fuzzing"],
-        rates_lines(results["gpu-rates"]),
+        *(rates_lines(results[name]) for name in sorted(results) if name.startswith("gpu-rates")),
     )
     return "\n\n".join("\n".join(part) for part in parts)
 
