@@ -1,6 +1,6 @@
 """Named shapes of cases that real test suites missed; a run prints the share of cases that shows each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from cumae.oracle import Case, Request
@@ -240,9 +240,9 @@ SIZES = (
 """The sizes by which a search tells how far it went."""
 
 
-def shapes_of(case: Case) -> list[str]:
-    """Return the names of the shapes that a case shows."""
-    return [name for name, shows in SHAPES.items() if shows(case)]
+def shapes_of(case: Case, among: Collection[str] = SHAPES) -> list[str]:
+    """Return the names of the shapes that a case shows, of some or of all."""
+    return [name for name, shows in SHAPES.items() if name in among and shows(case)]
 
 
 def largest_sizes(case: Case) -> dict[str, int]:

@@ -184,7 +184,7 @@ def _record(failure: Failure) -> dict[str, Any]:
 def _print_shapes(verdicts: list[Verdict], cases: int, console: Console, *, verbose: bool) -> None:
     """Print how many of the shapes that the functions can show were shown, and those without a case.
 
-    ``verbose``: also the share of cases with each shape, and the shapes that no function here can show.
+    ``verbose``: also the share of cases with each of them, and the shapes that no function here can show.
     """
     shown: Counter[str] = Counter()
     for verdict in verdicts:

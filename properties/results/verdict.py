@@ -80,7 +80,7 @@ class Verdict:
     """The result of searching one function; it is true if ``ok`` is.
 
     ``cases``: distinct cases that were run; ``comparisons``: checks times cases;
-    ``not_promised``: cases outside the domain; ``shapes``: cases that show each named shape;
+    ``not_promised``: cases outside the domain; ``shapes``: cases that show each of ``shows``;
     ``several_right``: rows in which rounding decides between several right answers, of the cases that have
     at most 1,024 rows; ``hidden``: features that no case varied, because the function takes no argument for
     them. ``spent``: seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large

@@ -252,7 +252,7 @@ class Examiner:
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""
         self.verdict.enlarge(largest_sizes(case))
-        self.shapes.update(shapes_of(case))
+        self.shapes.update(shapes_of(case, self.verdict.shows))
         self.pairs.note(case)
         rights = self.binding.operation.rights
         if rights is not None and case.num_tokens_padded <= MOST_ROWS:
@@ -318,7 +318,7 @@ class Examiner:
                 raise Stop
             self.verdict.cases += 1
             self.verdict.comparisons += 1
-            self.shapes.update(shapes_of(case))
+            self.shapes.update(shapes_of(case, self.verdict.shows))
             self.last = case
             if self.before is not None:
                 so_far = so_far.then(case) if so_far is not None else Trace((case,))

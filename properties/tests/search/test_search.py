@@ -37,6 +37,7 @@ def test_a_verdict_counts_cases_and_comparisons() -> None:
     assert (verdict.cases - verdict.toured, verdict.status) == (25, "agrees")
     assert verdict.comparisons == verdict.cases
     assert verdict.shapes["length 0"] > 0
+    assert verdict.shapes.keys() <= verdict.shows
 
 
 def test_a_run_that_compares_nothing_is_no_success() -> None:
