@@ -63,8 +63,8 @@ def watching(
 def keeping_hooks() -> Iterator[None]:
     """Let the hooks of one watched call stay for the next, while the context is open.
 
-    To set and undo them takes a quarter of a call with a small launch, most of it because Python has to look up
-    anew what it knew about the classes.
+    To set and undo them takes a quarter of a call with a small launch, most of it because Python then has to
+    look up anew what it knew about the classes.
     """
     global _KEPT
     before, _KEPT = _KEPT, _Kept()
