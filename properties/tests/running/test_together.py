@@ -129,7 +129,6 @@ def test_calls_together_show_what_each_shows_alone(function: Any) -> None:
         np.testing.assert_array_equal(seen.before[OUT], alone.before[OUT])
 
 
-
 class Reporting(Progress):
     """A device that is in its third call for long and then is lost, or not."""
 
