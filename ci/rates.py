@@ -25,7 +25,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.bench import POISON, Bench
-from cumae.properties.running.device import one_thread, prepare, small_collections
+from cumae.properties.running.device import one_thread, prepare, rare_collections
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.launches import noting_launches
 from cumae.properties.running.machine import machine
@@ -114,7 +114,7 @@ def searched(checks: tuple[str, ...], seconds: float, *, by_hypothesis: bool = F
 
     with (
         one_thread(),
-        small_collections(),
+        rare_collections(),
         noting_launches() as examiner.launches,
         stopwatch() as examiner.pace.timed,
     ):

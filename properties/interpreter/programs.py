@@ -66,7 +66,7 @@ class Programs:
             shared.append(self._watch.turns.launch(programs, *places))
             shared[0].join()
 
-        self._watch.waits = share
+        waits, self._watch.waits = self._watch.waits, share
         try:
             run()
             for launch in shared:
@@ -75,6 +75,7 @@ class Programs:
             assert shared[0].error is not None
             raise shared[0].error from None
         finally:
+            self._watch.waits = waits
             for launch in shared:
                 launch.free()
                 self._watch.turns = None

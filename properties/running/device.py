@@ -13,6 +13,8 @@ from cumae.oracle.model.rules import require, require_choice
 Device = Literal["cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
 _HIDDEN = ("", "-1")
+OBJECTS = 10_000
+"""Objects that a search makes between two looks for garbage."""
 
 
 def has_gpu() -> bool:
@@ -61,20 +63,15 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def small_collections() -> Iterator[None]:
-    """Leave what is there already out of searches for garbage, unless somebody has seen to that.
-
-    Torch has many objects that stay. Garbage is searched for as often as before: trials hold the memory of
-    their calls in cycles, and large cases would fill a GPU.
-    """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
+def rare_collections() -> Iterator[None]:
+    """Look for garbage less often: a case of a search leaves none behind, and looking takes time."""
+    before = gc.get_threshold()
+    if 0 < before[0] < OBJECTS:
+        gc.set_threshold(OBJECTS, *before[1:])
     try:
         yield
     finally:
-        gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 def current() -> Device:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Trial:
         self.shares = False
         narrow = binding.domain.among("index_dtype", INDEX_DTYPES)[0]
         quiet = quiet_case(case, binding.dialect.quiet_garbage, index_dtype=narrow)
-        self.quiet = Bench(binding, quiet, device, begins=lambda: self._begin(None, ""))
+        self.quiet = Bench(binding, quiet, device, begins=self._telling(None, ""))
         self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
         self._planned: dict[Case, Bench] = {}
@@ -93,13 +94,27 @@ class Trial:
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
         like = self.quiet if is_alike else None
-        return Bench(self.binding, case, self.device, begins=lambda: self._begin(other, because), like=like)
+        return Bench(self.binding, case, self.device, begins=self._telling(other, because), like=like)
 
     def is_over(self) -> bool:
         """Return whether the time of the case is up; if so, the check counts as having compared nothing."""
         over = not self._goes_on()
         self.saw_nothing |= over
         return over
+
+    def _telling(self, other: Case | None, because: str) -> Callable[[], None]:
+        """Return what a bench calls before a call. It does not hold the trial, whose memory is large.
+
+        In a cycle of trial and bench, that memory would stay until garbage is searched for.
+        """
+        weakly = ref(self)
+
+        def begins() -> None:
+            trial = weakly()
+            if trial is not None:
+                trial._begin(other, because)
+
+        return begins
 
     def _begin(self, other: Case | None, because: str) -> None:
         self.running, self.because = other, because

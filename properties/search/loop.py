@@ -22,7 +22,7 @@ from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.operations.callee import required
 from cumae.properties.operations.users_files import source_of
 from cumae.properties.results.verdict import Verdict
-from cumae.properties.running.device import Device, one_thread, small_collections
+from cumae.properties.running.device import Device, one_thread, rare_collections
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.launches import noting_launches
@@ -104,7 +104,7 @@ def search(
     try:
         with (
             one_thread(),
-            small_collections(),
+            rare_collections(),
             collecting() as seen,
             suppress(Stop),
             noting_launches() as examiner.launches,
