@@ -37,6 +37,7 @@ from cumae.properties.engines.sglang import (
     sequence_layout,
     unified_lists,
     virtual_slots,
+    workspace_lists,
 )
 from cumae.properties.engines.sglang.engine import ENGINE
 
@@ -78,4 +79,5 @@ __all__ = [
     "sequence_layout",
     "unified_lists",
     "virtual_slots",
+    "workspace_lists",
 ]

@@ -30,6 +30,7 @@ from cumae.properties.engines.vllm import (
     plans,
     position_ids,
     prefill_chunks,
+    qsa_metadata,
     query_chunks,
     ragged_topk,
     request_runs,
@@ -45,6 +46,7 @@ from cumae.properties.engines.vllm import (
     topk_to_slots,
     verified_drafts,
     virtual_requests,
+    workspace_lists,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
 
@@ -79,6 +81,7 @@ __all__ = [
     "plans",
     "position_ids",
     "prefill_chunks",
+    "qsa_metadata",
     "query_chunks",
     "ragged_topk",
     "request_runs",
@@ -94,4 +97,5 @@ __all__ = [
     "topk_to_slots",
     "verified_drafts",
     "virtual_requests",
+    "workspace_lists",
 ]

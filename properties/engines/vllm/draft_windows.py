@@ -98,12 +98,8 @@ def _last_of_ring(answer: Any, inputs: Inputs) -> list[int]:
     return found
 
 
-_LAST = having(
-    RINGS,
-    "ring_slots",
-    Output("last_slots", follows="ring_slots", expect=_last_of_ring),
-    starts="query_start_loc",
-)
+LAST_SLOTS = Output("last_slots", follows="ring_slots", expect=_last_of_ring)
+_LAST = having(RINGS, "ring_slots", LAST_SLOTS, starts="query_start_loc")
 
 
 @ENGINE.adapts(
