@@ -118,7 +118,7 @@ def engines_line(runs: list[Json]) -> str:
     for run in runs:
         found = run["functions"]
         agreed, known = (sum(one["status"] == status for one in found) for status in ("agrees", "known"))
-        where = "the GPU" if "NVIDIA" in run["device"] else "a CPU"
+        where = "a CPU" if run["device"].startswith("CPU") else f"an {run['device']}"
         besides = f" and {known} more as known" if known else ""
         cases = sum(one["cases"] for one in found)
         counts = f"{agreed} of {len(found)}{besides} of {len(run['releases'])} engines"
