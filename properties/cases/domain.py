@@ -36,8 +36,8 @@ class Domain:
     live token may have no block, -1. ``reserved_blocks``: lowest block ids that belong to no request.
     ``max_block_id``: the largest block id. ``large_slots``: whether slots of 2^31 and more are promised.
     ``strided``: whether tables and rows may be non-contiguous, and their tensors begin at any element.
-    ``strided_vectors``: one-dimensional arguments that may then be views with a step; none by default,
-    because engines pass contiguous ones.
+    ``views``: arguments that may then be views: vectors with a step, and others with gaps between their rows;
+    none by default, because most engines pass contiguous ones.
 
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
     keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
@@ -67,7 +67,7 @@ class Domain:
     max_context_len: int = MAX_LEN
     max_query_len: int = MAX_LEN
     strided: bool = True
-    strided_vectors: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ("prefill", "decode")
     uniform_decodes: bool = False
     verify_steps: bool = False

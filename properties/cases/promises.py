@@ -199,7 +199,7 @@ PROMISES: Mapping[str, Promise] = {
         ),
     ),
     "strided": Promise(require_bool, _strided),
-    "strided_vectors": Promise(_names_of("argument"), lambda names, c: None),
+    "views": Promise(_names_of("argument"), lambda names, c: None),
     "reserved_blocks": Promise(
         _whole(0, 1024),
         _of_requests(lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None),

@@ -216,7 +216,7 @@ class Watch:
     def writer_of(self, name: str, index: int) -> str:
         """Return in words which program wrote an element last, and where; empty if no write was seen."""
         for region in self._poisoned():
-            address = region.start + index * region.item * region.step
+            address = region.address(index)
             for event in reversed(self._ended) if region.name == name else ():
                 if event.kind != "load" and (event.addresses == address).any():
                     return f"last written by program {event.program} at {event.line}"

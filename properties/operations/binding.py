@@ -108,8 +108,8 @@ def bind(
         else:
             rule = f"an output of {operation.name} ({', '.join(known)}) or an input of dialect {dialect.name}"
             refuse(name, rule)
-    for name in domain.strided_vectors if domain else ():
-        require(name in called_with, "strided_vectors", name, f"be an argument: {', '.join(called_with)}")
+    for name in domain.views if domain else ():
+        require(name in called_with, "views", name, f"be an argument: {', '.join(called_with)}")
     features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
     own = {output.name for output in operation.outputs}
     merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}

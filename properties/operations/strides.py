@@ -41,20 +41,28 @@ _PROBE = Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4)
 
 
 def held_input(binding: Binding, name: str, inputs: Inputs) -> Held:
-    """Return an input as the dialect holds it; a vector that may be a view has the step of the layout."""
+    """Return an input as the dialect holds it; one that may be a view lies as the layout says."""
     held = binding.dialect.inputs[name].hold(inputs)
-    step = inputs.case.layout.vector_step
-    if step == 1 or name not in binding.domain.strided_vectors or not isinstance(held, Ints):
+    if inputs.case.layout.vector_step == 1 or name not in binding.domain.views or not isinstance(held, Ints):
         return held
-    return replace(held, strides=tuple(step * stride for stride in held.strides))
+    return replace(held, strides=_apart(held.strides, inputs.case))
 
 
 def output_strides(binding: Binding, name: str, case: Case) -> tuple[int, ...]:
     """Return the strides of an output that is passed as an argument."""
     strides = strides_of(binding.forms[name], case)
-    if name not in binding.domain.strided_vectors:
-        return strides
-    return tuple(case.layout.vector_step * stride for stride in strides)
+    return _apart(strides, case) if name in binding.domain.views else strides
+
+
+def _apart(strides: tuple[int, ...], case: Case) -> tuple[int, ...]:
+    """Return the strides of a view: a vector's entries have a step, and rows have a gap between them."""
+    step = case.layout.vector_step
+    if len(strides) == 1:
+        return (step * strides[0],)
+    row, entry = max(strides[-2], 1), strides[-1]
+    if entry > row:
+        return strides  # neighbours are in a column, and the layout has a gap of its own for those
+    return (*(outer // row * (row + step - 1) for outer in strides[:-1]), entry)
 
 
 def offset_of(held: Held, case: Case, *, in_place: bool) -> int:

@@ -147,8 +147,7 @@ class Bench:
                 assert buffer.tensor is not None
                 start, item = buffer.tensor.data_ptr(), buffer.tensor.element_size()
                 size = buffer.span_bytes(buffer.before)
-                step = buffer.strides[0] if buffer.is_rows else buffer.strides[-1]
-                yield Region(buffer.name, start, start + size, item, step)
+                yield Region(buffer.name, start, start + size, item, *_rows_of(buffer))
 
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
@@ -236,3 +235,12 @@ class Bench:
         shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
         strides, offset = output_strides(self.binding, name, self.case), self.case.layout.storage_offset
         return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset, guard)
+
+
+def _rows_of(buffer: Buffer) -> tuple[int, int]:
+    """Return how many elements apart rows begin, and how many each has; rows of bytes count as one."""
+    if buffer.is_rows:
+        return buffer.strides[0], 1
+    if len(buffer.shape) < 2 or buffer.strides[-1] != 1:
+        return buffer.strides[-1], 1
+    return max(buffer.strides[-2], 1), max(buffer.shape[-1], 1)

@@ -159,7 +159,7 @@ _PAGES_OF_TOKENS = having(
     "page_table_copy",
     operation="page_table",
     dialect=_PAGES_OF_TOKENS,
-    domain=STEPS.having(strided=True, strided_vectors=("b_req_idx",)),
+    domain=STEPS.having(strided=True, views=("b_req_idx",)),
 )
 def page_table_of_tokens(function: Any) -> Callable[..., None]:
     """Rows of the pool as pages of one token, garbage behind the keys included."""

@@ -192,7 +192,7 @@ def _local_lens(case: Case) -> Any:
         wide_table=wide_table,
         held_lens=_local_lens,
     ),
-    domain=_RANKS.having(page_slack=(0, 1, 9)),
+    domain=_RANKS.having(page_slack=(0, 1, 9), strided=True, views=("block_kv_indices",)),
 )
 def page_table_of_rank(kernel: Any) -> Callable[..., None]:
     """Pages in which a rank holds keys; tails stay."""

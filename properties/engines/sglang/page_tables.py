@@ -55,7 +55,7 @@ def _decode_metadata(function: Any, *, zero_tail: bool) -> Callable[..., None]:
     "sglang/kernels/ops/attention/metadata.py",
     "normal_decode_set_metadata",
     operation="page_table",
-    domain=STEPS.having(**_POWERS),
+    domain=STEPS.having(**_POWERS, strided=True, views=("page_table",)),
 )
 def normal_decode_page_table(function: Any) -> Callable[..., None]:
     """Pages of decodes and of verify steps, whose lengths leave out the drafts; tails stay."""
@@ -79,7 +79,7 @@ def normal_decode_page_table_cleared(function: Any) -> Callable[..., None]:
     "create_flashmla_kv_indices_triton",
     "get_num_kv_index_blocks_flashmla",
     operation="page_table",
-    domain=STEPS.having(**_POWERS),
+    domain=STEPS.having(**_POWERS, strided=True, views=("page_table",)),
 )
 def flashmla_kv_indices(kernel: Any, num_blocks: Any) -> Callable[..., None]:
     """The block table of FlashMLA; tails stay."""
@@ -104,7 +104,7 @@ def flashmla_kv_indices(kernel: Any, num_blocks: Any) -> Callable[..., None]:
     "sglang/kernels/ops/attention/trtllm_mha_page_table.py",
     "build_trtllm_mha_page_table",
     operation="page_table",
-    domain=STEPS.having(**_POWERS),
+    domain=STEPS.having(**_POWERS, strided=True, views=("page_table",)),
 )
 def trtllm_mha_page_table(function: Any) -> Callable[..., None]:
     """The block table of TensorRT-LLM's attention; tails stay."""
@@ -125,7 +125,7 @@ def trtllm_mha_page_table(function: Any) -> Callable[..., None]:
     "sglang/kernels/ops/attention/aiter_unified_page_table.py",
     "scatter_req_to_token_to_page_table_kernel",
     operation="page_table",
-    domain=STEPS,
+    domain=STEPS.having(strided=True, views=("page_table",)),
 )
 def aiter_verify_page_table(kernel: Any) -> Callable[..., None]:
     """AITER's table from the pool, for verify steps; other steps have no drafts here. Tails stay."""
@@ -173,7 +173,7 @@ def _listed_tokens(case: Case) -> Any:
     "scatter_ragged_to_page_table_kernel",
     operation="page_table",
     dialect=SGLANG.extend(token_starts=_token_starts, listed_tokens=_listed_tokens),
-    domain=STEPS.having(padding="none"),
+    domain=STEPS.having(padding="none", strided=True, views=("page_table",)),
 )
 def aiter_page_table_of_list(kernel: Any) -> Callable[..., None]:
     """AITER's table from the list of slots; tails stay."""

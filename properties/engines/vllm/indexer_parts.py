@@ -150,7 +150,9 @@ def _owners_of_tokens(inputs: Inputs) -> list[int]:
             expect=lambda _, inputs: inputs["query_lens"],
         ),
     ),
-    domain=STEPS.having(min_tokens=1, max_tokens=512, missing_blocks=False),
+    domain=STEPS.having(
+        min_tokens=1, max_tokens=512, missing_blocks=False, strided=True, views=("table_of_tokens",)
+    ),
 )
 def indexer_decode_tables(kernel: Any) -> Callable[..., None]:
     """The other lists of the same kernel: a table row and a request for each token."""

@@ -154,7 +154,7 @@ LAST_PAGE = having(
     "mamba_get_block_table_tensor",
     operation="kv_indices",
     dialect=LAST_PAGE,
-    domain=FULL.having(strided=True, strided_vectors=("seq_lens",)),
+    domain=FULL.having(strided=True, views=("seq_lens",)),
     MambaSpec=SimpleNamespace,
 )
 def mamba_align_block_table(function: Any) -> Callable[..., Tensor]:

@@ -30,7 +30,7 @@ def _by_kernel(kind: Callable[[], Any]) -> Callable[..., None]:
     "CombineTopkSwaIndicesKernel",
     operation="window_slots",
     dialect=_NO_HOLES,
-    domain=_PREFILLS,
+    domain=_PREFILLS.having(strided=True, views=("combined_rows", "selected_states")),
 )
 def combined_rows(kind: Callable[[], Any]) -> Callable[..., None]:
     """DeepSeek V4: selected states and windows of a chunk of prefills."""
@@ -42,7 +42,7 @@ def combined_rows(kind: Callable[[], Any]) -> Callable[..., None]:
     "CombineTopkSwaIndicesKernel",
     operation="window_slots",
     dialect=_HOLES,
-    domain=_PREFILLS,
+    domain=_PREFILLS.having(strided=True, views=("combined_rows", "selected_states")),
 )
 def combined_rows_with_holes(kind: Callable[[], Any]) -> Callable[..., None]:
     """DeepSeek V4.1: the same, where a selected state may be -1."""

@@ -1,5 +1,7 @@
 """Strides worked by hand, tried one at a time, and promised by name."""
 
+import inspect
+
 import pytest
 import torch
 
@@ -140,6 +142,29 @@ class TestOneAtATime:
         assert CHECKS["accepts_strides"](Trial(binding, found, DEVICE, number=5)) is not None
 
 
+def tables_anywhere(
+    block_table: torch.Tensor,
+    row_index: torch.Tensor,
+    seq_lens: torch.Tensor,
+    num_requests: int,
+    tokens_per_entry: int,
+    page_table: torch.Tensor,
+) -> None:
+    page_table.zero_()
+    for b in range(num_requests):
+        pages = -(-int(seq_lens[b]) // tokens_per_entry)
+        row = block_table[row_index[b], :pages] if row_index[b] >= 0 else block_table[0, :0]
+        page_table[b, : len(row)] = row.clamp(min=-1)
+
+
+def tables_without_gaps(page_table: torch.Tensor, **given: object) -> None:
+    dense = page_table.as_strided(page_table.shape, (page_table.shape[1], 1), page_table.storage_offset())
+    tables_anywhere(page_table=dense, **given)  # type: ignore[arg-type]
+
+
+tables_without_gaps.__signature__ = inspect.signature(tables_anywhere)  # type: ignore[attr-defined]
+
+
 VECTORS = {
     "cumae.gpu_impl:write_causal_windows": ("causal_windows", "cumae", ("ks", "ke")),
     "cumae.gpu_impl:MetadataCache": ("metadata_cache", "cumae", ("context_lens_cpu", "query_lens_cpu")),
@@ -151,7 +176,7 @@ class TestVectors:
     @pytest.mark.parametrize("target", VECTORS)
     def test_functions_that_take_any_stride_may_promise_it(self, target: str) -> None:
         operation, dialect, names = VECTORS[target]
-        domain = Domain(strided_vectors=names)
+        domain = Domain(views=names)
         binding = binding_of(load_function(target), operation, dialect, domain)
         assert "accepts_strides" in checks_for(binding)
         for number in range(len(DEVIATIONS)):
@@ -162,11 +187,22 @@ class TestVectors:
         binding = binding_of(load_function("cumae.gpu_impl:write_causal_windows"), "causal_windows")
         assert not shows(binding, {"vector_step": 2}) and "accepts_strides" not in checks_for(binding)
 
+    @pytest.mark.parametrize("views", [(), ("page_table",)])
+    def test_rows_that_may_lie_apart_are_those_of_a_wider_table(self, views: tuple[str, ...]) -> None:
+        found = {}
+        for function in (tables_anywhere, tables_without_gaps):
+            binding = binding_of(function, "page_table", domain=Domain(views=views))
+            outputs = Bench(binding, Case(BATCH, Layout(vector_step=3)), DEVICE).buffers(POISON).outputs
+            assert [one.strides for one in outputs] == [(4, 1) if views else (2, 1)]
+            trials = [Trial(binding, Case(BATCH), DEVICE, number=n) for n in range(len(DEVIATIONS))]
+            assert CHECKS["agrees"](trials[0]) is None
+            found[function] = [one for trial in trials if (one := CHECKS["accepts_strides"](trial))]
+        assert not found[tables_anywhere]
+        assert bool(found[tables_without_gaps]) == bool(views)
+
     def test_a_promise_names_an_argument(self) -> None:
-        with pytest.raises(
-            ValueError, match=r"strided_vectors = 'kv', must be an argument: token_to_request, "
-        ):
-            binding_of(columns_side_by_side, "slot_mapping", domain=Domain(strided_vectors=("kv",)))
+        with pytest.raises(ValueError, match=r"views = 'kv', must be an argument: token_to_request, "):
+            binding_of(columns_side_by_side, "slot_mapping", domain=Domain(views=("kv",)))
 
 
 def test_every_stride_has_a_function_that_ignores_it() -> None:

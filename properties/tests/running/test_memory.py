@@ -171,3 +171,17 @@ def test_a_change_with_the_order_of_programs_names_the_writer() -> None:
     assert finding is not None
     assert "when programs ran in another order; last written by program" in finding.message
     assert "wrong_kernels.py:" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("region", "indices"),
+    [
+        (Region("a", 100, 120, 4), [0, 1, 2]),
+        (Region("a", 100, 140, 4, 3), [0, 0, 0, 1]),
+        (Region("a", 100, 180, 4, 5, 3), [0, 1, 2, 2, 2, 3]),
+    ],
+    ids=["dense", "with a step", "rows of three with gaps"],
+)
+def test_an_address_is_told_as_the_element_there(region: Region, indices: list[int]) -> None:
+    assert [region.index(region.start + 4 * i) for i in range(len(indices))] == indices
+    assert all(region.index(region.address(i)) == i for i in indices)
