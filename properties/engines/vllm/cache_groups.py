@@ -19,10 +19,15 @@ _GRANTED = {"missing_blocks": False, "min_tokens": 1}
     "vllm/v1/attention/backends/mla/sparse_swa.py",
     "_compute_swa_indices_and_lens_kernel",
     operation="window_slots",
-    domain=SMALL.having(window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",)),
+    domain=SMALL.having(
+        window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",), all_but=("survives_large_ids",)
+    ),
 )
 def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:
-    """Windows of a step without images or replayed tokens; the first token and the others in turn."""
+    """Windows of a step without images or replayed tokens; the first token and the others in turn.
+
+    A table has fewer than 2^31 entries.
+    """
 
     def launch(
         window_size: int,
