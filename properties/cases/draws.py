@@ -155,7 +155,7 @@ def permuted(case: Case, order: list[int]) -> Case:
 def renamed(case: Case, offset: int) -> Case:
     """Return the case with every block id raised by ``offset``."""
     requests = [
-        replace(r, block_ids=tuple(i + offset if i >= 0 else i for i in r.block_ids))
+        Request(r.context_len, r.query_len, tuple(i + offset if i >= 0 else i for i in r.block_ids), r.phase)
         for r in case.batch.requests
     ]
     return edited(case, requests, case.layout.row_index)
@@ -164,4 +164,7 @@ def renamed(case: Case, offset: int) -> Case:
 def edited(case: Case, requests: list[Request], row_index: tuple[int, ...] | None) -> Case:
     """Return the case with other requests and everything else unchanged."""
     batch = Batch(tuple(requests), case.batch.block_size, case.batch.world)
-    return Case(batch, replace(case.layout, row_index=row_index), case.options)
+    layout = case.layout
+    if row_index is not layout.row_index:
+        layout = replace(layout, row_index=row_index)
+    return Case(batch, layout, case.options)

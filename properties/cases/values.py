@@ -236,7 +236,7 @@ def bias_dtype(d: Draw) -> str:
 
 def misses_blocks(case: Case) -> bool:
     """Whether a request lacks a block for some of its tokens."""
-    requests = case.batch.requests
+    requests = [request for request in case.batch.requests if -1 in request.block_ids]
     return any(-1 in r.block_ids[: case.batch.num_live_blocks(r)] for r in requests)
 
 

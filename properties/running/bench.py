@@ -46,7 +46,7 @@ class Bench:
     """A binding and a case on a device: observes calls, and asks the oracle only after the first one.
 
     ``previous``: the step before, for functions that keep state. ``begins`` is called before each call.
-    ``like``: the bench of a case from which this one differs in strides, garbage and widths alone.
+    ``like``: the bench of the same case, or of one that differs in strides, garbage and widths alone.
     ``foreseen``: what a call with a poison did that was made before, and is not made again.
     """
 
@@ -67,6 +67,8 @@ class Bench:
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}
         self._buffers: dict[tuple[str, int], Buffer] = {}
+        if like is not None and case is like.case:
+            self._held, self._buffers = like._held, like._buffers
 
     def begin(self) -> None:
         """Tell that a call begins."""

@@ -93,7 +93,7 @@ class Trial:
             return planned
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
-        like = self.quiet if is_alike else None
+        like = self.quiet if is_alike or case is self.quiet.case else None
         return Bench(self.binding, case, self.device, begins=self._telling(other, because), like=like)
 
     def is_over(self) -> bool:
@@ -282,4 +282,7 @@ def _raised_by(case: Case, enlarged: Case) -> int:
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
     """Return the case with dense tensors, the given don't-care fill, and others of its layout's fields."""
+    layout = case.layout
+    if layout.garbage == garbage and all(getattr(layout, n) == v for n, v in {**DENSE, **others}.items()):
+        return case
     return replace(case, layout=replace(case.layout, **DENSE, garbage=garbage, **others))
