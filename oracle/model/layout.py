@@ -51,8 +51,8 @@ class Layout:
     latents or of logits. ``key_row_gap``: between two rows of the keys, and of the rotary part of new rows
     where an engine holds it in a tensor of its own. ``vector_step``: elements between two entries of the
     one-dimensional tensors that may be views; the rows of others have one less between them.
-    ``storage_offset``: elements by which each tensor begins later
-    than at an address with the largest alignment.
+    ``storage_offset``: elements by which each tensor begins later than at an address with the largest
+    alignment.
 
     ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths, rows
     and ids. ``host_lens``: whether the host knows the lengths of the step.
