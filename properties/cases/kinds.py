@@ -133,7 +133,7 @@ def in_windows(ladder: Ladder, size: int) -> Case | None:
 def in_chunks(absolute: bool, ladder: Ladder, chunk_size: int) -> Case | None:
     """Return a case of prefills of whole chunks, and of one row more or less, at all parts of a chunk.
 
-    ``absolute``: chunks end at multiples of the position.
+    ``absolute``: chunks end at multiples of the position; fresh prefills come as well.
     """
     if (chunked := ladder.having("chunk_size", chunk_size)) is None:
         return None
@@ -146,6 +146,8 @@ def in_chunks(absolute: bool, ladder: Ladder, chunk_size: int) -> Case | None:
         for k in (1, 2)
         for i, d in enumerate((0, 1, -1))
     ]
+    if absolute:
+        lens += [("prefill", 0, query_len) for _, _, query_len in lens]
     return (cut or chunked).step([*lens, ("prefill", 2, 0)], seed=chunk_size)
 
 

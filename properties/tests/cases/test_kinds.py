@@ -139,7 +139,9 @@ def test_chunks_are_whole_at_several_parts_of_a_position(absolute: bool) -> None
     case = _made(partial(kinds.in_chunks, absolute), 64)
     chunks = case.options.chunks
     assert (chunks.chunk_size, chunks.absolute_chunks) == (64, absolute)
-    assert sum(query_len > 64 and query_len % 64 == 0 for _, query_len in _lens(case)) == 1
+    assert sum(query_len > 64 and query_len % 64 == 0 for _, query_len in _lens(case)) == 1 + absolute
+    fresh = {query_len for context_len, query_len in _lens(case) if not context_len}
+    assert fresh == ({63, 64, 65, 127, 128, 129} if absolute else {127})
     assert any(context_len % 64 and query_len > 64 for context_len, query_len in _lens(case))
     rows_only = kinds.in_chunks(absolute, Ladder(Domain(), {"chunk_size"}), 64)
     assert (rows_only is None) == absolute
