@@ -25,7 +25,7 @@ PROBED, NARROW = 2**22, 16
 MOST_SECONDS = 0.02
 """The most that the large table may add to a call: one of 2^31 entries adds 500 times as much."""
 TRIES = 5
-"""Calls of which the fastest counts: another process may have made the others slow."""
+"""Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
 _SEEN: dict[int, tuple[Callable[..., Any], bool]] = {}
 """By its identity each function seen, kept so that no other gets it, and whether it reads tables whole."""
@@ -92,7 +92,9 @@ def _reads_tables_whole(trial: Trial, case: Case) -> bool:
 def _is_slow_with_width(trial: Trial, case: Case) -> bool:
     _ = trial.first  # what it compiles takes time once
     if trial.quiet.case.batch.num_tokens:
-        case = trial.quiet.case  # a call on thousands of requests takes now a tenth more, now less
+        case = (
+            trial.quiet.case
+        )  # the time of a call on thousands of requests varies by more than MOST_SECONDS
     try:
         narrow, _ = _work_with(trial, case, NARROW)
         for _ in range(TRIES):

@@ -29,9 +29,7 @@ def access_patches(builder: Any, now: Current) -> Iterator[tuple[tuple[Any, str]
             yield (builder, name), _atomic(getattr(builder, name), now)
 
 
-def meeting_patches(
-    builder: Any, interpreter: Any, now: Current
-) -> Iterator[tuple[tuple[Any, str], Any]]:
+def meeting_patches(builder: Any, interpreter: Any, now: Current) -> Iterator[tuple[tuple[Any, str], Any]]:
     """Yield each method at which threads meet, and its replacement."""
     for name in (f"create_{word}" for word in _MEET):
         if hasattr(builder, name):

@@ -1,24 +1,16 @@
 """Hooks in Triton's interpreter: record accesses and assertions, and permute the program order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-
-from cumae.properties.interpreter import coverage, logic, marking
-from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches, with_data
-from cumae.properties.interpreter.programs import Programs
-from cumae.properties.interpreter.region import spans_of
+from cumae.properties.interpreter import coverage, hooked, logic, marking
+from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
-from cumae.properties.interpreter.source_lines import source_line
-from cumae.properties.interpreter.threads import DEFAULT_WARPS, Threads
+from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Current, Watch
-from cumae.properties.interpreter.widths import with_widths
 
 _CASTS = ("create_bitcast", "create_int_to_ptr", "create_ptr_to_int")
 """The interpreter has one method under all three names: each name is hooked."""
@@ -99,25 +91,25 @@ class _Hooks:
         if kind.threads:
             patches |= meeting_patches(builder, interpreter, now)
         patches |= remembering(interpreter)
-        patches |= {(builder, name): _cast(getattr(builder, name), now) for name in _CASTS}
-        patches |= {(builder, name): _splat(getattr(builder, name)) for name in _SPLATS}
+        patches |= {(builder, name): hooked.cast(getattr(builder, name), now) for name in _CASTS}
+        patches |= {(builder, name): hooked.splat(getattr(builder, name)) for name in _SPLATS}
         options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
         is_nested = isinstance(interpreter._patch_lang, PatchOnce)
-        to_host = executor._init_args_hst if is_nested else _copied(executor._init_args_hst)
+        to_host = executor._init_args_hst if is_nested else hooked.copied(executor._init_args_hst)
         self._language = PatchOnce(interpreter._patch_lang, by_numpy=not kind.overflow)
         rewriter = interpreter.FunctionRewriter
         for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
             setattr(interpreter, name, function)
         patches |= {
-            (builder, "create_assert"): _asserted(now),
-            (builder, "set_grid_idx"): _reordered(builder.set_grid_idx, now),
-            (builder, "set_grid_dim"): _counted(builder.set_grid_dim, now),
+            (builder, "create_assert"): hooked.asserted(now),
+            (builder, "set_grid_idx"): hooked.reordered(builder.set_grid_idx, now),
+            (builder, "set_grid_dim"): hooked.counted(builder.set_grid_dim, now),
             (interpreter.interpreter_builder, "options"): options,
-            (executor, "_init_args_hst"): _collecting(to_host, now),
-            (executor, "_restore_args_dev"): _restored(executor._restore_args_dev),
-            (executor, "__call__"): _launching(executor.__call__, now),
+            (executor, "_init_args_hst"): hooked.collecting(to_host, now),
+            (executor, "_restore_args_dev"): hooked.restored(executor._restore_args_dev),
+            (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
-            (autotuner.Autotuner, "_bench"): _first_is_best,
+            (autotuner.Autotuner, "_bench"): hooked.first_is_best,
             (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
@@ -175,17 +167,6 @@ def _hooked(kind: Kind) -> Iterator[_Hooks]:
         kept.is_used = False
 
 
-def _stays(argument: Any) -> bool:
-    """Return whether an argument need not be copied to the host for the interpreter."""
-    if type(argument) is torch.Tensor:
-        return argument.device.type == "cpu"
-    return isinstance(argument, (bool, int, float, str)) or argument is None
-
-
-def _first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
-    return [0.0, 0.0, 0.0]
-
-
 def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
@@ -204,106 +185,3 @@ def require_hooks() -> None:
 
 def _part(interpreter: Any, name: str) -> Any:
     return getattr(interpreter, name, None)
-
-
-def _cast(original: Callable[..., Any], now: Current) -> Any:
-    """Mark pointers made from integers, and remove the mark from integers made from pointers."""
-
-    def cast(self: Any, value: Any, wanted: Any) -> Any:
-        answer = original(self, value, wanted)
-        was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
-        if becomes and not was:
-            return with_data(answer, now.watch.pointers.made(answer.data))
-        if was and not becomes:
-            return with_data(answer, now.watch.pointers.unmade(answer.data).view(answer.data.dtype))
-        return answer
-
-    return cast
-
-
-def _splat(original: Callable[..., Any]) -> Any:
-    """Keep a condition boolean: its handle has the dtype of the compared values and would take its width."""
-
-    def splat(self: Any, *args: Any) -> Any:
-        answer = original(self, *args)
-        is_bool = np.asarray(args[-1].data).dtype == np.bool_
-        return with_data(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
-
-    return splat
-
-
-def _asserted(now: Current) -> Any:
-    def asserted(self: Any, condition: Any, message: str) -> None:
-        now.watch.counts["assert"] += 1
-        if not np.all(condition.data):
-            now.watch.asserted.append(f"{message} at {source_line()}")
-
-    return asserted
-
-
-def _reordered(original: Callable[..., Any], now: Current) -> Any:
-    def reordered(self: Any, x: int, y: int, z: int) -> Any:
-        sizes, seed = self.grid_dim, now.watch.order_seed
-        if seed is not None:
-            flat = int(_order(seed, sizes[0] * sizes[1] * sizes[2])[(x * sizes[1] + y) * sizes[2] + z])
-            x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
-        now.watch.begin((x * sizes[1] + y) * sizes[2] + z)
-        return original(self, x, y, z)
-
-    return reordered
-
-
-@lru_cache(maxsize=64)
-def _order(seed: int, count: int) -> Any:
-    return np.random.default_rng(seed).permutation(count)[::-1]
-
-
-def _counted(original: Callable[..., Any], now: Current) -> Any:
-    def counted(self: Any, *sizes: Any) -> Any:
-        x, y, z = map(int, sizes)  # a tensor of one element is a size, too
-        now.watch.most_programs = max(now.watch.most_programs, x * y * z)
-        return original(self, x, y, z)
-
-    return counted
-
-
-def _launching(original: Callable[..., Any], now: Current) -> Any:
-    def launching(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if now.watch.threads is not None:
-            now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
-        return original(self, *args, **kwargs)
-
-    return launching
-
-
-def _copied(original: Callable[..., Any]) -> Any:
-    """Copy arguments to the host only if one of them is elsewhere."""
-
-    def copied(self: Any, args: Any, kwargs: Any) -> Any:
-        if all(map(_stays, (*args, *kwargs.values()))):
-            return list(args), dict(kwargs)
-        return original(self, args, kwargs)
-
-    return copied
-
-
-def _restored(original: Callable[..., Any]) -> Any:
-    """Copy back only the arguments that were copied to the host."""
-
-    def restored(self: Any, args: Any, args_host: Any, kwargs: Any, kwargs_host: Any) -> None:
-        if not all(map(_stays, (*args, *kwargs.values()))):
-            original(self, args, args_host, kwargs, kwargs_host)
-
-    return restored
-
-
-def _collecting(original: Callable[..., Any], now: Current) -> Any:
-    def collecting(self: Any, args: Any, kwargs: Any) -> Any:
-        args_host, kwargs_host = original(self, args, kwargs)
-        named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
-        now.watch.launch([span for name, value in named for span in spans_of(name, value)])
-        held = with_widths(self.fn, args_host, kwargs_host)
-        self.fn = Programs(self.fn, now.watch)
-        return held
-
-    return collecting

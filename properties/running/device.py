@@ -14,7 +14,7 @@ Device = Literal["cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
 _HIDDEN = ("", "-1")
 OBJECTS = 10_000
-"""Objects that a search makes between two looks for garbage."""
+"""New objects after which a search collects garbage."""
 
 
 def has_gpu() -> bool:
@@ -64,7 +64,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Look for garbage less often: a case of a search leaves none behind, and looking takes time."""
+    """Collect garbage less often: a case of a search leaves none behind, and a collection takes time."""
     before = gc.get_threshold()
     if 0 < before[0] < OBJECTS:
         gc.set_threshold(OBJECTS, *before[1:])

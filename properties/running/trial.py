@@ -81,9 +81,7 @@ class Trial:
         self._complement: Observation | None = None
         self._again: dict[int | None, Observation] = {}
 
-    def bench(
-        self, case: Case, because: str = "", *, is_shown: bool = True, is_alike: bool = False
-    ) -> Bench:
+    def bench(self, case: Case, because: str = "", *, is_shown: bool = True, is_alike: bool = False) -> Bench:
         """Return a bench for a variant of the case. ``because``: how it differs, in words.
 
         Without ``is_shown``, an error of a call is reported on the trial's case, as wrong values are.

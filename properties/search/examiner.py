@@ -126,9 +126,7 @@ class Examiner:
     @property
     def calls_together(self) -> bool:
         """Whether the first calls on several drawn cases are made together."""
-        return (
-            calls_together(self.binding, self.device) and "agrees" in self.checks and not self.schedule
-        )
+        return calls_together(self.binding, self.device) and "agrees" in self.checks and not self.schedule
 
     def foresee(self, cases: list[Case]) -> list[Case]:
         """Make the first calls on drawn cases; return the cases to examine.

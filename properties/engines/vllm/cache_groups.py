@@ -70,7 +70,7 @@ def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:
 def swa_of_decodes(function: Any) -> Callable[..., None]:
     """One program for a small batch of decodes, which lists the slots in a second form too.
 
-    It holds all rows at once: with 2,048 columns they pass the shared memory of an H100.
+    The program holds all rows at once. Rows of 2,048 columns do not fit into the shared memory of an H100.
     """
 
     def launch(

@@ -152,7 +152,7 @@ def qsa_metadata(function: Any) -> Callable[..., None]:
     _metadata_launch_pdl=lambda: False,
 )
 def qsa_metadata_of_rings(function: Any) -> Callable[..., None]:
-    """Qwen 4: slots in the rings, which the last tokens of each chunk get; with as many rings as requests."""
+    """Qwen 4: slots in the rings for the last tokens of each chunk; each request has one ring."""
 
     def launch(
         ring_table: Tensor,

@@ -223,3 +223,18 @@ def test_a_view_of_a_table_is_no_copy() -> None:
     found = CHECKS["survives_large_ids"](asked)
     assert found is not None and not asked.note
     assert "at offsets past 2^31" in found.message
+
+
+def test_a_wide_table_is_first_tried_on_the_case_itself() -> None:
+    """Calls on the thousands of requests of the enlarged case take too long to compare their times."""
+    shapes = []
+
+    def seen(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_table: torch.Tensor,
+             block_size: int, slot_mapping: torch.Tensor) -> None:  # fmt: skip
+        shapes.append(tuple(block_table.shape))
+        copying(token_to_request, position_ids, block_table, block_size, slot_mapping)
+
+    domain = Domain(strided=False, empty_requests=False)
+    case = Case(Batch((Request(1, 1, (3,)),), 4))
+    CHECKS["survives_large_ids"](Trial(binding_of(seen, "slot_mapping", domain=domain), case, DEVICE))
+    assert (1, 2**22) in shapes

@@ -12,6 +12,7 @@ import torch
 from cumae import Domain
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.checks import CHECKS, Trial, checks_for
+from cumae.properties.interpreter import hooked
 from cumae.properties.interpreter import hooks as interpreter
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.region import Region
@@ -247,7 +248,7 @@ def test_the_probe_of_cumae_doctor_names_what_is_refused_of_a_kernel_without_a_f
     with pytest.raises(RuntimeError, match=r"without a fault stored \[1, 1, 0, 4294967296\]: load "):
         probes.hooks()
     monkeypatch.undo()
-    monkeypatch.setattr(interpreter, "with_widths", lambda fn, args, kwargs: (args, kwargs))
+    monkeypatch.setattr(hooked, "with_widths", lambda fn, args, kwargs: (args, kwargs))
     with pytest.raises(RuntimeError, match="int32 overflow detected"):
         probes.hooks()
 

@@ -1,4 +1,4 @@
-"""A case leaves no garbage behind, so that a search looks for it less often."""
+"""A case leaves no garbage behind, so a search collects it less often."""
 
 import gc
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def _as_it_was() -> Iterator[None]:
     gc.set_threshold(*threshold)
 
 
-def test_garbage_is_looked_for_less_often_until_the_end_or_an_error() -> None:
+def test_garbage_is_collected_less_often_until_the_end_or_an_error() -> None:
     with rare_collections():
         assert gc.get_threshold() == (OBJECTS, 10, 10)
         with rare_collections():
@@ -38,7 +38,7 @@ def test_garbage_is_looked_for_less_often_until_the_end_or_an_error() -> None:
 
 
 @pytest.mark.parametrize("mine", [0, 50_000])
-def test_who_looks_more_seldom_or_never_keeps_to_that(mine: int) -> None:
+def test_a_larger_threshold_and_none_stay(mine: int) -> None:
     gc.set_threshold(mine, 5, 5)
     with rare_collections():
         assert gc.get_threshold() == (mine, 5, 5)

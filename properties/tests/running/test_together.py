@@ -207,9 +207,7 @@ def test_no_call_is_made_once_calls_have_made_many_tensors(monkeypatch: pytest.M
     assert list(found) == [0, 1, 2]
 
 
-def searched(
-    function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool, volume: int = 100
-) -> Verdict:
+def searched(function: Any, monkeypatch: pytest.MonkeyPatch, *, together: bool, volume: int = 100) -> Verdict:
     monkeypatch.setattr(Examiner, "calls_together", together)
     monkeypatch.setattr(Trial, "calls_together", together)
     return search(bound(function), DEVICE, Budget(examples=200, volume=volume), checks=CHECKS)

@@ -1,0 +1,141 @@
+"""Methods of Triton's interpreter as the hooks replace them; each is made from the original and the watch."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from cumae.properties.interpreter.accesses import with_data
+from cumae.properties.interpreter.programs import Programs
+from cumae.properties.interpreter.region import spans_of
+from cumae.properties.interpreter.source_lines import source_line
+from cumae.properties.interpreter.threads import DEFAULT_WARPS
+from cumae.properties.interpreter.watch import Current
+from cumae.properties.interpreter.widths import with_widths
+
+
+def _stays(argument: Any) -> bool:
+    """Return whether an argument need not be copied to the host for the interpreter."""
+    if type(argument) is torch.Tensor:
+        return argument.device.type == "cpu"
+    return isinstance(argument, (bool, int, float, str)) or argument is None
+
+
+def first_is_best(self: Any, *args: Any, config: Any, **meta: Any) -> list[float]:
+    """Give every configuration of an autotuned kernel the same time, so that the first one is taken."""
+    return [0.0, 0.0, 0.0]
+
+
+def cast(original: Callable[..., Any], now: Current) -> Any:
+    """Mark pointers made from integers, and remove the mark from integers made from pointers."""
+
+    def hooked(self: Any, value: Any, wanted: Any) -> Any:
+        answer = original(self, value, wanted)
+        was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
+        if becomes and not was:
+            return with_data(answer, now.watch.pointers.made(answer.data))
+        if was and not becomes:
+            return with_data(answer, now.watch.pointers.unmade(answer.data).view(answer.data.dtype))
+        return answer
+
+    return hooked
+
+
+def splat(original: Callable[..., Any]) -> Any:
+    """Keep a condition boolean: its handle has the dtype of the compared values and would take its width."""
+
+    def hooked(self: Any, *args: Any) -> Any:
+        answer = original(self, *args)
+        is_bool = np.asarray(args[-1].data).dtype == np.bool_
+        return with_data(answer, np.asarray(answer.data, dtype=bool)) if is_bool else answer
+
+    return hooked
+
+
+def asserted(now: Current) -> Any:
+    """Record a device assertion that fails."""
+
+    def hooked(self: Any, condition: Any, message: str) -> None:
+        now.watch.counts["assert"] += 1
+        if not np.all(condition.data):
+            now.watch.asserted.append(f"{message} at {source_line()}")
+
+    return hooked
+
+
+def reordered(original: Callable[..., Any], now: Current) -> Any:
+    """Begin a program; a seed permutes the programs."""
+
+    def hooked(self: Any, x: int, y: int, z: int) -> Any:
+        sizes, seed = self.grid_dim, now.watch.order_seed
+        if seed is not None:
+            flat = int(_order(seed, sizes[0] * sizes[1] * sizes[2])[(x * sizes[1] + y) * sizes[2] + z])
+            x, y, z = flat // (sizes[1] * sizes[2]), flat // sizes[2] % sizes[1], flat % sizes[2]
+        now.watch.begin((x * sizes[1] + y) * sizes[2] + z)
+        return original(self, x, y, z)
+
+    return hooked
+
+
+@lru_cache(maxsize=64)
+def _order(seed: int, count: int) -> Any:
+    return np.random.default_rng(seed).permutation(count)[::-1]
+
+
+def counted(original: Callable[..., Any], now: Current) -> Any:
+    """Record the number of programs."""
+
+    def hooked(self: Any, *sizes: Any) -> Any:
+        x, y, z = map(int, sizes)  # a tensor of one element is a size, too
+        now.watch.most_programs = max(now.watch.most_programs, x * y * z)
+        return original(self, x, y, z)
+
+    return hooked
+
+
+def launching(original: Callable[..., Any], now: Current) -> Any:
+    """Tell the threads how many warps the launch has."""
+
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if now.watch.threads is not None:
+            now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
+        return original(self, *args, **kwargs)
+
+    return hooked
+
+
+def copied(original: Callable[..., Any]) -> Any:
+    """Copy arguments to the host only if one of them is elsewhere."""
+
+    def hooked(self: Any, args: Any, kwargs: Any) -> Any:
+        if all(map(_stays, (*args, *kwargs.values()))):
+            return list(args), dict(kwargs)
+        return original(self, args, kwargs)
+
+    return hooked
+
+
+def restored(original: Callable[..., Any]) -> Any:
+    """Copy back only the arguments that were copied to the host."""
+
+    def hooked(self: Any, args: Any, args_host: Any, kwargs: Any, kwargs_host: Any) -> None:
+        if not all(map(_stays, (*args, *kwargs.values()))):
+            original(self, args, args_host, kwargs, kwargs_host)
+
+    return hooked
+
+
+def collecting(original: Callable[..., Any], now: Current) -> Any:
+    """Begin a launch: give the watch the tensors, and the arguments their annotated widths."""
+
+    def hooked(self: Any, args: Any, kwargs: Any) -> Any:
+        args_host, kwargs_host = original(self, args, kwargs)
+        named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
+        now.watch.launch([span for name, value in named for span in spans_of(name, value)])
+        held = with_widths(self.fn, args_host, kwargs_host)
+        self.fn = Programs(self.fn, now.watch)
+        return held
+
+    return hooked
