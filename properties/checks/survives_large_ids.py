@@ -92,9 +92,8 @@ def _reads_tables_whole(trial: Trial, case: Case) -> bool:
 def _is_slow_with_width(trial: Trial, case: Case) -> bool:
     _ = trial.first  # what it compiles takes time once
     if trial.quiet.case.batch.num_tokens:
-        case = (
-            trial.quiet.case
-        )  # the time of a call on thousands of requests varies by more than MOST_SECONDS
+        # The time of a call on thousands of requests varies by more than MOST_SECONDS.
+        case = trial.quiet.case
     try:
         narrow, _ = _work_with(trial, case, NARROW)
         for _ in range(TRIES):
