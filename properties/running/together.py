@@ -65,7 +65,7 @@ def _observed(
         placed[i].lay(content)
         start += bytes_for(buffers.there)
     memory.upload(content)
-    numbers, progress = list(made), Progress(calls[0][0].device, len(made))
+    numbers, progress = list(made), Progress(calls[0][0].device)
     found: dict[int, Seen] = {}
     done: dict[int, tuple[object, FencedAllocations]] = {}
     num_allocated = 0

@@ -134,8 +134,8 @@ class Reporting(Progress):
 
     is_lost = False
 
-    def __init__(self, device: Device, num_calls: int) -> None:
-        super().__init__("cpu", num_calls)
+    def __init__(self, device: Device) -> None:
+        super().__init__("cpu")
         self.is_exact = True
 
     @property
