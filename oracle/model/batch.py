@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
 
@@ -35,9 +35,11 @@ class Request:
         if not (is_plain and 0 <= context_len <= INT32_MAX and 0 <= query_len <= INT32_MAX):
             require_int("context_len", context_len, 0)
             require_int("query_len", query_len, 0)
-        if self.phase != "prefill":
+        if self.phase == "decode":
+            if context_len < 1:
+                require(False, "context_len", context_len, "be >= 1 for a decode")
+        elif self.phase != "prefill":
             require_choice("phase", self.phase, ("prefill", "decode"))
-            require(self.context_len >= 1, "context_len", self.context_len, "be >= 1 for a decode")
         if type(self.block_ids) is not tuple:
             is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
             require(is_list, "block_ids", self.block_ids, "be a list of integers")
@@ -58,6 +60,7 @@ class Batch:
 
     ``block_size``: tokens a block holds on one rank. ``world``: context-parallel ranks over which
     each block id is spread, so an id stands for ``block_size * world`` tokens of its request.
+    ``num_tokens``: tokens computed in this step, without padding.
 
     Raises ``ValueError`` if a request has too few blocks, if live blocks repeat or are shared other than as a
     common prefix, or if a slot written in this step belongs to another request too.
@@ -66,32 +69,31 @@ class Batch:
     requests: tuple[Request, ...]
     block_size: int
     world: int = 1
+    num_tokens: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        is_list = isinstance(self.requests, Sequence) and not isinstance(self.requests, str)
-        require(is_list, "requests", self.requests, "be a list of requests")
-        object.__setattr__(self, "requests", tuple(self.requests))
-        given: Sequence[object] = self.requests
-        for b, one in enumerate(given):
-            if not isinstance(one, Request):
-                require(False, f"requests[{b}]", one, "be a Request")
+        if type(self.requests) is not tuple:
+            is_list = isinstance(self.requests, Sequence) and not isinstance(self.requests, str)
+            require(is_list, "requests", self.requests, "be a list of requests")
+            object.__setattr__(self, "requests", tuple(self.requests))
+        requests = self.requests
+        if not set(map(type, requests)) <= {Request}:
+            b = next(b for b, one in enumerate(requests) if type(one) is not Request)
+            require(False, f"requests[{b}]", requests[b], "be a Request")
         require_int("block_size", self.block_size, 1, 2**20)
         require_int("world", self.world, 1, 2**16)
-        total = self.num_tokens + sum([request.context_len for request in self.requests])
-        require(total <= INT32_MAX, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
+        object.__setattr__(self, "num_tokens", sum([request.query_len for request in requests]))
+        total = self.num_tokens + sum([request.context_len for request in requests])
+        if total > INT32_MAX:
+            require(False, "sum of seq_lens", total, f"be <= {INT32_MAX}: cu_seqlens are int32")
         tokens_per_block, held = self.tokens_per_block, list[tuple[int, ...]]()
-        for b, request in enumerate(self.requests):
+        for b, request in enumerate(requests):
             needed = -(-(request.context_len + request.query_len) // tokens_per_block)
             if len(request.block_ids) < needed:
                 rule = f"be >= {needed} for {request.seq_len} tokens at {self.tokens_per_block} a block"
                 require(False, f"requests[{b}].block_ids: number", len(request.block_ids), rule)
             held.append(request.block_ids[:needed])
         _check_sharing(self, held)
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens computed in this step, without padding."""
-        return sum([request.query_len for request in self.requests])
 
     @property
     def tokens_per_block(self) -> int:

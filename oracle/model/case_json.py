@@ -3,7 +3,7 @@
 import json
 import reprlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,11 @@ def closed(value: object, path: str, required: tuple[str, ...], optional: tuple[
     return value
 
 
+def fields_given(record: Any) -> list[Field[Any]]:
+    """Return the fields of a dataclass or a record that are given; the others are made from these."""
+    return [field for field in fields(record) if field.init]
+
+
 def parse(text: str | bytes, path: str) -> object:
     """Return the JSON value in ``text``; ``ValueError`` for other text, also if huge or deeply nested."""
     require(len(text) <= MAX_FILE_BYTES, f"{path}: size in bytes", len(text), f"be <= {MAX_FILE_BYTES}")
@@ -123,7 +128,7 @@ def _options(value: object, path: str) -> Options:
 
 def _plain(record: Any, skip: str = "") -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for field in fields(record):
+    for field in fields_given(record):
         value = getattr(record, field.name)
         if field.name != skip and (field.default is MISSING or value != field.default):
             values[field.name] = _plain_value(value)
@@ -137,7 +142,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _known(value: object, kind: type[Any], path: str) -> Mapping[str, Any]:
-    names = {field.name: field.default is MISSING for field in fields(kind)}
+    names = {field.name: field.default is MISSING for field in fields_given(kind)}
     required = tuple(name for name, needed in names.items() if needed)
     return closed(value, path, required, tuple(name for name in names if name not in required))
 

@@ -1,7 +1,8 @@
 """The memory layout of a batch in an engine: padding, table rows and tails, strides, widths."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Literal
 
 from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
@@ -84,21 +85,12 @@ class Layout:
     min_table_columns: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            "num_padding_tokens",
-            "num_padding_requests",
-            "num_padding_slots",
-            "num_spare_rows",
-            "num_spare_columns",
-            "num_spare_blocks",
-            "num_spare_tokens",
-            "context_slack",
-            "min_table_columns",
-        ):
-            require_int(name, getattr(self, name), 0, MOST_ROWS)
-        for name in DENSE:
-            if name.endswith("_gap"):
-                require_int(name, getattr(self, name), 0, 2**40)
+        # Layouts are made by the thousand: one look tells that nothing is wrong with most of them.
+        for names, most in ((_COUNTS, MOST_ROWS), (_GAPS, 2**40)):
+            values = _read[names](self)
+            if set(map(type, values)) != {int} or min(values) < 0 or max(values) > most:
+                for name, value in zip(names, values, strict=True):
+                    require_int(name, value, 0, most)
         require_int("key_slack", self.key_slack, -(2**31))
         require_int("page_slack", self.page_slack, -(2**31), MOST_ROWS)
         require_int("table_column_step", self.table_column_step, 1, 2**20)
@@ -121,7 +113,27 @@ class Layout:
             len(set(rows)) == len(rows), "row_index", self.row_index, "give each request a row of its own"
         )
 
+    def having(self, **values: Any) -> "Layout":
+        """Return the layout with other values of some fields."""
+        return Layout(**(dict(zip(_NAMES, _read[_NAMES](self), strict=True)) | values))
+
     @property
     def strides(self) -> dict[str, Any]:
         """The fields that only say how far apart elements lie in memory, with their values."""
         return {name: getattr(self, name) for name in DENSE}
+
+
+_COUNTS = (
+    "num_padding_tokens",
+    "num_padding_requests",
+    "num_padding_slots",
+    "num_spare_rows",
+    "num_spare_columns",
+    "num_spare_blocks",
+    "num_spare_tokens",
+    "context_slack",
+    "min_table_columns",
+)
+_GAPS = tuple(name for name in DENSE if name.endswith("_gap"))
+_NAMES = tuple(one.name for one in fields(Layout))
+_read = {names: attrgetter(*names) for names in (_COUNTS, _GAPS, _NAMES)}

@@ -6,9 +6,12 @@ from functools import lru_cache
 from math import gcd
 from typing import Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from hypothesis import strategies as st
 
 T = TypeVar("T")
+_STEP, _SALT, _FACTOR = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95, 0xBF58476D1CE4E5B9
 
 
 class Choices(Protocol):
@@ -92,9 +95,18 @@ def mixed(number: int, salt: int = 0) -> int:
     >>> [mixed(number) % 4 for number in range(12)]
     [2, 3, 2, 2, 3, 0, 0, 0, 2, 1, 3, 0]
     """
-    bits = (number + 1) * 0x9E3779B97F4A7C15 + salt * 0xD1342543DE82EF95 & (1 << 64) - 1
-    bits = (bits ^ bits >> 31) * 0xBF58476D1CE4E5B9 & (1 << 64) - 1
+    bits = (number + 1) * _STEP + salt * _SALT & (1 << 64) - 1
+    bits = (bits ^ bits >> 31) * _FACTOR & (1 << 64) - 1
     return bits ^ bits >> 29
+
+
+def all_mixed(count: int, salt: int = 0) -> npt.NDArray[np.uint64]:
+    """Return ``mixed`` of the first numbers, uint64 [count]."""
+    with np.errstate(over="ignore"):
+        first = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_STEP)
+        bits = first + np.uint64(salt * _SALT & (1 << 64) - 1)
+        bits = (bits ^ bits >> np.uint64(31)) * np.uint64(_FACTOR)
+    return bits ^ bits >> np.uint64(29)
 
 
 def draw_permutation(choices: Choices, size: int) -> tuple[int, int]:

@@ -7,9 +7,9 @@ from typing import Any
 from cumae.oracle import Case, Layout, Options, Phase
 from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_int
 from cumae.properties.cases.features import PROMISED
-from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
-from cumae.properties.cases.promises import PROMISES, Padding
+from cumae.properties.cases.promises import PROMISES, Limit, Padding
 from cumae.properties.cases.values import NEUTRAL
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 1056, 4096)
@@ -79,10 +79,11 @@ class Domain:
     all_but: tuple[str, ...] = ()
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     settled_values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
+    limits: tuple[Limit, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, **promises: Any) -> None:
         values = dict(promises.pop("values", {}))
-        for one in fields(Domain)[:-2]:
+        for one in fields(Domain)[:-3]:
             value = promises.pop(one.name, one.default)
             PROMISES[one.name].check(one.name, value)
             object.__setattr__(self, one.name, value)
@@ -94,6 +95,12 @@ class Domain:
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
         object.__setattr__(self, "settled_values", _settled(self.values))
+        limits = [
+            (getattr(self, name), promise.beyond)
+            for name, promise in PROMISES.items()
+            if promise.beyond is not None and getattr(self, name) not in promise.never
+        ]
+        object.__setattr__(self, "limits", tuple(limits))
         self._check_sizes()
         self._check_blocks()
 
@@ -163,17 +170,14 @@ class Domain:
 
     def why_not(self, case: Case) -> str | None:
         """Return the first promise that the case goes beyond, or None if it lies inside."""
-        for name, promise in PROMISES.items():
-            value = getattr(self, name)
-            if name in _NOT_BEYOND and value == _NOT_BEYOND[name]:
-                continue
-            if (told := promise.beyond(value, case)) is not None:
+        for value, beyond in self.limits:
+            if (told := beyond(value, case)) is not None:
                 return told
         if self.values:
-            have = fields_of(case)
-            for name, promised in self.values.items():
-                if have[name] not in promised:
-                    return f"{name} = {have[name]!r}"
+            have = reader_of(tuple(self.values))(case)[1:]
+            for (name, promised), value in zip(self.values.items(), have, strict=True):
+                if value not in promised:
+                    return f"{name} = {value!r}"
         return None
 
 
@@ -181,17 +185,6 @@ def _settled(values: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     """Return the value of each field where it does not vary."""
     changed = {name: of[0] for name, of in values.items() if name in NEUTRAL and NEUTRAL[name] not in of}
     return {**NEUTRAL, **changed}
-
-
-_NOT_BEYOND: Mapping[str, Any] = {
-    "reserved_blocks": 0,
-    "max_block_id": INT32_MAX,
-    "large_slots": True,
-    "missing_blocks": True,
-    "phases": ("prefill", "decode"),
-    "empty_requests": True,
-}
-"""Promises that no case goes beyond; a case of many requests is not searched for them."""
 
 
 def _check_values(name: str, values: Any) -> None:

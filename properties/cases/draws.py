@@ -3,8 +3,11 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from cumae.oracle import Batch, Case, Layout, Options, Request
-from cumae.properties.cases.choices import Choices, mixed
+from cumae.properties.cases.choices import Choices, all_mixed
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
@@ -60,16 +63,29 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
     patterns = [
         draw_work(choices, narrow, tokens_per_block, large=False) for _ in range(choices.integer(1, 4))
     ]
-    salt = choices.integer(0, 7)
-    return [_spread(patterns, domain, mixed(b, salt)) for b in range(count)]
+    return _spread(patterns, domain, count, salt=choices.integer(0, 7))
 
 
-def _spread(patterns: list[Work], domain: Domain, bits: int) -> Work:
-    """Return one of the patterns, chosen and varied by the bits: no two parts of a batch are then alike."""
-    phase, context_len, query_len = patterns[bits % len(patterns)]
-    context_len = min(context_len + (bits >> 16) % 4, domain.max_context_len)
-    more = (bits >> 32) % 3 if phase == "prefill" and query_len else 0
-    return Work(phase, context_len, min(query_len + more, domain.max_query_len))
+def _spread(patterns: list[Work], domain: Domain, count: int, salt: int = 0) -> list[Work]:
+    """Return so many works, each one of the patterns, varied: no two parts of a batch are then alike."""
+    bits = all_mixed(count, salt)
+    which = (bits % np.uint64(len(patterns))).astype(np.int64)
+    contexts = np.array([work.context_len for work in patterns])[which] + _part(bits, 16, 4)
+    grows = np.array([work.phase == "prefill" and work.query_len > 0 for work in patterns])
+    queries = np.array([work.query_len for work in patterns])[which] + _part(bits, 32, 3) * grows[which]
+    return list(
+        map(
+            Work,
+            [patterns[i].phase for i in which.tolist()],
+            np.minimum(contexts, domain.max_context_len).tolist(),
+            np.minimum(queries, domain.max_query_len).tolist(),
+        )
+    )
+
+
+def _part(bits: npt.NDArray[np.uint64], first: int, size: int) -> npt.NDArray[np.int64]:
+    """Return numbers below ``size`` from the bits from ``first`` on."""
+    return ((bits >> np.uint64(first)) % np.uint64(size)).astype(np.int64)
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:
@@ -129,8 +145,7 @@ def draw_large_case(
     patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
     works: list[Work] = []
     left = num_tokens - long
-    for b in range(num_requests - 1):
-        work = _spread(patterns, domain, mixed(b))
+    for b, work in enumerate(_spread(patterns, domain, num_requests - 1)):
         if work.query_len > left - (num_requests - 1 - b):
             work = Work(work.phase, work.context_len, min(work.query_len, max(left, 0), 1))
         works.append(work)

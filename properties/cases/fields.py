@@ -34,6 +34,12 @@ def fields_of(case: Case) -> dict[str, Any]:
     return dict(zip(_PLACES, _values_of(case), strict=True))
 
 
+@lru_cache(maxsize=256)
+def reader_of(names: tuple[str, ...]) -> Callable[[Case], tuple[Any, ...]]:
+    """Return a function that reads these fields of a case, and before them its batch."""
+    return attrgetter("batch", *(_PLACES[name] for name in names))
+
+
 def hidden(case: Case, settled: Mapping[str, Any], shown: frozenset[str]) -> set[str]:
     """Return the features, other than the shown ones, whose fields differ from their settled values."""
     told, names, values_of, settled_of = _hideable(shown)
@@ -70,13 +76,19 @@ def _hideable(shown: frozenset[str]) -> _Hideable:
 def draw_record(d: Draw, record: Record, features: Collection[str]) -> dict[str, Any]:
     """Return the fields of a record; features that are not listed get settled values."""
     d.features = features
-    values, settled = d.values, d.domain.settled
-    for row in _ROWS[record]:
-        if not (row.always or row.name in features):
-            for name in row.fields:
-                values[name] = settled(name)
-        elif len(row.fields) == 1:
+    values, settled = d.values, d.domain.settled_values
+    drawn, others = _drawn_of(record, frozenset(features))
+    values.update({name: settled[name] for name in others})
+    for row in drawn:
+        if len(row.fields) == 1:
             values[row.fields[0]] = row.draw(d)
         else:
             values |= zip(row.fields, row.draw(d), strict=True)
     return values
+
+
+@lru_cache(maxsize=256)
+def _drawn_of(record: Record, features: frozenset[str]) -> tuple[list[Feature], list[str]]:
+    """Return the rows of a record that are drawn, and the fields of all others."""
+    drawn = [row for row in _ROWS[record] if row.always or row.name in features]
+    return drawn, [name for row in _ROWS[record] if row not in drawn for name in row.fields]

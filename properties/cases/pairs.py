@@ -10,7 +10,7 @@ from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import FEATURES
-from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import fitting_sizes
 from cumae.properties.cases.values import MOST_SELECTED
 
@@ -52,10 +52,10 @@ class Pairs:
 
     def note(self, case: Case) -> None:
         """Count the pairs of a case as seen."""
-        have = _options_of(case)
-        own = [(name, have[name]) for name in self._values]
-        for pair in combinations(own, 2):
-            self._missing.pop(pair, None)
+        if self._missing:
+            own = zip(self._values, _values_in(case, tuple(self._values)), strict=True)
+            for pair in combinations(own, 2):
+                self._missing.pop(pair, None)
 
     def draw(self, seed: int, features: Collection[str], sizes: tuple[int, ...] = ()) -> Case:
         """Return the case of a seed that shows as many missing pairs as one case can."""
@@ -66,7 +66,8 @@ class Pairs:
         first = min(wanted, key=self._asked.__getitem__)
         self._asked[first] += 1
         chosen = dict(first)
-        for name in sorted(self._values.keys() - chosen.keys(), key=lambda name: choices.integer(0, 999)):
+        others = [name for name in self._values if name not in chosen]
+        for name in sorted(others, key=lambda name: choices.integer(0, 999)):
             gains = {value: self._gain((name, value), chosen) for value in self._values[name]}
             best = max(gains.values())
             chosen[name] = choices.pick([value for value, gain in gains.items() if gain == best])
@@ -122,10 +123,14 @@ def paired_cases(
         number += 1
 
 
-def _options_of(case: Case) -> dict[str, Any]:
+def _values_in(case: Case, names: tuple[str, ...]) -> Iterator[Any]:
+    """Yield the values of options in a case."""
+    fields = tuple(name for name in names if name not in _OF_THE_DOMAIN)
+    have = dict(zip(fields, reader_of(fields)(case)[1:], strict=True))
     router = case.options.router
     shape = (router.num_experts, router.num_groups, router.topk_group, router.top_k)
-    return fields_of(case) | {"block_size": case.batch.block_size, "router": shape}
+    have |= {"block_size": case.batch.block_size, "router": shape}
+    return map(have.__getitem__, names)
 
 
 def _pinned(domain: Domain, chosen: Mapping[str, Any], features: Collection[str]) -> Domain | None:

@@ -13,17 +13,22 @@ LARGEST_BLOCK = 2**20
 MOST_REQUIRED = 2**17
 Padding = Literal["written", "untouched", "none"]
 PADDINGS: tuple[Padding, ...] = ("written", "untouched", "none")
+Beyond = Callable[[Any, Case], str | None]
+Limit = tuple[Any, Beyond]
+"""A promise's value, and what tells how a case goes beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promise:
     """A promise. ``check``: raises ``ValueError`` for a bad value, with the name it is given.
 
-    ``beyond``: returns a description of how a case goes beyond a value, None if it does not.
+    ``beyond``: returns a description of how a case goes beyond a value, None if it does not; None if no case
+    goes beyond any. ``never``: values that no case goes beyond.
     """
 
     check: Callable[[str, Any], None]
-    beyond: Callable[[Any, Case], str | None]
+    beyond: Beyond | None = None
+    never: tuple[Any, ...] = ()
 
 
 def _whole(low: int, high: int = INT32_MAX) -> Callable[[str, Any], None]:
@@ -78,7 +83,7 @@ def _router_shape(name: str, shape: Any) -> None:
     check_router_shape(*shape)
 
 
-def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Callable[[Any, Case], str | None]:
+def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Beyond:
     """Return a function that describes the first request beyond a promise, with its number."""
 
     def beyond(value: Any, case: Case) -> str | None:
@@ -90,14 +95,14 @@ def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Callable
     return beyond
 
 
-def _limit(name: str) -> Callable[[Any, Case], str | None]:
+def _limit(name: str) -> Beyond:
     length_of = attrgetter(name)
 
     def beyond(most: int, case: Case) -> str | None:
-        for b, length in enumerate(map(length_of, case.batch.requests)):
-            if length > most:
-                return f"{name} {length}, request {b}"
-        return None
+        lengths = list(map(length_of, case.batch.requests))
+        if max(lengths, default=0) <= most:
+            return None
+        return next(f"{name} {length}, request {b}" for b, length in enumerate(lengths) if length > most)
 
     return beyond
 
@@ -112,31 +117,31 @@ def _count(requests: Sequence[Request]) -> str:
 
 
 def _strided(promised: bool, case: Case) -> str | None:
-    return None if promised or case.layout.strides == DENSE else "strided tensors"
+    return None if case.layout.strides == DENSE else "strided tensors"
 
 
 def _padding(promised: Padding, case: Case) -> str | None:
     layout = case.layout
     padded = layout.num_padding_tokens + layout.num_padding_requests + layout.num_padding_slots
-    return "padding" if promised == "none" and padded else None
+    return "padding" if padded else None
 
 
 def _latent_dims(promised: Any, case: Case) -> str | None:
     rows = case.options.rows
     dims = (rows.kv_lora_rank, rows.qk_rope_head_dim)
-    inside = promised is None or rows.row_format == "fp8" or dims in promised
+    inside = rows.row_format == "fp8" or dims in promised
     return None if inside else f"latent rows of {dims[0]} + {dims[1]}"
 
 
 def _of_heads(promised: Any, case: Case) -> str | None:
     dims = (case.options.heads.head_dim, case.options.heads.value_dim)
-    return None if promised is None or dims in promised else f"keys of {dims[0]} and values of {dims[1]}"
+    return None if dims in promised else f"keys of {dims[0]} and values of {dims[1]}"
 
 
 def _routed(promised: Any, case: Case) -> str | None:
     router = case.options.router
     shape = (router.num_experts, router.num_groups, router.topk_group, router.top_k)
-    if promised is None or shape in promised:
+    if shape in promised:
         return None
     return f"{shape[0]} experts in {shape[1]} groups, {shape[2]} kept, top {shape[3]}"
 
@@ -146,12 +151,12 @@ def _decode_lens(case: Case) -> set[int]:
 
 
 def _uniform(promised: bool, case: Case) -> str | None:
-    lens = _decode_lens(case) if promised else set()
+    lens = _decode_lens(case)
     return f"decodes of {min(lens)} and of {max(lens)} tokens" if len(lens) > 1 else None
 
 
 def _verify(promised: bool, case: Case) -> str | None:
-    if not promised or not case.batch.requests:
+    if not case.batch.requests:
         return None
     if any(r.phase == "prefill" for r in case.batch.requests):
         return "a prefill in a verify step"
@@ -165,74 +170,79 @@ PROMISES: Mapping[str, Promise] = {
         lambda sizes, c: None if c.batch.block_size in sizes else f"block_size {c.batch.block_size}",
     ),
     "min_requests": Promise(
-        _whole(0, MOST_REQUIRED), lambda n, c: _count(c.batch.requests) if len(c.batch.requests) < n else None
+        _whole(0, MOST_REQUIRED),
+        lambda n, c: _count(c.batch.requests) if len(c.batch.requests) < n else None,
+        never=(0,),
     ),
     "max_requests": Promise(
         _whole(0), lambda n, c: _count(c.batch.requests) if len(c.batch.requests) > n else None
     ),
     "min_tokens": Promise(
         _whole(0, MOST_REQUIRED),
-        lambda n, c: f"{c.batch.num_tokens} tokens" if n and c.batch.num_tokens < n else None,
+        lambda n, c: f"{c.batch.num_tokens} tokens" if c.batch.num_tokens < n else None,
+        never=(0,),
     ),
     "max_tokens": Promise(
         _whole(1),
-        lambda n, c: f"{c.num_tokens_padded} tokens" if INT32_MAX > n < c.num_tokens_padded else None,
+        lambda n, c: f"{c.num_tokens_padded} tokens" if n < c.num_tokens_padded else None,
+        never=(INT32_MAX,),
     ),
-    "padding": Promise(_choice(PADDINGS), _padding),
+    "padding": Promise(_choice(PADDINGS), _padding, never=("written", "untouched")),
     "rowless_requests": Promise(
         require_bool,
-        lambda promised, c: (
-            None if promised or -1 not in (c.layout.row_index or ()) else "a request without a row"
-        ),
+        lambda promised, c: "a request without a row" if -1 in (c.layout.row_index or ()) else None,
+        never=(True,),
     ),
-    "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims),
-    "head_dims": Promise(_several(_head_dims, or_none=True), _of_heads),
-    "router_shapes": Promise(_several(_router_shape, or_none=True), _routed),
+    "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims, never=(None,)),
+    "head_dims": Promise(_several(_head_dims, or_none=True), _of_heads, never=(None,)),
+    "router_shapes": Promise(_several(_router_shape, or_none=True), _routed, never=(None,)),
     "missing_blocks": Promise(
         require_bool,
         _of_requests(
             lambda promised, r, c: (
-                "a missing block"
-                if not promised and -1 in r.block_ids[: c.batch.num_live_blocks(r)]
-                else None
+                "a missing block" if -1 in r.block_ids[: c.batch.num_live_blocks(r)] else None
             )
         ),
+        never=(True,),
     ),
-    "strided": Promise(require_bool, _strided),
-    "views": Promise(_names_of("argument"), lambda names, c: None),
+    "strided": Promise(require_bool, _strided, never=(True,)),
+    "views": Promise(_names_of("argument")),
     "reserved_blocks": Promise(
         _whole(0, 1024),
         _of_requests(lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None),
+        never=(0,),
     ),
     "max_block_id": Promise(
         _whole(0),
         _of_requests(
             lambda n, r, c: f"block id {max(r.block_ids)}" if max(r.block_ids, default=-1) > n else None
         ),
+        never=(INT32_MAX,),
     ),
     "large_slots": Promise(
         require_bool,
         _of_requests(
             lambda promised, r, c: (
-                "slots past 2^31"
-                if not promised and largest_slot(r, c.batch.block_size) > INT32_MAX
-                else None
+                "slots past 2^31" if largest_slot(r, c.batch.block_size) > INT32_MAX else None
             )
         ),
+        never=(True,),
     ),
     "phases": Promise(
         _several(_choice(("prefill", "decode"))),
         _of_requests(lambda known, r, c: None if r.phase in known else f"a {r.phase}"),
+        never=(("prefill", "decode"),),
     ),
     "empty_requests": Promise(
         require_bool,
-        _of_requests(lambda promised, r, c: None if promised or r.query_len else "an empty request"),
+        _of_requests(lambda promised, r, c: None if r.query_len else "an empty request"),
+        never=(True,),
     ),
     "max_context_len": Promise(_whole(0), _limit("context_len")),
     "max_query_len": Promise(_whole(0), _limit("query_len")),
-    "uniform_decodes": Promise(require_bool, _uniform),
-    "verify_steps": Promise(require_bool, _verify),
-    "captured": Promise(require_bool, lambda promised, c: None),
-    "all_but": Promise(_names_of("check"), lambda names, c: None),
+    "uniform_decodes": Promise(require_bool, _uniform, never=(False,)),
+    "verify_steps": Promise(require_bool, _verify, never=(False,)),
+    "captured": Promise(require_bool),
+    "all_but": Promise(_names_of("check")),
 }
 """By field of ``Domain``, in the order in which a case is checked."""

@@ -12,6 +12,8 @@ TILES = (32, 64, 128, 256, 512, 1024)
 LARGE_BLOCK = 128
 """Lengths reach several blocks of up to this many tokens, and one larger block."""
 REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
+MANY = 16
+"""Requests from here on share no blocks and have none to spare."""
 KINDS = ("first_chunk", "later_chunk", "decode", "idle", "one_token_chunk", "speculative", "empty")
 
 
@@ -83,25 +85,28 @@ def give_blocks(
 ) -> tuple[Request, ...]:
     """Return the requests with blocks: scattered ids, shared prefixes, spare blocks at the end of some."""
     shared = _draw_sharing(choices, works, tokens_per_block)
-    counts = []
-    for work, (_, num_shared) in zip(works, shared, strict=True):
-        counts.append(-(-(work.context_len + work.query_len) // tokens_per_block) - num_shared)
-    extras = [choices.pick((0, 0, 0, 1, 2)) if len(works) < 16 else 0 for _ in works]
+    counts = [
+        -(-(context_len + query_len) // tokens_per_block) - num_shared
+        for (_, context_len, query_len), (_, num_shared) in zip(works, shared, strict=True)
+    ]
     room = domain.max_block_id + 1 - domain.reserved_blocks
-    if sum(counts) + sum(extras) > room:
-        extras = [0] * len(works)
-    total = sum(counts) + sum(extras)
+    if len(works) < MANY:
+        extended = [count + choices.pick((0, 0, 0, 1, 2)) for count in counts]
+        counts = extended if sum(extended) <= room else counts
+    total = sum(counts)
     pool = min(max(1, total + choices.pick((0, 1, 7, 100))), max(room, 1))
     step, first = draw_permutation(choices, pool)
     free = tuple([domain.reserved_blocks + (first + i * step) % pool for i in range(total)])
     requests: list[Request] = []
-    taken = 0
-    for work, (owner, num_shared), own, extra in zip(works, shared, counts, extras, strict=True):
-        ids = free[taken : taken + own + extra]
-        taken += own + extra
+    stop = 0
+    for (phase, context_len, query_len), (owner, num_shared), count in zip(
+        works, shared, counts, strict=True
+    ):
+        start, stop = stop, stop + count
+        ids = free[start:stop]
         if num_shared:
             ids = requests[owner].block_ids[:num_shared] + ids
-        requests.append(Request(work.context_len, work.query_len, ids, work.phase))
+        requests.append(Request(context_len, query_len, ids, phase))
     return tuple(requests)
 
 
@@ -138,7 +143,7 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
     """
     shared = [(0, 0)]
     partly: set[int] = set()
-    for b, work in enumerate(works[1:16], start=1):
+    for b, work in enumerate(works[1:MANY], start=1):
         if work.context_len == 0 or not choices.chance(50):
             shared.append((0, 0))
             continue

@@ -283,4 +283,4 @@ def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
     layout = case.layout
     if layout.garbage == garbage and all(getattr(layout, n) == v for n, v in {**DENSE, **others}.items()):
         return case
-    return replace(case, layout=replace(case.layout, **DENSE, garbage=garbage, **others))
+    return Case(case.batch, layout.having(**DENSE, garbage=garbage, **others), case.options)

@@ -4,7 +4,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, is_dataclass
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from cumae.fixtures import OPERATIONS
 from cumae.fixtures.bugs.sequence_layout import StaleTokenMap
 from cumae.fixtures.schema import record, schema
 from cumae.oracle import Batch, Case, Layout, Options, Request, from_json, leveled, to_json, trace_to_json
+from cumae.oracle.model.case_json import fields_given
 from cumae.oracle.model.rules import require_int
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
@@ -90,8 +91,8 @@ def test_every_saved_failure_is_accepted(
 @pytest.mark.parametrize("kind", RECORDS)
 def test_every_field_of_a_record_is_described(kind: str) -> None:
     described = SCHEMA["$defs"][kind]
-    assert list(described["properties"]) == [known.name for known in fields(RECORDS[kind])]
-    for known in fields(RECORDS[kind]):
+    assert list(described["properties"]) == [known.name for known in fields_given(RECORDS[kind])]
+    for known in fields_given(RECORDS[kind]):
         assert (known.name in described["required"]) == (known.default is known.default_factory is MISSING)
         default = list(known.default) if isinstance(known.default, tuple) else known.default
         if known.default is not MISSING and not is_dataclass(known.default):
