@@ -24,12 +24,13 @@ class Case:
         require(isinstance(self.layout, Layout), "layout", self.layout, "be a Layout")
         require(isinstance(self.options, Options), "options", self.options, "be Options")
         padded = self.num_tokens_padded
-        require(padded <= INT32_MAX, "num_tokens_padded", padded, f"be <= {INT32_MAX}: token maps are int32")
+        if padded > INT32_MAX:
+            require(False, "num_tokens_padded", padded, f"be <= {INT32_MAX}: token maps are int32")
         self._check_rows()
         self._check_parallel()
         heads, size = self.options.heads, self.batch.block_size
-        rule = f"be a multiple of {heads.group_items} for shuffled pages"
-        require(heads.fits_blocks_of(size), "block_size", size, rule)
+        if not heads.fits_blocks_of(size):
+            require(False, "block_size", size, f"be a multiple of {heads.group_items} for shuffled pages")
         layout, options = self.layout, self.options
         if options.padding.dummy_request and layout.num_padding_tokens:
             padded = layout.num_padding_requests
@@ -42,25 +43,15 @@ class Case:
             require(have == need, "layout.row_index: number", have, f"be {need}, one for each request")
 
     def _check_parallel(self) -> None:
-        options, size, world = self.options, self.batch.block_size, self.batch.world
-        require(
-            options.parallel.rank < world,
-            "options.parallel.rank",
-            options.parallel.rank,
-            f"be < world = {world}",
-        )
-        require(
-            size % self.kernel_block_size == 0,
-            "options.blocks.kernel_block_size",
-            self.kernel_block_size,
-            f"divide block_size = {size}",
-        )
-        require(
-            world == 1 or size % options.parallel.interleave == 0,
-            "options.parallel.interleave",
-            options.parallel.interleave,
-            f"divide block_size = {size} when world > 1",
-        )
+        size, world, parallel = self.batch.block_size, self.batch.world, self.options.parallel
+        if parallel.rank >= world:
+            require(False, "options.parallel.rank", parallel.rank, f"be < world = {world}")
+        if size % self.kernel_block_size:
+            rule = f"divide block_size = {size}"
+            require(False, "options.blocks.kernel_block_size", self.kernel_block_size, rule)
+        if world > 1 and size % parallel.interleave:
+            rule = f"divide block_size = {size} when world > 1"
+            require(False, "options.parallel.interleave", parallel.interleave, rule)
 
     @property
     def kernel_block_size(self) -> int:

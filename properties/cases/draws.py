@@ -14,7 +14,14 @@ from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.page_formats import block_sizes
-from cumae.properties.cases.requests import REQUEST_COUNTS, Work, draw_work, give_blocks, withhold
+from cumae.properties.cases.requests import (
+    REQUEST_COUNTS,
+    Work,
+    draw_work,
+    give_blocks,
+    limits_of,
+    withhold,
+)
 from cumae.properties.cases.values import DRAFTS, Draw
 
 LONG_PREFILL = 2**15
@@ -50,13 +57,12 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
         return _draw_alike(choices, domain, most, tokens_per_block)
     if most >= domain.min_requests and not choices.chance(4):
         count = choices.integer(domain.min_requests, most)
-        return [draw_work(choices, domain, tokens_per_block, large=count <= 3) for _ in range(count)]
+        limits = limits_of(domain)
+        return [draw_work(choices, limits, tokens_per_block, large=count <= 3) for _ in range(count)]
     counts = [n for n in REQUEST_COUNTS if domain.min_requests <= n <= domain.max_requests]
     count = choices.pick(counts or (domain.min_requests,))
     most_tokens = max(3, 2000 // max(count, 1))
-    narrow = replace(
-        domain,
-        min_tokens=0,
+    narrow = limits_of(domain)._replace(
         max_context_len=min(domain.max_context_len, most_tokens),
         max_query_len=min(domain.max_query_len, most_tokens),
     )
@@ -92,7 +98,7 @@ def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: i
     """Return decodes with the same number of tokens, as in a captured graph or a verify step."""
     drafts = DRAFTS if choices.chance(30) else (2, 3, 5)
     query_len = min(choices.pick(drafts if domain.verify_steps else (1, *drafts)), domain.max_query_len)
-    decodes = replace(domain, phases=("decode",), min_tokens=0)
+    decodes = limits_of(domain)._replace(phases=("decode",))
     works = [
         draw_work(choices, decodes, tokens_per_block, large=False)
         for _ in range(choices.integer(max(domain.min_requests, min(most, 1)), most))
@@ -142,7 +148,8 @@ def draw_large_case(
     fit = [size for size in sizes if size <= most and num_requests * (long // size) <= MOST_ENTRIES]
     block_size = choices.pick(fit or [max(sizes)])
     world = domain.settled("world")
-    patterns = [draw_work(choices, domain, block_size * world, large=False) for _ in range(64)]
+    limits = limits_of(domain)
+    patterns = [draw_work(choices, limits, block_size * world, large=False) for _ in range(64)]
     works: list[Work] = []
     left = num_tokens - long
     for b, work in enumerate(_spread(patterns, domain, num_requests - 1)):

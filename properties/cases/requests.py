@@ -39,33 +39,47 @@ def draw_length(choices: Choices, low: int, high: int, tokens_per_block: int, *,
     return min(max(length, low), high)
 
 
-def draw_work(choices: Choices, domain: Domain, tokens_per_block: int, *, large: bool) -> Work:
+class Limits(NamedTuple):
+    """What a domain promises of each request."""
+
+    phases: tuple[Phase, ...]
+    empty_requests: bool
+    max_context_len: int
+    max_query_len: int
+
+
+def limits_of(domain: Domain) -> Limits:
+    """Return what a domain promises of each request."""
+    return Limits(domain.phases, domain.empty_requests, domain.max_context_len, domain.max_query_len)
+
+
+def draw_work(choices: Choices, limits: Limits, tokens_per_block: int, *, large: bool) -> Work:
     """Return one request's work; the simplest is a first chunk of one token."""
     kind = choices.pick(KINDS)
     phase: Phase = "decode" if kind in ("decode", "speculative") else "prefill"
     if kind == "idle":
         phase = choices.pick(("prefill", "decode"))
-    if phase not in domain.phases:
-        phase = domain.phases[0]
+    if phase not in limits.phases:
+        phase = limits.phases[0]
     least_context = 1 if phase == "decode" else 0
-    least_query = 0 if domain.empty_requests else 1
+    least_query = 0 if limits.empty_requests else 1
 
     def context(low: int) -> int:
-        low = min(max(low, least_context), domain.max_context_len)
+        low = min(max(low, least_context), limits.max_context_len)
         if choices.contexts and choices.chance(30):
             length = choices.pick(choices.contexts) * choices.pick((1, 1, 2)) + choices.pick((0, -1, 1))
-            return min(max(length, low), domain.max_context_len)
-        return draw_length(choices, low, domain.max_context_len, tokens_per_block, large=large)
+            return min(max(length, low), limits.max_context_len)
+        return draw_length(choices, low, limits.max_context_len, tokens_per_block, large=large)
 
     def query(low: int) -> int:
-        low = min(max(low, least_query), domain.max_query_len)
+        low = min(max(low, least_query), limits.max_query_len)
         if choices.queries and choices.chance(25):
             length = choices.pick(choices.queries) + choices.pick((0, -1, 1))
-            return min(max(length, low), domain.max_query_len)
-        return draw_length(choices, low, domain.max_query_len, tokens_per_block, large=large)
+            return min(max(length, low), limits.max_query_len)
+        return draw_length(choices, low, limits.max_query_len, tokens_per_block, large=large)
 
     def exactly(length: int) -> int:
-        return min(max(length, least_query), domain.max_query_len)
+        return min(max(length, least_query), limits.max_query_len)
 
     if kind == "first_chunk":
         return Work(phase, least_context, query(1))

@@ -36,6 +36,11 @@ class Expected:
     state: State
 
     @property
+    def is_plain(self) -> bool:
+        """Whether every state is VALUE, which is 0."""
+        return not self.state.any()
+
+    @property
     def is_specified(self) -> npt.NDArray[np.bool_]:
         """Mask of the elements that must be written."""
         return np.asarray(self.is_repeatable | (self.state == UNORDERED))

@@ -108,7 +108,7 @@ class Arena:
 
 def bytes_for(buffers: Sequence[Buffer]) -> int:
     """Return the bytes of an arena for these buffers."""
-    return sum(_aligned(len(buffer.before)) for buffer in buffers if buffer.before is not None)
+    return sum([_aligned(len(buffer.before)) for buffer in buffers if buffer.before is not None])
 
 
 def _aligned(size: int) -> int:

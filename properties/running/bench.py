@@ -157,7 +157,17 @@ class Bench:
         """Return the outputs and the damage of a call that was read back."""
         words = {buffer.name: buffer.words() for buffer in call.outputs}
         before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
+        damage: list[str] = []
+        for buffer in call.outputs:
+            if at := buffer.damage(elements_too=False):
+                damage.append(f"`{buffer.name}` was written {at}")
+        for buffer in call.inputs:
+            if at := buffer.damage(elements_too=True):
+                damage.append(f"input `{buffer.name}` was changed {at}")
+        damage += allocated.damage()
         returned = returned_by(self.binding, answer)
+        if not returned:
+            return Observation(words, before, tuple(damage), watch, poison)
         opaque = set()
         dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
         forms = {name: self.binding.forms[name] for name in returned}
@@ -170,17 +180,10 @@ class Bench:
             before[name] = poison_words(poison, words[name])
             if not (isinstance(value, torch.Tensor) and allocated.made(value)):
                 opaque.add(name)
-        written = [(b, b.damage(elements_too=False)) for b in call.outputs]
-        changed = [(b, b.damage(elements_too=True)) for b in call.inputs]
-        damage = (
-            *(f"`{buffer.name}` was written {at}" for buffer, at in written if at),
-            *(f"input `{buffer.name}` was changed {at}" for buffer, at in changed if at),
-            *allocated.damage(),
-        )
         return Observation(
             words,
             before,
-            damage,
+            tuple(damage),
             watch,
             poison,
             frozenset(opaque),
@@ -205,16 +208,18 @@ class Bench:
     def buffers(self, poison: int, guard: int = GUARD_BYTES) -> Buffers:
         """Return the host numbers by name and the buffers of inputs and outputs."""
         numbers: dict[str, Any] = {}
-        inputs = []
+        inputs, there, here = list[Buffer](), list[Buffer](), list[Buffer]()
         for name in self.binding.inputs:
             held = self.held(name)
             if isinstance(held, TENSORS):
-                inputs.append(self._input(name, held, guard))
+                buffer = self._input(name, held, guard)
+                inputs.append(buffer)
+                (here if name.endswith("_cpu") else there).append(buffer)
             else:
                 numbers[name] = held
         outputs = [self._output(name, poison, guard) for name in self.binding.outputs]
-        in_place = frozenset(name for name in self.binding.outputs if self.binding.forms[name].is_in_place)
-        return Buffers(numbers, inputs, outputs, in_place)
+        in_place = frozenset([name for name in self.binding.outputs if self.binding.forms[name].is_in_place])
+        return Buffers(numbers, inputs, outputs, in_place, there + outputs, here)
 
     def _input(self, name: str, held: Ints | Rows | Floats, guard: int) -> Buffer:
         if (name, guard) in self._buffers:

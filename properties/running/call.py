@@ -17,22 +17,17 @@ from cumae.properties.running.volume import note_given
 
 
 class Buffers(NamedTuple):
-    """The arguments of a call before they are placed. ``in_place``: outputs that are inputs too."""
+    """The arguments of a call before they are placed.
+
+    ``in_place``: outputs that are inputs too. ``there``: the tensors on the device; ``here``: on the host.
+    """
 
     numbers: dict[str, Any]
     inputs: list[Buffer]
     outputs: list[Buffer]
     in_place: frozenset[str]
-
-    @property
-    def there(self) -> list[Buffer]:
-        """Those on the device."""
-        return [buffer for buffer in (*self.inputs, *self.outputs) if not _is_host(buffer)]
-
-    @property
-    def here(self) -> list[Buffer]:
-        """Those on the host."""
-        return [buffer for buffer in self.inputs if _is_host(buffer)]
+    there: list[Buffer]
+    here: list[Buffer]
 
 
 class Call:
@@ -56,8 +51,8 @@ class Call:
     ) -> None:
         self.function = function
         self._device = device
-        self.numbers, self.inputs, self.outputs, in_place = buffers
-        self._parts = there, here = buffers.there, buffers.here
+        self.numbers, self.inputs, self.outputs, in_place, there, here = buffers
+        self._parts = there, here
         self.reuses = earlier is not None and all(
             arena.holds(part) for arena, part in zip(earlier.arenas, self._parts, strict=True)
         )
@@ -121,10 +116,6 @@ class Call:
         there.take(self._parts[0], content)
         if self._parts[1]:
             here.collect(self._parts[1])
-
-
-def _is_host(buffer: Buffer) -> bool:
-    return buffer.name.endswith("_cpu")
 
 
 _NO_PLACES = Arena((), "cpu")

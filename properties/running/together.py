@@ -39,11 +39,12 @@ def observe_together(
     made many tensors. If the device is lost, only the error of the call that lost it is returned.
     """
     found: dict[int, Seen] = {}
-    made: dict[int, Buffers] = {}
+    made: dict[int, tuple[Buffers, int]] = {}
     size = 0
     for i, (bench, poison) in enumerate(calls):
-        made[i] = bench.buffers(poison, LITTLE_GUARD_BYTES)
-        size += bytes_for(made[i].there) + sum(b.large.numel() for b in made[i].there if b.large is not None)
+        buffers = bench.buffers(poison, LITTLE_GUARD_BYTES)
+        made[i] = buffers, bytes_for(buffers.there)
+        size += made[i][1] + sum([b.large.numel() for b in buffers.there if b.large is not None])
         if size >= MOST_BYTES or i + 1 == len(calls):
             found |= _observed(calls, made, begins)
             if len(found) <= i or isinstance(found[i], KernelRaised):
@@ -53,17 +54,17 @@ def observe_together(
 
 
 def _observed(
-    calls: Sequence[tuple[Bench, int]], made: Mapping[int, Buffers], begins: Callable[[int], None]
+    calls: Sequence[tuple[Bench, int]], made: Mapping[int, tuple[Buffers, int]], begins: Callable[[int], None]
 ) -> dict[int, Seen]:
-    """Return what the calls did whose buffers are made; these lie in one memory."""
-    memory = Memory(sum(bytes_for(buffers.there) for buffers in made.values()), calls[0][0].device)
+    """Return what the calls did whose buffers are made, with their bytes; these lie in one memory."""
+    memory = Memory(sum(size for _, size in made.values()), calls[0][0].device)
     content, start = memory.blank(), 0
     placed: dict[int, Call] = {}
-    for i, buffers in made.items():
+    for i, (buffers, size) in made.items():
         bench = calls[i][0]
         placed[i] = Call(bench.binding.function, buffers, bench.device, within=(memory, start))
         placed[i].lay(content)
-        start += bytes_for(buffers.there)
+        start += size
     memory.upload(content)
     numbers, progress = list(made), Progress(calls[0][0].device)
     found: dict[int, Seen] = {}

@@ -21,7 +21,7 @@ Size = tuple[int, int, int]
 
 def size(case: Case) -> Size:
     """Return requests, tokens and keys of a case, padding included."""
-    keys = sum(request.seq_len for request in case.batch.requests)
+    keys = sum([request.context_len for request in case.batch.requests]) + case.batch.num_tokens
     return case.num_requests_padded, case.num_tokens_padded, keys
 
 
@@ -37,6 +37,8 @@ class Costs:
 
     known: dict[Size, tuple[Size, float]] = field(default_factory=dict)
     _cheapest: float = inf
+    _largest: Size = (0, 0, 0)
+    _dearest: float = 0.0
     _terms: npt.NDArray[np.float64] | None = None
 
     def learn(self, case: Case, seconds: float) -> None:
@@ -47,6 +49,8 @@ class Costs:
         kept = self.known.get(about)  # type: ignore[arg-type]
         if kept is None or seconds < kept[1]:
             self.known[about] = (there, seconds)  # type: ignore[index]
+            requests, tokens, keys = map(max, there, self._largest)
+            self._largest, self._dearest = (requests, tokens, keys), max(seconds, self._dearest)
             if kept is None or seconds < MUCH_LESS * kept[1]:
                 self._terms = None
 
@@ -60,15 +64,13 @@ class Costs:
         A case costs no more than one that is larger in every size, nor more than the dearest one, grown with
         the square of its size.
         """
-        here = size(case)
-        if any(seconds <= most for seconds in self._of_larger(here)):
-            return True
         if not self.known:
             return False
-        largest = [max(sizes) for sizes in zip(*(there for there, _ in self.known.values()), strict=True)]
-        grown = max(1.0, *(own / max(1, known) for own, known in zip(here, largest, strict=True)))
-        dearest = max(seconds for _, seconds in self.known.values())
-        return bool(dearest * grown * grown <= most)
+        here = size(case)
+        grown = max(1.0, *[own / max(1, known) for own, known in zip(here, self._largest, strict=True)])
+        if self._dearest * grown * grown <= most:
+            return True
+        return any(seconds <= most for seconds in self._of_larger(here))
 
     def _of_larger(self, here: Size) -> Iterator[float]:
         requests, tokens, keys = here
