@@ -35,11 +35,10 @@ class Request:
         if not (is_plain and 0 <= context_len <= INT32_MAX and 0 <= query_len <= INT32_MAX):
             require_int("context_len", context_len, 0)
             require_int("query_len", query_len, 0)
-        if self.phase == "decode":
+        if self.phase != "prefill":
+            require_choice("phase", self.phase, ("prefill", "decode"))
             if context_len < 1:
                 require(False, "context_len", context_len, "be >= 1 for a decode")
-        elif self.phase != "prefill":
-            require_choice("phase", self.phase, ("prefill", "decode"))
         if type(self.block_ids) is not tuple:
             is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
             require(is_list, "block_ids", self.block_ids, "be a list of integers")

@@ -106,7 +106,7 @@ def all_mixed(count: int, salt: int = 0) -> npt.NDArray[np.uint64]:
         first = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_STEP)
         bits = first + np.uint64(salt * _SALT & (1 << 64) - 1)
         bits = (bits ^ bits >> np.uint64(31)) * np.uint64(_FACTOR)
-    return bits ^ bits >> np.uint64(29)
+    return np.asarray(bits ^ bits >> np.uint64(29), dtype=np.uint64)
 
 
 def draw_permutation(choices: Choices, size: int) -> tuple[int, int]:

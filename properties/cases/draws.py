@@ -91,7 +91,7 @@ def _spread(patterns: list[Work], domain: Domain, count: int, salt: int = 0) -> 
 
 def _part(bits: npt.NDArray[np.uint64], first: int, size: int) -> npt.NDArray[np.int64]:
     """Return numbers below ``size`` from the bits from ``first`` on."""
-    return ((bits >> np.uint64(first)) % np.uint64(size)).astype(np.int64)
+    return np.asarray((bits >> np.uint64(first)) % np.uint64(size), dtype=np.int64)
 
 
 def _draw_alike(choices: Choices, domain: Domain, most: int, tokens_per_block: int) -> list[Work]:

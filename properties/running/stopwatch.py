@@ -21,7 +21,7 @@ def stopwatch() -> Iterator[dict[Part, float]]:
         _SPENT.reset(token)
 
 
-class timed:  # noqa: N801, a context manager that is used as a function
+class timed:
     """Add the time within to a part, if a stopwatch runs."""
 
     __slots__ = ("_part", "_spent", "_started")

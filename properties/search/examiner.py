@@ -35,7 +35,7 @@ MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
 MOST_FORESEEN = 2**14
 """Tokens of a case that is called together with others."""
-LOOK = 64
+LOOK = 256
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
 

@@ -1,12 +1,15 @@
 """Facts about pairs of option values."""
 
+import os
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.pairs import Pairs, paired_cases, values_of
+from cumae.properties.tests.python_process import run_python
 
 SLOTS = frozenset({"world", "rank", "interleave", "kernel_block_size", "row_index", "missing_blocks"})
 SCHEDULES = frozenset({"topk", "split_size", "num_workers"})
@@ -78,3 +81,26 @@ def test_pairs_keep_to_what_the_domain_promises() -> None:
 
 def test_a_seed_gives_the_same_cases_again() -> None:
     assert _drawn(SLOTS, 20)[1] == _drawn(SLOTS, 20)[1]
+
+
+DRAWN = """
+from itertools import islice
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.pairs import Pairs, paired_cases
+pairs = Pairs(Domain(), NAMES)
+for case in islice(paired_cases(5, Domain(), NAMES, pairs), 30):
+    pairs.note(case)
+    print(case)
+"""
+
+
+def test_a_seed_gives_the_same_cases_in_every_process(tmp_path: Path) -> None:
+    """The order of a set of names follows Python's hash seed, which differs from process to process."""
+    told = [
+        run_python("-c", DRAWN, cwd=tmp_path, environment=os.environ | {"PYTHONHASHSEED": seed}, fresh=True)
+        for seed in ("1", "2")
+    ]
+    assert [one.stderr for one in told] == ["", ""]
+    assert len(told[0].stdout.splitlines()) == 30
+    assert told[0].stdout == told[1].stdout
