@@ -39,15 +39,21 @@ def check_tensor(
         raise ValueError(f"{name}.dtype = {value.dtype}, must be {' or '.join(map(str, dtypes))}")
     if device is not None and value.device != device:
         raise ValueError(f"{name}.device = {value.device}, must be {device}, the device of the other tensors")
-    sizes = tuple(value.shape)
-    fits = len(sizes) == len(shape)
-    for size, wanted in zip(sizes, shape, strict=False):
-        fits = fits and (wanted is None or size == wanted)
-    if not fits:
+    sizes = value.shape
+    if sizes != shape and not _fits(sizes, shape):
         must = ", ".join("any" if size is None else str(size) for size in shape)
-        raise ValueError(f"{name}.shape = {sizes}, must be ({must}{',' * (len(shape) == 1)})")
+        raise ValueError(f"{name}.shape = {tuple(sizes)}, must be ({must}{',' * (len(shape) == 1)})")
     if contiguous and not value.is_contiguous():
-        raise ValueError(f"{name}.stride() = {value.stride()} with shape {sizes}, must be contiguous")
+        raise ValueError(f"{name}.stride() = {value.stride()} with shape {tuple(sizes)}, must be contiguous")
+
+
+def _fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
+    if len(sizes) != len(shape):
+        return False
+    for size, wanted in zip(sizes, shape, strict=True):
+        if wanted is not None and size != wanted:
+            return False
+    return True
 
 
 def check_indices(name: str, value: object, length: int | None, device: torch.device | None = None) -> None:

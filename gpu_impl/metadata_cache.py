@@ -66,12 +66,14 @@ class MetadataCache:
         self._max_splits = max_splits_of(topk, split_size, num_workers, max_num_tokens)
         self._max_num_tokens = max_num_tokens
         self._options = (topk, split_size, num_workers)
+        self._most_context = np.array(topk - 1, dtype=np.int32)
         capacity = max_num_tokens * self._max_splits
         indptr, splits = (
             torch.empty(size, dtype=torch.int32, device=device) for size in (num_workers + 1, max_num_tokens)
         )
         token, start, stop = (torch.empty(capacity, dtype=torch.int32, device=device) for _ in range(3))
         self._buffers = CachedSchedule(indptr, token, start, stop, splits, rebuilt=0)
+        self._device = indptr.device
         self._kept, self._num_tokens = self._buffers, max_num_tokens
         self._key: tuple[int, bytes, bytes] | None = None
         self._was_captured = False
@@ -94,7 +96,7 @@ class MetadataCache:
         Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
         in number, and for too many tokens, before anything is written.
         """
-        device = self._buffers.work_indptr.device
+        device = self._device
         check_tokens(token_to_request, cu_seqlens_q, context_lens, device)
         num_tokens = token_to_request.numel()
         check_int("token_to_request.numel()", num_tokens, 0, self._max_num_tokens)
@@ -102,7 +104,7 @@ class MetadataCache:
             if lens is None:
                 continue
             check_tensor(name, lens, INDEX_DTYPES, (context_lens.numel(),), contiguous=False)
-            if lens.device.type != "cpu":
+            if not lens.is_cpu:
                 raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read at once")
         if num_tokens != self._num_tokens:
             self._kept, self._num_tokens = self._views(num_tokens), num_tokens
@@ -132,7 +134,7 @@ class MetadataCache:
         self, num_tokens: int, context_lens: torch.Tensor, query_lens: torch.Tensor
     ) -> tuple[int, bytes, bytes]:
         """Return what of the key can change, lengths as int32: NumPy's calls cost less than torch's."""
-        queries, contexts = query_lens.numpy(), np.minimum(context_lens.numpy(), self._options[0] - 1)
+        queries, contexts = query_lens.numpy(), np.minimum(context_lens.numpy(), self._most_context)
         if np.count_nonzero(queries) < len(queries):
             is_live = queries > 0
             queries, contexts = queries[is_live], contexts[is_live]

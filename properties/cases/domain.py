@@ -9,7 +9,7 @@ from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_i
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
-from cumae.properties.cases.promises import PROMISES, Limit, Padding
+from cumae.properties.cases.promises import PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 1056, 4096)
@@ -79,7 +79,7 @@ class Domain:
     all_but: tuple[str, ...] = ()
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     settled_values: Mapping[str, Any] = field(init=False, repr=False, compare=False)
-    limits: tuple[Limit, ...] = field(init=False, repr=False, compare=False)
+    limits: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __init__(self, **promises: Any) -> None:
         values = dict(promises.pop("values", {}))
@@ -95,11 +95,7 @@ class Domain:
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
         object.__setattr__(self, "settled_values", _settled(self.values))
-        limits = [
-            (getattr(self, name), promise.beyond)
-            for name, promise in PROMISES.items()
-            if promise.beyond is not None and getattr(self, name) not in promise.never
-        ]
+        limits = [name for name, promise in PROMISES.items() if getattr(self, name) not in promise.never]
         object.__setattr__(self, "limits", tuple(limits))
         self._check_sizes()
         self._check_blocks()
@@ -170,8 +166,9 @@ class Domain:
 
     def why_not(self, case: Case) -> str | None:
         """Return the first promise that the case goes beyond, or None if it lies inside."""
-        for value, beyond in self.limits:
-            if (told := beyond(value, case)) is not None:
+        for name in self.limits:
+            beyond = PROMISES[name].beyond
+            if beyond is not None and (told := beyond(getattr(self, name), case)) is not None:
                 return told
         if self.values:
             have = reader_of(tuple(self.values))(case)[1:]

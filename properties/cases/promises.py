@@ -14,8 +14,6 @@ MOST_REQUIRED = 2**17
 Padding = Literal["written", "untouched", "none"]
 PADDINGS: tuple[Padding, ...] = ("written", "untouched", "none")
 Beyond = Callable[[Any, Case], str | None]
-Limit = tuple[Any, Beyond]
-"""A promise's value, and what tells how a case goes beyond it."""
 
 
 @dataclass(frozen=True, slots=True)
