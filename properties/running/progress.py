@@ -81,4 +81,6 @@ def _word() -> _Word | None:
     write.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint
     word = torch.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=torch.int32, count=1)[0]
     error = torch.cuda.cudart().cudaHostRegister(word.data_ptr(), mmap.PAGESIZE, 0)  # type: ignore[no-untyped-call]
-    return _Word(word, write) if int(error) == 0 else None
+    # Some virtual GPUs refuse such writes.
+    works = int(error) == 0 and write(torch.cuda.current_stream().cuda_stream, word.data_ptr(), 0, 0) == 0
+    return _Word(word, write) if works else None
