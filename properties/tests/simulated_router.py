@@ -45,23 +45,19 @@ def _selected(row: Sequence[float], bias: Sequence[float], case: Case) -> list[i
         known = [(_score(row[i]), bias[i]) for i in range(first, first + size) if not isnan(row[i])]
         two = nlargest(2, known, key=_exact)
         totals.append(fsum(two[0] + two[1]) if len(two) == 2 else -inf)
-    usable = [g for g, total in enumerate(totals) if not isinf(total)]
-    kept = max(
-        combinations(usable, options.router.topk_group), key=lambda c: _best_first(totals, c), default=None
-    )
+    # Of sets of groups, each with its best group first, the largest is the best.
+    usable = sorted(((total, -g) for g, total in enumerate(totals) if not isinf(total)), reverse=True)
+    kept = max(combinations(usable, options.router.topk_group), default=None)
     if kept is None:
         return None
-    left = {i: choices[i] for g in kept for i in range(g * size, g * size + size) if not isinf(choices[i])}
+    groups = [range(-g * size, -g * size + size) for _, g in kept]
+    left = {i: choices[i] for experts in groups for i in experts if not isinf(choices[i])}
     taken: list[int] = []
     while left and len(taken) < options.router.top_k:
         best = max(left.values())
         taken.append(min(i for i, choice in left.items() if choice == best))
         del left[taken[-1]]
     return taken if len(taken) == options.router.top_k else None
-
-
-def _best_first(totals: Sequence[float], groups: Sequence[int]) -> list[tuple[float, int]]:
-    return sorted(((totals[g], -g) for g in groups), reverse=True)
 
 
 @cache
