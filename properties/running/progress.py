@@ -33,7 +33,6 @@ class Progress:
         self.is_exact = self._word is not None
         if self._word is not None:
             self._word.value.zero_()
-            self._stream = torch.cuda.current_stream()
 
     @property
     def num_over(self) -> int:
@@ -46,8 +45,8 @@ class Progress:
         Raises ``RuntimeError`` if the device is lost.
         """
         if self._word is not None:
-            address = self._word.value.data_ptr()
-            if error := self._word.write(self._stream.cuda_stream, address, count, 0):
+            stream, address = torch.cuda.current_stream().cuda_stream, self._word.value.data_ptr()
+            if error := self._word.write(stream, address, count, 0):
                 raise RuntimeError(f"cuStreamWriteValue32 returned {error}")
 
     def wait(self, runs: Callable[[int], None]) -> None:
@@ -57,8 +56,8 @@ class Progress:
         """
         if self._word is None:
             return
-        began, told = time.monotonic(), -1
-        while not self._stream.query():
+        stream, began, told = torch.cuda.current_stream(), time.monotonic(), -1
+        while not stream.query():
             if time.monotonic() - began > _MOMENT:
                 if self.num_over != told:
                     told = self.num_over
@@ -80,7 +79,10 @@ def _word() -> _Word | None:
         return None
     write.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint
     word = torch.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=torch.int32, count=1)[0]
-    error = torch.cuda.cudart().cudaHostRegister(word.data_ptr(), mmap.PAGESIZE, 0)  # type: ignore[no-untyped-call]
-    # Some virtual GPUs refuse such writes.
-    works = int(error) == 0 and write(torch.cuda.current_stream().cuda_stream, word.data_ptr(), 0, 0) == 0
-    return _Word(word, write) if works else None
+    runtime, address = torch.cuda.cudart(), word.data_ptr()  # type: ignore[no-untyped-call]
+    if int(runtime.cudaHostRegister(address, mmap.PAGESIZE, 0)):
+        return None
+    if write(torch.cuda.current_stream().cuda_stream, address, 0, 0):
+        runtime.cudaHostUnregister(address)  # some virtual GPUs refuse such writes
+        return None
+    return _Word(word, write)
