@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from itertools import chain
+from operator import ne
 from typing import TypeVar
 
-from cumae.oracle import Case
+from cumae.oracle import DENSE, Batch, Case
 from cumae.properties.cases.edits import (
     fewer_requests,
     keep,
@@ -16,12 +17,14 @@ from cumae.properties.cases.edits import (
     smaller_blocks,
 )
 from cumae.properties.cases.features import FEATURES
-from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.fields import fields_of, reader_of
 from cumae.properties.cases.values import NEUTRAL
 
 T = TypeVar("T")
 MOST_TRIES = 2000
 OPTIONS = tuple(name for row in FEATURES if row.record == "options" for name in row.fields)
+_numbers_of = reader_of((*OPTIONS, "num_spare_tokens", *DENSE))
+_USUAL = [NEUTRAL[name] for name in fields_of(Case(Batch((), 1)))]
 MOST_SORTED = 64
 """Up to this many requests, all edits of a case are built before any is tried."""
 _EDITS = (
@@ -37,21 +40,19 @@ _EDITS = (
 
 def size_of(case: Case) -> tuple[int, ...]:
     """Return the size of a case: requests, then tokens, then the number of non-neutral values."""
-    requests, have = case.batch.requests, fields_of(case)
-    odd = sum(value != NEUTRAL[name] for name, value in have.items()) + bool(case.layout.min_table_columns)
-    ids = [i for r in requests for i in r.block_ids]
-    tokens = sum(r.seq_len for r in requests)
+    requests = case.batch.requests
+    odd = sum(map(ne, fields_of(case).values(), _USUAL)) + bool(case.layout.min_table_columns)
+    ids = list(chain.from_iterable([r.block_ids for r in requests]))
+    tokens = case.batch.num_tokens + sum([r.context_len for r in requests])
     padding = case.layout.num_padding_tokens + case.layout.num_padding_requests
-    numbers = [case.options.value(name) for name in OPTIONS]
-    numbers += [case.layout.num_spare_tokens, *case.layout.strides.values()]
-    selected = sum(n for n in numbers if type(n) is int)
+    selected = sum([n for n in _numbers_of(case) if type(n) is int])
     return (
         len(requests),
         tokens + padding,
         odd,
         len(ids),
         case.batch.block_size,
-        sum(r.query_len for r in requests),
+        case.batch.num_tokens,
         sum(ids),
         selected,
     )
