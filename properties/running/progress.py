@@ -70,8 +70,8 @@ def _word() -> _Word | None:
     """Return a number on the host that the device can write in stream order, None if it cannot.
 
     The stream itself writes it. A copy would wait for another engine of the GPU, which then turns to other
-    processes: sixteen of them were slowed down three times. The number is not pinned by torch: with such
-    memory, commands failed after a kernel had lost the CUDA context.
+    processes: with copies, sixteen of them tried less than a third of the cases. The number is not pinned by
+    torch: with such memory, commands failed after a kernel had lost the CUDA context.
     """
     try:
         write = ctypes.CDLL("libcuda.so.1").cuStreamWriteValue32_v2

@@ -61,8 +61,8 @@ class Costs:
     def foretells_at_most(self, most: float, case: Case) -> bool:
         """Return whether a case costs no more than so many seconds, as far as known cases tell without a fit.
 
-        A case costs no more than one that is larger in every size, nor more than the dearest one, grown with
-        the square of its size.
+        A case costs no more than one that is larger in every size, nor more than the dearest one that was
+        ever learnt, grown with the square of its size.
         """
         if not self.known:
             return False

@@ -1,4 +1,4 @@
-"""What all tests share: garbage is not searched for in what lives to the end, nor names in what is known."""
+"""What all tests share: no garbage is searched for in modules, and Triton's names are found once."""
 
 import gc
 import inspect

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observation import KernelRaised, Observation
-from cumae.properties.running.progress import Progress, _word
+from cumae.properties.running.progress import Progress
 from cumae.properties.running.together import observe_together
 from cumae.properties.running.trial import Trial
 from cumae.properties.search.budget import Budget
@@ -162,40 +161,6 @@ def test_a_call_that_runs_long_is_told_and_one_that_loses_the_device_named(
     assert begun == [*range(9), 2]
     assert list(found) == ([2] if is_lost else [*range(9)])
     assert ("illegal memory access" in str(found[2])) == is_lost
-
-
-@pytest.mark.parametrize("answer", [0, 801])
-def test_a_page_that_the_device_cannot_write_is_given_back(
-    answer: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a GPU; 801 says that the device does not support such writes."""
-    asked: list[str] = []
-
-    def answering(name: str, answer: int) -> Callable[..., int]:
-        def answers(*given: int) -> int:
-            asked.append(name)
-            return answer
-
-        return answers
-
-    runtime = SimpleNamespace(
-        cudaHostRegister=answering("register", 0), cudaHostUnregister=answering("unregister", 0)
-    )
-    driver = SimpleNamespace(cuStreamWriteValue32_v2=answering("write", answer))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: driver)
-    monkeypatch.setattr("torch.cuda.cudart", lambda: runtime)
-    monkeypatch.setattr("torch.cuda.current_stream", lambda: SimpleNamespace(cuda_stream=7))
-    word = _word.__wrapped__()
-    assert (word is None) == (answer != 0)
-    assert asked == ["register", "write"] + ["unregister"] * (answer != 0)
-
-
-def test_without_a_driver_calls_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise OSError(f"{name}: cannot open shared object file")
-
-    monkeypatch.setattr("ctypes.CDLL", missing)
-    assert _word.__wrapped__() is None
 
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="only a GPU loses its context")
