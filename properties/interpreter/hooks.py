@@ -110,9 +110,11 @@ class _Hooks:
             (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
             (autotuner.Autotuner, "_bench"): hooked.first_is_best,
-            (rewriter, "ast_transformer"): marking.rewriter(logic.Rewriter(rewriter.ast_transformer)),
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
+        if not is_nested:
+            marked = marking.rewriter(logic.Rewriter(rewriter.ast_transformer))
+            patches[rewriter, "ast_transformer"] = marked
         self._originals = {place: getattr(*place) for place in patches}
         for (owner, name), patch in patches.items():
             setattr(owner, name, patch)

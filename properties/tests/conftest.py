@@ -2,10 +2,14 @@
 
 import gc
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from triton.runtime import interpreter
+
+from cumae.properties.interpreter.hooks import watching
+from cumae.properties.running.device import interpreting
 
 CORE = interpreter.tl.core
 BUILTINS = {
@@ -24,6 +28,17 @@ def patch_builtins(owner: Any, builder: Any, scope: Any) -> None:
 
 
 interpreter._patch_builtin = patch_builtins
+
+
+@pytest.fixture
+def watched() -> Iterator[None]:
+    """Watch what a test launches in the interpreter, which also runs it faster: no access may be astray."""
+    if not interpreting():
+        yield
+        return
+    with watching() as watch:
+        yield
+    assert (watch.outside, watch.asserted) == ([], [])
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

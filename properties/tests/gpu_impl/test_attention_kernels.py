@@ -16,6 +16,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.tests.attention_steps import fixed_steps
 
 DEVICE = prepare("auto")
+pytestmark = pytest.mark.usefixtures("watched")
 KERNELS = [(op.name, kernel) for op in OPERATIONS.values() if op.name not in NO_PART for kernel in op.kernels]
 
 

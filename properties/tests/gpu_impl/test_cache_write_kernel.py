@@ -12,6 +12,7 @@ from cumae import gpu_impl
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
+pytestmark = pytest.mark.usefixtures("watched")
 FINITE = np.array([bits for bits in range(65536) if bits & 0x7F80 != 0x7F80], np.uint16)
 # bf16 numbers for which a product with 1 / scale, or a quotient not rounded to fp32, gives other bytes.
 TELLS_PRODUCTS, TELLS_EXACT = 0x3FC4, 0x3F82

@@ -13,6 +13,7 @@ from cumae import gpu_impl
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
+pytestmark = pytest.mark.usefixtures("watched")
 U = 2.0**-24
 INF, NAN = math.inf, math.nan
 # Experts, groups, groups kept, experts taken.

@@ -11,6 +11,7 @@ from cumae import gpu_impl
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
+pytestmark = pytest.mark.usefixtures("watched")
 Tensor = torch.Tensor
 COPIED = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 ORDERS = ("NHD", "HND", "joined", "packed", "shuffled")

@@ -73,7 +73,7 @@ def written(case: Case) -> dict[str, list[Any]]:
     return {name: output.tolist() for name, output in outputs.items()}
 
 
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("form", "watched")
 @pytest.mark.parametrize("seed", range(2))
 def test_one_call_agrees_with_every_oracle(seed: int) -> None:
     cases = (
@@ -135,7 +135,7 @@ def by_hand(context_lens: list[int], query_lens: list[int], num_tokens_padded: i
     } | {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("form", "watched")
 @pytest.mark.parametrize(
     "query_lens",
     [
@@ -168,7 +168,7 @@ def test_tiles_of_every_mixture_are_right(query_lens: list[int], num_padding_tok
     assert actual == by_hand(context_lens, query_lens, num_tokens_padded)
 
 
-@pytest.mark.usefixtures("form")
+@pytest.mark.usefixtures("form", "watched")
 @pytest.mark.parametrize("num_requests", [63, 64, 65, 257, 1025, 4096, 4097])
 def test_every_size_of_a_scan_is_right(num_requests: int) -> None:
     query_lens = [(b * b) % 5 // 3 for b in range(num_requests)]

@@ -11,6 +11,7 @@ from cumae import gpu_impl
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
+pytestmark = pytest.mark.usefixtures("watched")
 TABLE = [[7, 3, 9], [2, -1, 5]]
 BLOCK_SIZE = 4
 

@@ -38,6 +38,13 @@ def _fill(out: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
     tl.store(out + at, at * 1_000_000_000, mask=at < count)
 
 
+@triton.jit
+def _count_up(out: tl.tensor, count: tl.tensor) -> None:
+    """Launched by one test only, as the first launch of a kernel is another one."""
+    at = tl.arange(0, 4)
+    tl.store(out + at, at + 1, mask=at < count)
+
+
 def filled(count: int) -> torch.Tensor:
     out = torch.full((16,), -7, dtype=torch.int32)[:8]
     _fill[(1,)](out, count, BLOCK=16)
@@ -117,6 +124,14 @@ def test_calls_within_calls_report_to_both() -> None:
     assert (inner.num_outside, another.num_outside) == (1, 1)
     assert outer.num_outside == 1  # inner hooks have masked off what they saw
     assert outer.counts["store"] == 3
+
+
+def test_a_kernel_may_run_first_in_a_call_within_a_call() -> None:
+    out = torch.full((4,), -7)
+    with watching() as outer, watching() as inner:
+        _count_up[(1,)](out, 3)
+    assert out.tolist() == [1, 2, 3, -7]
+    assert outer.counts["store"] == inner.counts["store"] == 1
 
 
 def test_an_error_in_a_call_leaves_them_ready_for_the_next() -> None:

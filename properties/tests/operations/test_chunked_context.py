@@ -77,6 +77,7 @@ def chunks_of(context_lens: list[int], workspace: int, block_size: int) -> dict[
     return {name: values.tolist() for name, values in zip(names, chunks, strict=True)}
 
 
+@pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize("count", [64, 65, 1024, 1025, 70_001])
 def test_requests_of_several_tiles_are_summed_up(count: int) -> None:
     context_lens = [(b * 37 + b // 1024) % 11 for b in range(count)]

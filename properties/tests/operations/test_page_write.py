@@ -108,6 +108,7 @@ def stored(heads: np.ndarray, head_format: str, scale: float) -> np.ndarray:
     return found if own is None else np.concatenate([found, own.view(np.uint8)], axis=1)
 
 
+@pytest.mark.usefixtures("watched")
 @pytest.mark.parametrize(
     ("head_format", "scale"), [("int8_own", 1.0), ("fp8_own", 1.0), ("fp8", 0.125), ("fp8", 2.827)]
 )

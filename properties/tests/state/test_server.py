@@ -139,6 +139,7 @@ def test_what_broke_is_named() -> None:
     assert "accepts token" in first_break(verify=WRONG_SAMPLES[4])
 
 
+@pytest.mark.usefixtures("watched")
 def test_the_shipped_kernels_keep_the_books() -> None:
     slots = kernel_answer(load_function("cumae.gpu_impl:write_allocate_slots"), "allocate_slots", DEVICE)
     samples = kernel_answer(load_function("cumae.gpu_impl:write_draft_steps"), "draft_steps", DEVICE)
