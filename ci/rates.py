@@ -31,9 +31,11 @@ from cumae.properties.running.launches import noting_launches
 from cumae.properties.running.machine import machine
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.examiner import Examiner, Stop
-from cumae.properties.search.loop import ROUND, TOGETHER, drawn_round
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.exits import Stop
+from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.rounds import ROUND, TOGETHER, drawn_round
 
 DEVICE = prepare("auto")
 KERNEL, OPERATION = "cumae.gpu_impl:write_position_ids", "position_ids"
@@ -98,7 +100,9 @@ def searched(checks: tuple[str, ...], seconds: float, *, by_hypothesis: bool = F
     """Return the rate of a search without its first cases, tour and traces, and where its time went."""
     budget = Budget(seconds=seconds, volume=100)
     verdict = Verdict(KERNEL, OPERATION, BINDING.dialect.name, checks)
-    examiner = Examiner(BINDING, DEVICE, checks, None, None, None, verdict, Pace(verdict, budget))
+    pace = Pace(verdict, budget)
+    keeper = Keeper(BINDING, DEVICE, verdict, pace)
+    examiner = Examiner(BINDING, DEVICE, checks, keeper, None, None, verdict, pace)
     examiner.at_once = TOGETHER
 
     def run() -> None:

@@ -1,58 +1,34 @@
-"""The examiner of a search: run and count each case or step, save and reduce failures."""
+"""The examiner of a search: run the checks on each case, and count what they compare."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from pathlib import Path
-from typing import NamedTuple
 
 from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.pairs import Pairs
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
-from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
 from cumae.properties.operations.binding import Binding
-from cumae.properties.results.failure_file import failure_file, kept, load_failure
-from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import Device
 from cumae.properties.running.launches import Launches, TooMuchWork
-from cumae.properties.running.observation import KernelRaised
-from cumae.properties.running.sanitizer import sanitizing
-from cumae.properties.running.together import calls_together, observe_together
+from cumae.properties.running.together import calls_together
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.database import Shared
-from cumae.properties.search.due import EVERY, due, most_accesses
+from cumae.properties.search.due import due, most_accesses
+from cumae.properties.search.exits import Disagreement, Stop
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
+from cumae.properties.search.foresight import MOST_FORESEEN, Foreseen, make_first_calls
+from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.pace import Pace
-from cumae.properties.search.traces import TraceRun, traced_checks
 
 MOST_NOTES = 4
 MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
-MOST_FORESEEN = 2**14
-"""Tokens of a case that is called together with others."""
 LOOK = 256
 """Number of drawn cases between two checks that the function has not modified the suite."""
-
-
-class Disagreement(BaseException):
-    """Raised inside a search if a check fails, to leave Hypothesis at once; the reducer shrinks."""
-
-
-class Stop(BaseException):
-    """Raised inside a search to leave Hypothesis at once: the time is up or the device is lost."""
-
-
-class Foreseen(NamedTuple):
-    """The trial of a case whose first calls were made, the seconds they took, and the cases called then."""
-
-    trial: Trial
-    seconds: float
-    others: Sequence[Case]
 
 
 @dataclass(slots=True)
@@ -66,15 +42,13 @@ class Examiner:
     binding: Binding
     device: Device
     checks: tuple[str, ...]
-    save_to: Path | None
+    keeper: Keeper
     progress: Callable[[Verdict], None] | None
     before: Callable[[str, Case | Trace], None] | None
     verdict: Verdict
     pace: Pace
     begins: Begins | None = None
     schedule: str = ""
-    shared: Shared | None = None
-    began: float = field(default_factory=time.time)
     shapes: Counter[str] = field(default_factory=Counter)
     pairs: Pairs = field(init=False)
     launches: Launches = field(default_factory=Launches)
@@ -118,10 +92,14 @@ class Examiner:
             return False
         finally:
             self.launches.most_accesses = inf
+        self.tell()
+        return True
+
+    def tell(self) -> None:
+        """Tell the growing verdict."""
         self.verdict.seconds = self.pace.elapsed()
         if self.progress is not None:
             self.progress(self.verdict)
-        return True
 
     @property
     def calls_together(self) -> bool:
@@ -138,32 +116,16 @@ class Examiner:
             return cases
         began = self.pace.elapsed()
         small = [c for c in cases if c.num_tokens_padded <= MOST_FORESEEN and self.binding.why_not(c) is None]
-        trials = [self._trial(case) for case in small]
-        for number, trial in enumerate(trials, start=self.verdict.cases + 1):
-            trial.number = number  # as it will be when its checks run
-        always = [check for check in self.checks if check not in EVERY]
-        calls = [(trial, call) for trial in trials for call in trial.plan(always)]
-
-        def begins(number: int) -> None:
-            trial, call = calls[number]
-            if self.before is not None:
-                self.before(call.check, trial.case)
-            call.bench.begin()
-
-        found = observe_together([(call.bench, call.poison) for _, call in calls], begins)
+        first = self.verdict.cases + 1  # numbers as they will be when the checks run
+        trials = [self._trial(case, number) for number, case in enumerate(small, start=first)]
+        calls = make_first_calls(trials, self.checks, self.before)
         seconds = (self.pace.elapsed() - began) / max(1, len(trials))
-        for number, seen in found.items():
-            trial, call = calls[number]
-            call.bench.foreseen[call.poison] = seen
-            self._foreseen[id(trial.case)] = Foreseen(trial, seconds, small)
-        last = max(found, default=0)
-        if isinstance(found.get(last), KernelRaised) and device_lost(self.device):
-            return [calls[last][0].case]
-        return cases
+        self._foreseen = {id(trial.case): Foreseen(trial, seconds, small) for trial in calls.trials}
+        return cases if calls.lost_by is None else [calls.lost_by]
 
-    def _trial(self, case: Case) -> Trial:
+    def _trial(self, case: Case, number: int) -> Trial:
         given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
-        return Trial(*given, number=self.verdict.cases, is_quick=self.at_once > 1)
+        return Trial(*given, number=number, is_quick=self.at_once > 1)
 
     def look_at(
         self,
@@ -184,7 +146,7 @@ class Examiner:
         if finding is None and (thorough or self.verdict.cases % LOOK == 1):
             finding = tampered(self.checks[0])
         if finding is not None:
-            self.record(finding, case)
+            self.keeper.keep(finding, case)
             raise Disagreement
 
     def _alone(
@@ -220,7 +182,7 @@ class Examiner:
         On a drawn case, costly checks are left out if the first one has shown a large launch. ``foreseen``:
         the trial whose first calls were made.
         """
-        trial = foreseen.trial if foreseen is not None else self._trial(case)
+        trial = foreseen.trial if foreseen is not None else self._trial(case, self.verdict.cases)
         trial.number, examples = self.verdict.cases, self.pace.budget.examples
         for name in checks:
             known = self.verdict
@@ -270,73 +232,6 @@ class Examiner:
                 if found is not None:
                     return found[1], found[0]
         return case, finding
-
-    def record(self, finding: Finding, tried: Case | Trace) -> None:
-        """Keep and save the smallest failing case or trace so far."""
-        known = self.verdict.failure
-        if known is None:
-            self.pace.found(tried.steps[-1] if isinstance(tried, Trace) else tried)
-        elif not is_smaller(tried, known.tried):
-            return
-        last = tried.steps[-1] if isinstance(tried, Trace) else tried
-        called_with = self.binding.called_with(last)
-        finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
-        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
-        if self.save_to is not None:
-            file = failure_file(self.save_to, self.verdict, finding.check)
-            if self.another_saved_smaller(file, tried):
-                failure = replace(failure, file=file)
-            else:
-                failure = kept(self.save_to, self.verdict, failure)
-        self.verdict.failure = failure
-        if self.shared is not None:
-            self.shared.keep(self.verdict, failure)
-        if device_lost(self.device):
-            raise Stop
-
-    def another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
-        """Return whether another shard of this run has saved a smaller case of the same failure."""
-        try:
-            saved_at = file.stat().st_mtime
-        except OSError:
-            return False
-        return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
-
-    def begin(self, check: str) -> Callable[[Case], None]:
-        """Start a trace; return a function that runs its next step, and raises if it fails or time is up."""
-        run = TraceRun(self.binding, self.device, check)
-        so_far: Trace | None = None
-
-        def run_step(case: Case) -> None:
-            nonlocal so_far
-            if self.binding.why_not(case) is not None:
-                self.verdict.not_promised += 1
-                return
-            if self.pace.is_late():
-                raise Stop
-            self.verdict.cases += 1
-            self.verdict.comparisons += 1
-            self.shapes.update(shapes_of(case, self.verdict.shows))
-            self.last = case
-            if self.before is not None:
-                so_far = so_far.then(case) if so_far is not None else Trace((case,))
-                self.before(check, so_far)
-            with self.pace.at_work(case):
-                finding = run.step(case)
-                if finding is not None:
-                    self.record(finding, run.trace())
-                    raise Disagreement
-            self.verdict.seconds = self.pace.elapsed()
-            if self.progress is not None:
-                self.progress(self.verdict)
-
-        return run_step
-
-    def examine_trace(self, trace: Trace) -> None:
-        """Run a trace from its first step under every check of traces."""
-        for run_step in map(self.begin, traced_checks(self.binding, self.checks)):
-            for case in trace.steps:
-                run_step(case)
 
     def left(self, budget: Budget) -> bool:
         """Return whether the budget allows more cases."""

@@ -1,20 +1,15 @@
-"""The search loop: first cases, then drawn and seeded ones; reduce, save and count."""
+"""The search loop: first cases and the tour, then rounds of drawn ones; reduce, save and count."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from statistics import median
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-
 from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require_choice
-from cumae.properties.cases.pairs import paired_cases
 from cumae.properties.cases.shown import shown_by
-from cumae.properties.cases.strategies import cases
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
 from cumae.properties.interpreter.hooks import keeping_hooks
@@ -32,24 +27,18 @@ from cumae.properties.running.trial import Begins
 from cumae.properties.running.volume import measuring_volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared
-from cumae.properties.search.examiner import Disagreement, Examiner, Stop
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.exits import Disagreement, Stop
 from cumae.properties.search.findings import tampered
 from cumae.properties.search.in_turns import take_turns
+from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.rounds import draw_rounds
 from cumae.properties.search.shrinking import shrink
+from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.tour import Tour, work_of_tour
-from cumae.properties.search.traces import traced_checks
 from cumae.properties.search.work import work_of
-from cumae.properties.state.walks import trace_of
-
-ROUND = 50
-TOGETHER, MOMENT = 25, 0.1
-"""Drawn cases that are called together on a GPU at most, and the seconds that some may take."""
-WALKS = 5
-"""Traces of each check in a round."""
-SEED_ROUNDS = 1_000_000
-"""Rounds of one seed."""
 
 
 def search(
@@ -96,9 +85,8 @@ def search(
     verdict.versions = versions(device_name(device))
     verdict.shows = shown_by(binding.features, required(binding.operation.oracle), binding.domain)
     pace = Pace(verdict, budget)
-    examiner = Examiner(
-        binding, device, names, save_to, progress, before, verdict, pace, begins, schedule, shared
-    )
+    keeper = Keeper(binding, device, verdict, pace, save_to, shared)
+    examiner = Examiner(binding, device, names, keeper, progress, before, verdict, pace, begins, schedule)
     if progress is not None:
         progress(verdict)
     try:
@@ -116,7 +104,7 @@ def search(
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
-            examiner.record(found, examiner.last)
+            keeper.keep(found, examiner.last)
     finally:
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
@@ -135,7 +123,7 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
                 examiner.verdict.not_tried = len(first) - number
                 break
             if isinstance(one, Trace):
-                examiner.examine_trace(one)
+                examine_trace(examiner, one)
             else:
                 programs, accesses = launches.programs, launches.accesses
                 examiner.examine(one, thorough=True)
@@ -146,7 +134,7 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
         tour = partial(_tour, examiner, work_of_tour(budget, median(work or [0.0]), examiner.checks))
         if first and budget.examples != 0:
             tour()
-        _draw(examiner, budget, then=None if first else tour)
+        draw_rounds(examiner, budget, then=None if first else tour)
     except Disagreement:
         if reduce:
             shrink(examiner)
@@ -161,103 +149,3 @@ def _tour(examiner: Examiner, work: float) -> None:
             Tour(examiner, volume, examiner.verdict.named, work).run()
     examiner.verdict.toured = examiner.verdict.cases - before
     examiner.num_first += examiner.verdict.toured
-
-
-def _draw(examiner: Examiner, budget: Budget, then: Callable[[], None] | None = None) -> None:
-    """Alternate rounds of drawn and of seeded cases until the budget is spent.
-
-    ``then``: what comes after the first round; a search without first cases shows small ones before its tour.
-    """
-    binding, named, pairs = examiner.binding, examiner.verdict.named, examiner.pairs
-    volume = paired_cases(budget.seed, binding.domain, binding.features, pairs, named)
-    number = 0
-    traced = traced_checks(examiner.binding, examiner.checks)
-    only_traces = examiner.binding.keeps_state and len(traced) == len(examiner.checks)
-    while examiner.left(budget):
-        # Functions that keep state show their faults in traces: run the first traces soon.
-        left = ROUND if number or not examiner.binding.keeps_state else ROUND // 5
-        if budget.examples is not None:
-            left = min(left, budget.examples + examiner.num_first - examiner.verdict.cases)
-        if only_traces:
-            # Single cases use fresh instances, so only traces can show stale state.
-            examiner.num_first -= left
-        else:
-            num_seeded = left * budget.volume // 100
-            seeded = _while_left(volume, num_seeded, examiner, budget)
-            while cases := list(islice(seeded, examiner.at_once)):
-                _examine_drawn(examiner, cases)
-            if left > num_seeded:
-                drawn_round(examiner, left - num_seeded, budget.seed * 1_000_003 + number)
-        # Traces come last: a defect that one case shows is reported by the check for it.
-        # Plans of walks repeat after a few rounds: every seed begins with the first of them.
-        _traced_round(examiner, traced, budget.seed * SEED_ROUNDS + number)
-        if then is not None and number == 0:
-            then()
-        number += 1
-
-
-def _traced_round(examiner: Examiner, traced: Sequence[str], number: int) -> None:
-    """Run traces, more of them for a function that keeps state between its steps.
-
-    Their steps do not count as examples of the budget.
-    """
-    times = 3 if examiner.binding.keeps_state else 1
-    for check in traced:
-        for i in range(WALKS * times):
-            if examiner.pace.is_late():
-                return
-            run_step = examiner.begin(check)
-            for case in trace_of(examiner.binding, number * WALKS * times + i):
-                counted = examiner.verdict.cases
-                run_step(case)
-                examiner.num_first += examiner.verdict.cases - counted
-
-
-def _while_left(volume: Iterator[Case], count: int, examiner: Examiner, budget: Budget) -> Iterator[Case]:
-    for _ in range(count):
-        if not examiner.left(budget):
-            return
-        yield next(volume)
-
-
-def _examine_drawn(examiner: Examiner, cases: list[Case]) -> None:
-    """Examine cases; one that is left out is one of the budget's too.
-
-    How many are taken at once follows the time they take: a slow function is called on one case at a time.
-    """
-    began = examiner.pace.elapsed()
-    for case in examiner.foresee(cases):
-        if not examiner.examine(case):
-            examiner.verdict.left_out += 1
-            examiner.num_first -= 1
-    if examiner.calls_together and cases:
-        is_brief = examiner.pace.elapsed() - began < MOMENT
-        most = 2 * examiner.at_once if is_brief else examiner.at_once // 2
-        examiner.at_once = min(max(most, 1), TOGETHER)
-
-
-def drawn_round(examiner: Examiner, examples: int, round_seed: int) -> None:
-    """Let Hypothesis draw cases without shrinking, with settings that no loaded profile changes."""
-    binding, waiting = examiner.binding, list[Case]()
-
-    @seed(round_seed)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=False,
-        database=None,
-        phases=(Phase.generate,),
-        verbosity=Verbosity.quiet,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(case=cases(domain=binding.domain, features=binding.features, sizes=examiner.verdict.named))
-    def examine(case: Case) -> None:
-        if examiner.pace.is_late():
-            raise Stop
-        waiting.append(case)
-        if len(waiting) >= examiner.at_once:
-            _examine_drawn(examiner, waiting)
-            waiting.clear()
-
-    examine()
-    _examine_drawn(examiner, waiting)

@@ -5,7 +5,8 @@ from dataclasses import replace
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
-from cumae.properties.search.examiner import Examiner, Stop
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.exits import Stop
 from cumae.properties.search.traces import TraceRun
 
 
@@ -29,7 +30,7 @@ def shrink(examiner: Examiner) -> None:
         found = examiner.first_finding(case, checks)
         if found is None or found[0].check != check:
             return False
-        examiner.record(*found)
+        examiner.keeper.keep(*found)
         # Strides that a check chose itself are in the case it names, and are reduced there.
         return found[1].layout.strides == case.layout.strides
 
@@ -39,7 +40,7 @@ def shrink(examiner: Examiner) -> None:
         finding = run.all(trace)
         if finding is None:
             return False
-        examiner.record(finding, run.trace())
+        examiner.keeper.keep(finding, run.trace())
         return True
 
     if known.trace is None:

@@ -2,7 +2,7 @@
 
 import torch
 
-from cumae.properties.search import child_search, examiner, findings
+from cumae.properties.search import child_search, examiner, findings, foresight, keeper
 from cumae.properties.search.child import Tell
 from cumae.properties.search.child_search import Searcher
 from cumae.properties.tests.wrong_on_purpose import _positions
@@ -27,6 +27,6 @@ class Losing(Searcher):
     """A searcher that takes the context for lost when the function above says so."""
 
     def __init__(self, tell: Tell, device: str) -> None:
-        for module in (child_search, examiner, findings):
+        for module in (child_search, examiner, findings, foresight, keeper):
             setattr(module, "device_lost", lambda device: bool(_LOST))  # noqa: B010, mypy knows no such name
         super().__init__(tell, device)

@@ -22,8 +22,10 @@ from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search import budget
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.examiner import Examiner, Stop
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.exits import Stop
 from cumae.properties.search.first_cases import fixture_cases
+from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.loop import search
 from cumae.properties.search.pace import Pace
 from cumae.properties.tests import wrong_on_purpose as wrong
@@ -96,7 +98,8 @@ def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
     binding = binding_of(gpu_impl.write_position_ids, "position_ids")
     verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
     pace = Pace(verdict, Budget(seconds=1e-9))
-    state = Examiner(binding, DEVICE, verdict.checks, None, None, None, verdict, pace)
+    keeper = Keeper(binding, DEVICE, verdict, pace)
+    state = Examiner(binding, DEVICE, verdict.checks, keeper, None, None, verdict, pace)
     broken = Finding("keeps_facts", "a fact is broken", "")
     assert state.told_by_values(case, broken) == (case, broken)
 

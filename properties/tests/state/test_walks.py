@@ -17,7 +17,8 @@ from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.loop import SEED_ROUNDS, WALKS, search
+from cumae.properties.search.loop import search
+from cumae.properties.search.rounds import SEED_ROUNDS, WALKS
 from cumae.properties.state.plans import DECODES, FEW_ROWS, ROUND, WIDE
 from cumae.properties.state.walks import trace_of, walk
 

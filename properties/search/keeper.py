@@ -1,0 +1,61 @@
+"""The smallest failure of a search, kept and saved as soon as it is found."""
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.trace_reducer import is_smaller
+from cumae.properties.operations.binding import Binding
+from cumae.properties.results.failure_file import failure_file, kept, load_failure
+from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.running.device import Device
+from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.search.database import Shared
+from cumae.properties.search.exits import Stop
+from cumae.properties.search.findings import device_lost
+from cumae.properties.search.pace import Pace
+
+
+@dataclass(slots=True)
+class Keeper:
+    """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``."""
+
+    binding: Binding
+    device: Device
+    verdict: Verdict
+    pace: Pace
+    save_to: Path | None = None
+    shared: Shared | None = None
+    began: float = field(default_factory=time.time)
+
+    def keep(self, finding: Finding, tried: Case | Trace) -> None:
+        """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
+        known = self.verdict.failure
+        last = tried.steps[-1] if isinstance(tried, Trace) else tried
+        if known is None:
+            self.pace.found(last)
+        elif not is_smaller(tried, known.tried):
+            return
+        called_with = self.binding.called_with(last)
+        finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
+        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
+        if self.save_to is not None:
+            file = failure_file(self.save_to, self.verdict, finding.check)
+            if self._another_saved_smaller(file, tried):
+                failure = replace(failure, file=file)
+            else:
+                failure = kept(self.save_to, self.verdict, failure)
+        self.verdict.failure = failure
+        if self.shared is not None:
+            self.shared.keep(self.verdict, failure)
+        if device_lost(self.device):
+            raise Stop
+
+    def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
+        """Return whether another shard of this run has saved a smaller case of the same failure."""
+        try:
+            saved_at = file.stat().st_mtime
+        except OSError:
+            return False
+        return saved_at >= self.began and is_smaller(load_failure(file).tried, tried)
