@@ -1,6 +1,7 @@
 """A case: a batch, the layout in which an engine holds it, and the options."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from cumae.oracle.model.batch import Batch
 from cumae.oracle.model.layout import Layout
@@ -52,6 +53,10 @@ class Case:
         if world > 1 and size % parallel.interleave:
             rule = f"divide block_size = {size} when world > 1"
             require(False, "options.parallel.interleave", parallel.interleave, rule)
+
+    def laid_out(self, **fields: Any) -> "Case":
+        """Return the case with these fields of its layout."""
+        return Case(self.batch, self.layout.having(**fields), self.options)
 
     @property
     def kernel_block_size(self) -> int:

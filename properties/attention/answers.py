@@ -77,5 +77,5 @@ def asked(
     if options:
         case = replace(case, options=case.options.having(**options))
     if "row_index" not in features and case.layout.row_index is not None:
-        case = replace(case, layout=replace(case.layout, row_index=None))
+        case = case.laid_out(row_index=None)
     return Inputs(case, previous, known)

@@ -13,8 +13,8 @@ from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device
-from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.words import Words
 
 
 def kernel_answer(function: Callable[..., Any], operation: str, device: Device) -> Answer:

@@ -20,8 +20,8 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.launches import TooMuchWork
-from cumae.properties.running.memory import Words, torch_dtype
 from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.words import Words, torch_dtype
 from cumae.properties.search.findings import device_lost, lost
 
 ROUNDS = {"cpu": 15, "cuda": 100}

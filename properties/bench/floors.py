@@ -7,8 +7,8 @@ import torch
 
 from cumae.properties.bench.clock import graph_time, queued_time
 from cumae.properties.dialects.held import ITEM_BYTES
+from cumae.properties.running.buffer import Buffer
 from cumae.properties.running.call import Call
-from cumae.properties.running.memory import Buffer
 
 COPIED = 2**29
 """Bytes of the copy: ten times the second-level cache of a large GPU."""

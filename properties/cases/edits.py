@@ -150,7 +150,7 @@ def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
     for row in FEATURES:
         for values in (*_simpler(row, have), *row.simpler):
             yield lambda row=row, values=values: with_fields(case, row, values)  # type: ignore[misc]
-    yield lambda: replace(case, layout=replace(case.layout, min_table_columns=0))
+    yield lambda: case.laid_out(min_table_columns=0)
 
 
 def _simpler(row: Feature, have: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -167,7 +167,7 @@ def with_fields(case: Case, row: Feature, values: Sequence[Any]) -> Case:
     """Return the case with other values for the fields of a feature."""
     changed = dict(zip(row.fields, values, strict=True))
     if row.record == "layout":
-        return replace(case, layout=replace(case.layout, **changed))
+        return case.laid_out(**changed)
     if row.record == "options":
         return replace(case, options=case.options.having(**changed))
     if not changed:

@@ -236,9 +236,7 @@ def _capped(case: Case, row: int, name: str, most: int) -> Case:
 def _as_padded(case: Case, num_tokens: int, num_requests: int) -> Case:
     """Return a step padded to these counts of tokens and requests, as captured graphs are."""
     tokens, requests = num_tokens - case.batch.num_tokens, num_requests - len(case.batch.requests)
-    return replace(
-        case, layout=replace(case.layout, num_padding_tokens=tokens, num_padding_requests=requests)
-    )
+    return case.laid_out(num_padding_tokens=tokens, num_padding_requests=requests)
 
 
 def _of_one_size(steps: list[Case]) -> list[Case]:

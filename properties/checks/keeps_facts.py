@@ -15,7 +15,8 @@ from cumae.properties.operations.items import elements_each
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.observation import Observation
-from cumae.properties.running.trial import Trial, quiet_case
+from cumae.properties.running.trial import Trial
+from cumae.properties.running.variants import quiet_case
 
 
 def keeps_facts(trial: Trial) -> Finding | None:

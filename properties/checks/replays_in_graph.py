@@ -85,6 +85,6 @@ def _others(case: Case) -> list[Case]:
             fewer = edited(case, requests, case.layout.row_index)
             padding = case.layout.num_padding_tokens + 1
             if not case.options.padding.dummy_request:
-                others.append(replace(fewer, layout=replace(fewer.layout, num_padding_tokens=padding)))
+                others.append(fewer.laid_out(num_padding_tokens=padding))
             break
     return others

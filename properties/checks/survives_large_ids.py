@@ -107,7 +107,7 @@ def _is_slow_with_width(trial: Trial, case: Case) -> bool:
 
 def _work_with(trial: Trial, case: Case, num_columns: int) -> tuple[float, int]:
     """Return the seconds of a call with a table of so many columns, and the size of the largest tensor."""
-    bench = trial.bench(replace(case, layout=replace(case.layout, min_table_columns=num_columns)))
+    bench = trial.bench(case.laid_out(min_table_columns=num_columns))
     with measuring_volume() as volume, stopwatch() as spent:
         bench.observe()
     return spent["kernel"], volume.made

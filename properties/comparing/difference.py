@@ -8,8 +8,8 @@ import numpy as np
 from cumae.properties.comparing.masks import Mask
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import Observation
+from cumae.properties.running.words import Words
 
 MOST_MARKED = 4096
 

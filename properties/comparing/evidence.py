@@ -14,8 +14,9 @@ from cumae.properties.operations import Expected
 from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import extent_of
-from cumae.properties.running.memory import GUARD_PATTERN, Words
+from cumae.properties.running.memory import GUARD_PATTERN
 from cumae.properties.running.observation import Observation
+from cumae.properties.running.words import Words
 
 
 def evidence(binding: Binding, seen: Observation, name: str, want: Expected, case: Case | None) -> Evidence:

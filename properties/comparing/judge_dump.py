@@ -100,7 +100,7 @@ def _with_slots(case: Case, dump: Dump, outputs: Mapping[str, Sequence[Output]])
     longer = {o.name for known in outputs.values() for o in known if "num_padding_slots" in o.carries}
     lens = [len(read_ints(name, dump[name])) for name in longer & dump.keys()]
     extra = max((length - case.num_tokens_padded for length in lens), default=0)
-    return replace(case, layout=replace(case.layout, num_padding_slots=max(extra, 0)))
+    return case.laid_out(num_padding_slots=max(extra, 0))
 
 
 def _judged(

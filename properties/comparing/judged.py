@@ -11,8 +11,8 @@ from cumae.properties.operations import UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.items import is_padding, without_padding
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import Observation
+from cumae.properties.running.words import Words
 
 
 def wrong_answer(

@@ -8,7 +8,7 @@ import numpy as np
 from cumae.oracle import Case, Request
 from cumae.properties.comparing.masks import Mask
 from cumae.properties.operations.axes import Axis
-from cumae.properties.running.memory import Words
+from cumae.properties.running.words import Words
 
 
 @dataclass(frozen=True, slots=True)

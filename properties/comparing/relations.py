@@ -15,7 +15,7 @@ from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of, num_logits_of
 from cumae.properties.cases.draws import edited, permuted, renamed
 from cumae.properties.comparing.parts import Part
-from cumae.properties.running.memory import Words
+from cumae.properties.running.words import Words
 
 Indices = npt.NDArray[np.int64]
 Move = Callable[[Words], Words]

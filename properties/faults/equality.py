@@ -20,8 +20,8 @@ from cumae.properties.faults.suite import QUICK, Suite
 from cumae.properties.operations import FREE, UNORDERED
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import Bench
-from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised
+from cumae.properties.running.words import Words
 from cumae.properties.search.findings import finding_of
 from cumae.properties.search.traces import TraceRun
 

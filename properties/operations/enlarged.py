@@ -44,21 +44,21 @@ def far_table_rows(case: Case) -> Iterator[Case]:
     If rows are looked up, these stand after 2048 unused rows. If the row is the request, 2048 idle requests
     come first; another case keeps the requests in a table with gaps.
     """
-    layout = replace(case.layout, num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
-    dense, ahead = replace(layout, min_table_columns=_COLUMNS), _SPAN // _COLUMNS
-    requests, rows = case.batch.requests, layout.row_index
+    plain = case.laid_out(num_spare_rows=0, num_padding_requests=0, index_dtype="int32")
+    dense, ahead = plain.laid_out(min_table_columns=_COLUMNS), _SPAN // _COLUMNS
+    requests, rows = case.batch.requests, case.layout.row_index
     if rows is not None:
         if max(rows, default=-1) >= 0:
             rows = tuple(row + ahead if row >= 0 else row for row in rows)
-            yield replace(case, layout=replace(dense, row_index=rows))
+            yield dense.laid_out(row_index=rows)
         return
     gap = _gap(len(requests) - 1)
     if gap:
-        yield replace(case, layout=replace(layout, table_row_gap=gap))
+        yield plain.laid_out(table_row_gap=gap)
     if case.batch.num_tokens and room_for_ids(case):
         idle = [replace(requests[0], context_len=1, query_len=0, block_ids=(_largest_id(case) + 1,))] * ahead
         batch = replace(case.batch, requests=(*idle, *requests))
-        yield replace(case, batch=batch, layout=dense)
+        yield replace(dense, batch=batch)
 
 
 def _gap(highest_row: int) -> int:
@@ -72,29 +72,29 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
     A large cache gets no gaps if all its written rows have low indices: they would need more than a GPU's
     memory.
     """
-    layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
+    plain = case.laid_out(num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0)
     num_rows = case.num_cache_blocks * case.batch.block_size
     each = 16 if case.options.rows.row_format == "fp8" else 1
     gap = _gap(highest * each)
     if gap and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
-        yield replace(case, layout=replace(layout, cache_row_gap=gap))
+        yield plain.laid_out(cache_row_gap=gap)
     gap = _gap(case.batch.num_tokens - 1)
     if gap:
-        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
+        yield plain.laid_out(new_row_gap=gap, key_row_gap=gap)
 
 
 def far_pages(case: Case) -> Iterator[Case]:
     """Yield pages whose offset passes 2^31 elements, and such new keys and values."""
-    layout = replace(case.layout, num_padding_tokens=0, num_spare_tokens=0)
+    plain = case.laid_out(num_padding_tokens=0, num_spare_tokens=0)
     highest = max(Inputs(case)["slot_mapping"], default=0) // case.batch.block_size
     item = ITEM_BYTES[page_dtype(case)]
     gap = _gap(highest * (16 if item == 1 else 1))
     if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
-        yield replace(case, layout=replace(layout, cache_block_gap=gap))
+        yield plain.laid_out(cache_block_gap=gap)
     gap = _gap(case.batch.num_tokens - 1)
     if gap:
-        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
+        yield plain.laid_out(new_row_gap=gap, key_row_gap=gap)
 
 
 def far_read_pages(case: Case) -> Iterator[Case]:
@@ -102,7 +102,7 @@ def far_read_pages(case: Case) -> Iterator[Case]:
     highest, item = _largest_id(case), ITEM_BYTES[page_dtype(case)]
     gap = _gap(highest * (16 if item == 1 else 1))
     if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
-        yield replace(case, layout=replace(case.layout, cache_block_gap=gap))
+        yield case.laid_out(cache_block_gap=gap)
     yield from far_table_rows(case)
 
 
@@ -116,10 +116,10 @@ def large_rows(case: Case) -> Iterator[Case]:
     stride = case.batch.block_size * row_dtype(case)[1]
     for span in (_SPAN, 2 * _SPAN):
         yield renamed(case, span // stride + 1)
-    layout = replace(case.layout, num_padding_tokens=0, key_slack=0)
+    plain = case.laid_out(num_padding_tokens=0, key_slack=0)
     gap = _gap(max(case.num_keys, case.batch.num_tokens) - 1)
     if gap:
-        yield replace(case, layout=replace(layout, new_row_gap=gap, key_row_gap=gap))
+        yield plain.laid_out(new_row_gap=gap, key_row_gap=gap)
 
 
 def with_small_slots(case: Case) -> Case:

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 
 from cumae.properties.dialects.held import ITEM_BYTES
+from cumae.properties.running.buffer import Buffer, Bytes
 from cumae.properties.running.device import Device
-from cumae.properties.running.memory import Buffer, Bytes, torch_dtype, view_of
+from cumae.properties.running.memory import view_of
+from cumae.properties.running.words import torch_dtype
 
 _ALIGNMENT = 256
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
-import torch
-
 from cumae.oracle import Case, Inputs
 from cumae.properties.dialects import TENSORS, Floats, Held, Ints, Rows
 from cumae.properties.interpreter.hooks import watching
@@ -17,26 +15,19 @@ from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.operations.items import left_untouched
-from cumae.properties.operations.outputs import accepted_shapes, shape_of
+from cumae.properties.operations.outputs import shape_of
 from cumae.properties.operations.strides import held_input, offset_of, output_strides
 from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.allocations import FencedAllocations
-from cumae.properties.running.call import Buffers, Call
+from cumae.properties.running.buffer import GUARD_BYTES, Buffer
+from cumae.properties.running.call import Buffers, Call, damage_of
 from cumae.properties.running.device import Device, interpreting
-from cumae.properties.running.memory import (
-    GUARD_BYTES,
-    Buffer,
-    hold,
-    poison_words,
-    poisoned,
-    torch_dtype,
-    view_of,
-    words_of,
-)
+from cumae.properties.running.memory import hold, poisoned, view_of
 from cumae.properties.running.observation import KernelRaised, Observation, Seen
-from cumae.properties.running.returned import dtype_name, returned_by, words_returned
+from cumae.properties.running.returned import returned_by, with_returned
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.stopwatch import timed
+from cumae.properties.running.words import words_of
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
@@ -155,42 +146,16 @@ class Bench:
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
     ) -> Observation:
         """Return the outputs and the damage of a call that was read back."""
-        words = {buffer.name: buffer.words() for buffer in call.outputs}
-        before = {buffer.name: buffer.words_before(poison) for buffer in call.outputs}
-        damage: list[str] = []
-        for buffer in call.outputs:
-            if at := buffer.damage(elements_too=False):
-                damage.append(f"`{buffer.name}` was written {at}")
-        for buffer in call.inputs:
-            if at := buffer.damage(elements_too=True):
-                damage.append(f"input `{buffer.name}` was changed {at}")
-        damage += allocated.damage()
-        returned = returned_by(self.binding, answer)
-        if not returned:
-            return Observation(words, before, tuple(damage), watch, poison)
-        opaque = set()
-        dtypes = {name: value.dtype for name, value in returned.items() if isinstance(value, torch.Tensor)}
-        forms = {name: self.binding.forms[name] for name in returned}
-        shapes = {name: accepted_shapes(form, self.case) for name, form in forms.items() if not form.is_rows}
-        promised = {name: torch_dtype(forms[name].dtype_for(self.case)) for name in dtypes}
-        for name, value in returned.items():
-            found = words_returned(value, is_rows=forms[name].is_rows)
-            as_promised = found.shape in shapes.get(name, ())
-            words[name] = found.reshape(-1) if as_promised else found
-            before[name] = poison_words(poison, words[name])
-            if not (isinstance(value, torch.Tensor) and allocated.made(value)):
-                opaque.add(name)
-        return Observation(
-            words,
-            before,
-            tuple(damage),
+        damage = tuple([*damage_of(call), *allocated.damage()])
+        seen = Observation(
+            {buffer.name: buffer.words() for buffer in call.outputs},
+            {buffer.name: buffer.words_before(poison) for buffer in call.outputs},
+            damage,
             watch,
             poison,
-            frozenset(opaque),
-            {name: dtype_name(dtype) for name, dtype in dtypes.items()},
-            {name: dtype_name(must) for name, must in promised.items() if must != dtypes[name]},
-            shapes,
         )
+        returned = returned_by(self.binding, answer)
+        return with_returned(seen, returned, self.binding, self.case, allocated) if returned else seen
 
     def call(
         self,

@@ -8,9 +8,9 @@ import torch
 from cumae.properties.interpreter.region import Region, spans_of
 from cumae.properties.operations.targets import Interruption
 from cumae.properties.running.arena import Arena, Memory
+from cumae.properties.running.buffer import Buffer, Bytes
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
-from cumae.properties.running.memory import Buffer, Bytes
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.volume import note_given
@@ -116,6 +116,16 @@ class Call:
         there.take(self._parts[0], content)
         if self._parts[1]:
             here.collect(self._parts[1])
+
+
+def damage_of(call: Call) -> Iterator[str]:
+    """Yield where a call that was read back changed bytes that it must not change."""
+    for buffer in call.outputs:
+        if at := buffer.damage(elements_too=False):
+            yield f"`{buffer.name}` was written {at}"
+    for buffer in call.inputs:
+        if at := buffer.damage(elements_too=True):
+            yield f"input `{buffer.name}` was changed {at}"
 
 
 _NO_PLACES = Arena((), "cpu")

@@ -9,7 +9,7 @@ import numpy as np
 from cumae.properties.interpreter.launch import TooManyTurns, WaitsForEver
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations.tracebacks import told_of, traceback_of
-from cumae.properties.running.memory import Words
+from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
 

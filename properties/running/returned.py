@@ -1,13 +1,18 @@
 """Returned outputs by name: tensors, host numbers, lists of numbers."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from cumae.oracle import Case
 from cumae.properties.operations.binding import Binding
-from cumae.properties.running.memory import Words, words_of
-from cumae.properties.running.observation import KernelRaised
+from cumae.properties.operations.outputs import accepted_shapes
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.observation import KernelRaised, Observation
+from cumae.properties.running.words import Words, poison_words, torch_dtype, words_of
 
 Returned = torch.Tensor | int | list[int]
 _PLAIN = (torch.Tensor, int)
@@ -40,6 +45,36 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
     return dict(zip(names, values, strict=True))
 
 
+def with_returned(
+    seen: Observation,
+    returned: Mapping[str, Returned],
+    binding: Binding,
+    case: Case,
+    allocated: FencedAllocations,
+) -> Observation:
+    """Return an observed call with the outputs that the function returned."""
+    forms = {name: binding.forms[name] for name in returned}
+    tensors = {name: value for name, value in returned.items() if isinstance(value, torch.Tensor)}
+    dtypes = {name: value.dtype for name, value in tensors.items()}
+    promised = {name: torch_dtype(forms[name].dtype_for(case)) for name in dtypes}
+    shapes = {name: accepted_shapes(form, case) for name, form in forms.items() if not form.is_rows}
+    words, before = dict(seen.outputs), dict(seen.before)
+    for name, value in returned.items():
+        found = _words_returned(value, is_rows=forms[name].is_rows)
+        as_promised = found.shape in shapes.get(name, ())
+        words[name] = found.reshape(-1) if as_promised else found
+        before[name] = poison_words(seen.poison, words[name])
+    return replace(
+        seen,
+        outputs=words,
+        before=before,
+        opaque=frozenset(n for n in returned if n not in tensors or not allocated.made(tensors[n])),
+        dtypes={name: _dtype_name(dtype) for name, dtype in dtypes.items()},
+        mistyped={name: _dtype_name(must) for name, must in promised.items() if must != dtypes[name]},
+        shapes=shapes,
+    )
+
+
 def _named_in(answer: dict[Any, Any], names: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the outputs that a dict names. Raises ``KernelRaised`` for another name or none."""
     unknown = [key for key in answer if key not in (*names, *given)]
@@ -54,13 +89,13 @@ def _is_ints(value: Any) -> bool:
     return type(value) is list and all(type(number) is int for number in value)
 
 
-def words_returned(value: Returned, *, is_rows: bool) -> Words:
+def _words_returned(value: Returned, *, is_rows: bool) -> Words:
     """Return the elements of a tensor or of a list, or a host number as one element."""
     if isinstance(value, torch.Tensor):
         return words_of(value, is_rows=is_rows)
     return np.array(value if isinstance(value, list) else [value], dtype=np.int64)
 
 
-def dtype_name(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     """Return the name of a dtype as this suite writes it."""
     return str(dtype).removeprefix("torch.")

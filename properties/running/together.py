@@ -9,10 +9,10 @@ from cumae.properties.operations.tracebacks import traceback_of
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.arena import Memory, bytes_for
 from cumae.properties.running.bench import Bench
+from cumae.properties.running.buffer import LITTLE_GUARD_BYTES
 from cumae.properties.running.call import Buffers, Call
 from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import oracles_shut
-from cumae.properties.running.memory import LITTLE_GUARD_BYTES
 from cumae.properties.running.observation import KernelRaised, Seen
 from cumae.properties.running.progress import Progress
 from cumae.properties.running.sanitizer import sanitizing

@@ -1,23 +1,22 @@
 """A kernel on one case, and the variants of the case that checks need."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from cumae.oracle import DENSE, GARBAGE_KINDS, INDEX_DTYPES, Case, GarbageKind, IndexDtype
+from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Case, GarbageKind, IndexDtype
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.operations import FREE, UNORDERED, Expected
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.enlarged import with_small_slots, without_empty
 from cumae.properties.operations.strides import deviation
 from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.together import calls_together, observe_together
+from cumae.properties.running.variants import enlarged_cases, quiet_case, raised_by
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
@@ -216,7 +215,7 @@ class Trial:
 
     def with_garbage(self, kind: GarbageKind) -> Bench:
         """Return a bench for the quiet case with another don't-care fill."""
-        case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, garbage=kind))
+        case = self.quiet.case.laid_out(garbage=kind)
         because = f"when unused entries held {kind.replace('_', ' ')} garbage"
         return self.bench(case, because, is_alike=True)
 
@@ -227,36 +226,27 @@ class Trial:
 
     def with_indices(self, dtype: IndexDtype) -> Bench:
         """Return a bench for the quiet case with other widths of lengths, rows and ids."""
-        case = replace(self.quiet.case, layout=replace(self.quiet.case.layout, index_dtype=dtype))
+        case = self.quiet.case.laid_out(index_dtype=dtype)
         return self.bench(case, f"when lengths, rows and ids were {dtype}", is_alike=True)
 
     def strided(self, strides: Mapping[str, Any] | None = None) -> Bench:
         """Return a bench for the case with these strides; by default its own, or one that is not dense."""
         if strides is None:
             strides = deviation(self.binding, self.case, self.number)
-        strided = replace(self.quiet.case, layout=replace(self.quiet.case.layout, **strides))
+        strided = self.quiet.case.laid_out(**strides)
         return self.bench(strided, "when tensors are strided views", is_alike=True)
 
     def as_strided(self, strided: Bench) -> Case:
         """Return the case with the strides of a bench."""
-        return replace(self.case, layout=replace(self.case.layout, **strided.case.layout.strides))
+        return self.case.laid_out(**strided.case.layout.strides)
 
     def enlarged(self) -> list[tuple[Bench, int]]:
-        """Return benches for the case at offsets beyond 2^31 elements, each with the number added to its ids.
-
-        Slots stay within the promised range. A function that promises strides is not run on thousands
-        of requests: gaps between rows reach the same offsets.
-        """
-        enlarge, domain, case = self.binding.operation.enlarge, self.binding.domain, self.quiet.case
+        """Return benches for the case at offsets beyond 2^31 elements, and the number added to its ids."""
         benches = []
-        for large in enlarge(case) if enlarge is not None else ():
-            if domain.strided and len(large.batch.requests) > len(case.batch.requests):
-                continue
-            large = large if domain.large_slots else with_small_slots(large)
-            large = large if domain.empty_requests else without_empty(large)
-            raised_by = _raised_by(case, large)
-            because = f"when {raised_by} is added to every block id" if raised_by else "at offsets past 2^31"
-            benches.append((self.bench(large, because, is_shown=False), raised_by))
+        for large in enlarged_cases(self.binding, self.quiet.case):
+            by = raised_by(self.quiet.case, large)
+            because = f"when {by} is added to every block id" if by else "at offsets past 2^31"
+            benches.append((self.bench(large, because, is_shown=False), by))
         return benches
 
     def live(self, name: str) -> np.ndarray:
@@ -269,18 +259,3 @@ class Trial:
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
         state = expected.state
         return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
-
-
-def _raised_by(case: Case, enlarged: Case) -> int:
-    """Return how much larger the block ids of the enlarged case are; added requests may precede its own."""
-    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
-    steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
-    return max(steps, default=0)
-
-
-def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
-    """Return the case with dense tensors, the given don't-care fill, and others of its layout's fields."""
-    layout = case.layout
-    if layout.garbage == garbage and all(getattr(layout, n) == v for n, v in {**DENSE, **others}.items()):
-        return case
-    return Case(case.batch, layout.having(**DENSE, garbage=garbage, **others), case.options)

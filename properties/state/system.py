@@ -19,9 +19,9 @@ from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.call import Call
 from cumae.properties.running.device import Device, interpreting
-from cumae.properties.running.memory import Words
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.returned import returned_by
+from cumae.properties.running.words import Words
 
 ROOM_BYTES = 2**16
 STALE = "not written in this step: it still holds its earlier value"
@@ -74,7 +74,7 @@ class System:
                     raise
         self.call, self.previous = call, case
         if refused:
-            self.previous = replace(case, layout=replace(case.layout, host_lens=False))
+            self.previous = case.laid_out(host_lens=False)
             return None
         call.collect()
         seen = bench.seen(call, answer, self.allocated, watch)

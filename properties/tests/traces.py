@@ -23,7 +23,7 @@ def draw_trace(choices: Choices) -> Trace:
         return None, case
     if kind == "other":
         return one_engine(draw_case(choices, Domain(), FEATURES), case)
-    known = replace(case, layout=replace(case.layout, host_lens=not choices.chance(15)))
+    known = case.laid_out(host_lens=not choices.chance(15))
     return one_engine(a_token_ago(known) if kind == "grown" else known, case)
 
 

@@ -184,4 +184,4 @@ class TestPartsTogether:
 def test_a_table_without_rows_bounds_no_context() -> None:
     case = Case(Batch((), 1), Layout(num_spare_columns=3, context_slack=100))
     assert case.max_context_len == 0
-    assert replace(case, layout=replace(case.layout, num_spare_rows=1)).max_context_len == 100
+    assert case.laid_out(num_spare_rows=1).max_context_len == 100

@@ -11,8 +11,8 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
+from cumae.properties.running.buffer import Buffer
 from cumae.properties.running.device import OBJECTS, prepare, rare_collections
-from cumae.properties.running.memory import Buffer
 
 DEVICE = prepare("auto")
 

@@ -191,7 +191,7 @@ def test_host_lens_that_are_missing_may_be_refused_but_not_guessed() -> None:
     system = System(binding, DEVICE)
     system.function = refuses
     assert system.step(hidden) is None
-    known = replace(hidden, layout=replace(hidden.layout, host_lens=True))
+    known = hidden.laid_out(host_lens=True)
     run = TraceRun(binding, DEVICE, "forgets_history")
     run._system.function = refuses
     finding = run.step(known)

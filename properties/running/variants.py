@@ -1,0 +1,37 @@
+"""Variants of a case: laid out in another way, with other garbage, at larger offsets."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cumae.oracle import DENSE, Case, GarbageKind
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.enlarged import with_small_slots, without_empty
+
+
+def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
+    """Return the case with dense tensors, the given don't-care fill, and others of its layout's fields."""
+    layout = case.layout
+    if layout.garbage == garbage and all(getattr(layout, n) == v for n, v in {**DENSE, **others}.items()):
+        return case
+    return case.laid_out(**DENSE, garbage=garbage, **others)
+
+
+def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
+    """Yield the case at offsets beyond 2^31 elements.
+
+    Slots stay within the promised range. A function that promises strides is not run on thousands
+    of requests: gaps between rows reach the same offsets.
+    """
+    enlarge, domain = binding.operation.enlarge, binding.domain
+    for large in enlarge(case) if enlarge is not None else ():
+        if domain.strided and len(large.batch.requests) > len(case.batch.requests):
+            continue
+        large = large if domain.large_slots else with_small_slots(large)
+        yield large if domain.empty_requests else without_empty(large)
+
+
+def raised_by(case: Case, enlarged: Case) -> int:
+    """Return how much larger the block ids of the enlarged case are; added requests may precede its own."""
+    pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
+    steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
+    return max(steps, default=0)
