@@ -9,6 +9,7 @@ from cumae.properties.cases.values import Draw
 
 Record = Literal["batch", "layout", "options"]
 Small = Mapping[str, Any]
+BOTH = (False, True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

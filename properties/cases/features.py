@@ -4,21 +4,18 @@ Draws, ``Domain``, the small domain, hidden features and the reducer are derived
 value of a field is its default.
 """
 
-from functools import partial
-
-from cumae.oracle import FLOAT_DTYPES, HEAD_FORMATS, LOGITS_KINDS, PAGE_ORDERS, ROW_FORMATS
-from cumae.properties.cases.feature import Feature, always, row
-from cumae.properties.cases.head_values import head_dims, head_format, num_heads, page_order, scale
-from cumae.properties.cases.layout_features import BOTH, LAYOUT
+from cumae.oracle import ROW_FORMATS
+from cumae.properties.cases.feature import BOTH, Feature, always, row
+from cumae.properties.cases.head_features import HEADS
+from cumae.properties.cases.layout_features import LAYOUT
+from cumae.properties.cases.router_features import ROUTER
 from cumae.properties.cases.values import (
     CHUNKS,
     MOST_DRAFTS,
     RATIOS,
     RINGS,
-    ROUTER_SHAPES,
     TOPKS,
     WINDOWS,
-    bias_dtype,
     compress_ratio,
     dummy_request,
     interleave,
@@ -28,7 +25,6 @@ from cumae.properties.cases.values import (
     misses_blocks,
     padding_tokens,
     ring_capacity,
-    router_shape,
     splits_groups,
     topk,
     window,
@@ -73,43 +69,7 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("cache", "new_latents", "new_rows"),
     ),
     row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
-    row(
-        "options",
-        "head_format",
-        head_format,
-        engines=HEAD_FORMATS,
-        shown_by=("new_keys", "new_values", "pages"),
-        small=({"head_format": "fp8"}, {"head_format": "fp8_own"}, {"head_format": "int8_own"}),
-    ),
-    row(
-        "options",
-        "page_order",
-        page_order,
-        engines=PAGE_ORDERS,
-        shown_by=("block_size",),
-        small=({"page_order": "HND", "num_heads": 2}, {"page_order": "joined"}, {"page_order": "packed"}),
-    ),
-    row(
-        "options",
-        "num_heads",
-        num_heads,
-        engines=(1, 2, 8),
-        shown_by=("new_keys", "pages"),
-        small=({"num_heads": 2},),
-    ),
-    row(
-        "options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values", "pages")
-    ),
-    *(
-        row(
-            "options",
-            f"{kind}_scale_thousandths",
-            partial(scale, name=f"{kind}_scale_thousandths"),
-            needs={"head_format": "fp8"},
-            shown_by=(f"{kind}_scale",),
-        )
-        for kind in ("key", "value")
-    ),
+    *HEADS,
     row(
         "options",
         "rank",
@@ -237,58 +197,7 @@ FEATURES: tuple[Feature, ...] = (
         small=({"absolute_chunks": True}, {"absolute_chunks": True, "chunk_size": 3}),
         shown_by=("chunk_context_lens",),
     ),
-    row(
-        "options",
-        "scaling_thousandths",
-        lambda d: d.pick("scaling_thousandths", (1000, 2500, 2827, 1, 16000)),
-        "scaling_factor",
-        small=({"scaling_thousandths": 2500},),
-    ),
-    row(
-        "options",
-        "renormalize",
-        lambda d: d.flag("renormalize", 25, odd=False),
-        engines=BOTH,
-        small=({"renormalize": False},),
-    ),
-    row(
-        "options",
-        "num_experts num_groups topk_group top_k",
-        router_shape,
-        "router",
-        small=(
-            {"logits_kind": "ties"},
-            {"logits_kind": "negative", "num_groups": 4, "topk_group": 2, "top_k": 3},
-            {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3},
-        ),
-        simpler=(
-            (2, 1, 1, 1),
-            (3, 1, 1, 2),
-            (4, 2, 1, 1),
-            (4, 2, 1, 2),
-            (6, 3, 2, 2),
-            (8, 2, 1, 2),
-            (8, 4, 2, 2),
-        ),
-        shown_by=("bias", "logits"),
-        engines=ROUTER_SHAPES[-6:],
-    ),
-    row(
-        "options",
-        "logits_dtype",
-        lambda d: d.pick("logits_dtype", FLOAT_DTYPES),
-        "router",
-        engines=FLOAT_DTYPES,
-    ),
-    row("options", "bias_dtype", bias_dtype, "router", engines=FLOAT_DTYPES),
-    row(
-        "options",
-        "logits_kind",
-        lambda d: d.pick("logits_kind", LOGITS_KINDS),
-        "router",
-        engines=LOGITS_KINDS,
-    ),
-    row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
+    *ROUTER,
     row(
         "options",
         "prefill_workspace",

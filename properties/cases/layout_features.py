@@ -1,10 +1,8 @@
 """The features of a layout, each a row as in `features`."""
 
 from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Case
-from cumae.properties.cases.feature import Feature, always, row
+from cumae.properties.cases.feature import BOTH, Feature, always, row
 from cumae.properties.cases.values import context_slack, row_index
-
-BOTH = (False, True)
 
 
 def _unseen(case: Case) -> bool:
