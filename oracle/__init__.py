@@ -31,9 +31,10 @@ from cumae.oracle.model.case_json import (
 from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.heads import HEAD_FORMATS, PAGE_ORDERS, HeadFormat, PageOrder
 from cumae.oracle.model.inputs import INPUTS, Inputs
+from cumae.oracle.model.latent_rows import ROW_FORMATS, RowFormat
 from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
-from cumae.oracle.model.options import ROW_FORMATS, KeyScope, Options, RowFormat
+from cumae.oracle.model.options import KeyScope, Options
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
 from cumae.oracle.page_read import PageRead, page_read

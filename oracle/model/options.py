@@ -5,16 +5,12 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.model.heads import NEUTRAL_HEADS, Heads
+from cumae.oracle.model.latent_rows import NEUTRAL_ROWS, LatentRows
+from cumae.oracle.model.router import NEUTRAL_ROUTER, Router
 from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
-from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
 
 KeyScope = Literal["all", "prefill"]
-RowFormat = Literal["bf16", "fp16", "fp32", "fp8"]
-ROW_FORMATS: tuple[RowFormat, ...] = ("bf16", "fp16", "fp32", "fp8")
-FP8_ROW_BYTES = 656
-_ITEM_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,35 +70,6 @@ class Padding:
     def __post_init__(self) -> None:
         require_choice("token_padding", self.token_padding, (-1, 0))
         require_bool("dummy_request", self.dummy_request)
-
-
-@dataclass(frozen=True, slots=True)
-class LatentRows:
-    """The latent rows of a cache: ``kv_lora_rank`` + ``qk_rope_head_dim`` numbers of ``row_format``.
-
-    Rows of ``fp8`` are 656 bytes whatever the dimensions: 512 fp8, 4 fp32 scales, 64 bf16;
-    ``power_of_two_scales``: whether such rows are written with scales that are powers of two.
-    """
-
-    row_format: RowFormat = "bf16"
-    kv_lora_rank: int = 512
-    qk_rope_head_dim: int = 64
-    power_of_two_scales: bool = False
-
-    def __post_init__(self) -> None:
-        require_choice("row_format", self.row_format, ROW_FORMATS)
-        require_int("kv_lora_rank", self.kv_lora_rank, 1, 2**16)
-        require_int("qk_rope_head_dim", self.qk_rope_head_dim, 0, 2**16)
-        require_bool("power_of_two_scales", self.power_of_two_scales)
-        scaled = self.row_format == "fp8" or not self.power_of_two_scales
-        require(scaled, "power_of_two_scales", True, f"be false for {self.row_format} rows")
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one latent row."""
-        if self.row_format == "fp8":
-            return FP8_ROW_BYTES
-        return (self.kv_lora_rank + self.qk_rope_head_dim) * _ITEM_BYTES[self.row_format]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,37 +147,6 @@ class Chunks:
 
 
 @dataclass(frozen=True, slots=True)
-class Router:
-    """A router of tokens to experts.
-
-    ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts selected;
-    ``scaling_thousandths`` of the weights, which sum to 1 before if ``renormalize``; ``logits_dtype``,
-    ``bias_dtype``: how they are stored; ``logits_kind``, ``logits_seed``: which logits.
-    """
-
-    num_experts: int = 8
-    num_groups: int = 2
-    topk_group: int = 1
-    top_k: int = 2
-    scaling_thousandths: int = 1000
-    renormalize: bool = True
-    logits_dtype: FloatDtype = "fp32"
-    bias_dtype: FloatDtype = "fp32"
-    logits_kind: LogitsKind = "random"
-    logits_seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_int("num_experts", self.num_experts, 2, 2**16)
-        check_router_shape(self.num_experts, self.num_groups, self.topk_group, self.top_k)
-        require_int("scaling_thousandths", self.scaling_thousandths, 1, 10**6)
-        require_bool("renormalize", self.renormalize)
-        require_choice("logits_dtype", self.logits_dtype, FLOAT_DTYPES)
-        require_choice("bias_dtype", self.bias_dtype, FLOAT_DTYPES)
-        require_choice("logits_kind", self.logits_kind, LOGITS_KINDS)
-        require_int("logits_seed", self.logits_seed, 0)
-
-
-@dataclass(frozen=True, slots=True)
 class WindowRows:
     """Rows that list the slots of a token's window: ``window`` columns, ``min_window_columns`` at least."""
 
@@ -238,12 +174,12 @@ class Options:
     blocks: Blocks = Blocks()
     keys: Keys = Keys()
     padding: Padding = Padding()
-    rows: LatentRows = LatentRows()
+    rows: LatentRows = NEUTRAL_ROWS
     selection: Selection = Selection()
     schedule: Schedule = Schedule()
     workspace: Workspace = Workspace()
     chunks: Chunks = Chunks()
-    router: Router = Router()
+    router: Router = NEUTRAL_ROUTER
     drafts: Drafts = Drafts()
     window_rows: WindowRows = WindowRows()
     ring: Ring = Ring()
