@@ -10,14 +10,15 @@ from functools import lru_cache
 from typing import Any
 
 from cumae.oracle.any_chunks import chunk_alignment
+from cumae.oracle.model.block_table import block_table, table_rows
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.drafts import num_drafts_of
+from cumae.oracle.model.logits import bias, logits
 from cumae.oracle.model.marks import GARBAGE
 from cumae.oracle.model.pages import free_pages, last_locs
 from cumae.oracle.model.rules import require
 from cumae.oracle.model.selections import selected_positions, topk_indices, workspace_ids, workspace_starts
 from cumae.oracle.position_ids import position_ids
-from cumae.oracle.router_logits import router_bias, router_logits
 from cumae.oracle.sequence_layout import SequenceLayout, sequence_layout
 from cumae.oracle.slot_mapping import slot_mapping
 from cumae.oracle.sparse_schedule import kv_lens_of
@@ -104,47 +105,8 @@ def _layout(inputs: Inputs) -> SequenceLayout:
     return inputs.layout
 
 
-def _rows(inputs: Inputs) -> list[int]:
-    rows = inputs.case.layout.row_index
-    return list(range(len(inputs.case.batch.requests))) if rows is None else list(rows)
-
-
 def _row_index(inputs: Inputs) -> list[Any]:
-    return _per_request(inputs, _rows(inputs), GARBAGE)
-
-
-def _block_table(inputs: Inputs) -> list[list[Any]]:
-    """Return rows of kernel blocks, as wide as the longest list of block ids plus the spare columns.
-
-    Missing blocks at the end of a request are cut off, unless the layout has a least number of columns.
-    """
-    case = inputs.case
-    rows, requests = _rows(inputs), case.batch.requests
-    granted = [request.block_ids for request in requests]
-    if not case.layout.min_table_columns:
-        granted = [_without_tail(block_ids) for block_ids in granted]
-    width = max(map(len, granted), default=0) + case.layout.num_spare_columns
-    num_rows = max([len(requests), *(row + 1 for row in rows)]) + case.layout.num_spare_rows
-    num_rows += case.layout.num_padding_requests
-    parts = case.batch.block_size // case.kernel_block_size
-    live: list[list[Any]] = [[]] * num_rows
-    for row, request in zip(rows, requests, strict=True):
-        if row >= 0:
-            live[row] = [part for entry in request.block_ids[:width] for part in _kernel_blocks(entry, parts)]
-    return [entries + [GARBAGE] * (width * parts - len(entries)) for entries in live]
-
-
-def _without_tail(block_ids: tuple[int, ...]) -> tuple[int, ...]:
-    end = len(block_ids)
-    while end and block_ids[end - 1] < 0:
-        end -= 1
-    return block_ids[:end]
-
-
-def _kernel_blocks(entry: int, parts: int) -> list[int]:
-    if entry < 0:
-        return [entry] * parts
-    return [entry * parts + part for part in range(parts)]
+    return _per_request(inputs, table_rows(inputs.case), GARBAGE)
 
 
 def _topk_indices(inputs: Inputs) -> list[list[Any]]:
@@ -167,28 +129,6 @@ def _num_drafts(inputs: Inputs) -> list[Any]:
     case = inputs.case
     most = case.options.drafts.max_drafts
     return _per_request(inputs, [num_drafts_of(one, most) for one in case.batch.requests], GARBAGE)
-
-
-def _logits(inputs: Inputs) -> list[list[Any]]:
-    """Return each token's logits; they depend on its slot, so they follow the token into related cases."""
-    options, size = inputs.case.options, inputs.case.batch.tokens_per_block
-    shape = (options.router.num_experts, options.router.logits_dtype)
-    rows: list[list[Any]] = []
-    for request in inputs.case.batch.requests:
-        for position in range(request.context_len, request.seq_len):
-            place = request.block_ids[position // size] * size + position % size
-            rows.append(router_logits(options.router.logits_kind, options.router.logits_seed, place, *shape))
-    return rows + [[GARBAGE] * options.router.num_experts] * inputs.case.layout.num_padding_tokens
-
-
-def _bias(inputs: Inputs) -> list[float]:
-    options = inputs.case.options
-    return router_bias(
-        options.router.logits_kind,
-        options.router.logits_seed,
-        options.router.num_experts,
-        options.router.bias_dtype,
-    )
 
 
 def _previous(inputs: Inputs) -> Case | None:
@@ -231,7 +171,7 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "max_sequence_chunks": lambda inputs: inputs.case.max_sequence_chunks,
     "is_prefill": _is_prefill,
     "row_index": _row_index,
-    "block_table": _block_table,
+    "block_table": lambda inputs: block_table(inputs.case),
     "cu_seqlens_q": lambda inputs: _layout(inputs).cu_seqlens_q,
     "cu_seqlens_k": lambda inputs: _layout(inputs).cu_seqlens_k,
     "token_to_request": lambda inputs: _layout(inputs).token_to_request,
@@ -276,8 +216,8 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "prefix_lens": _context_lens,
     "free_pages": lambda inputs: free_pages(inputs.case),
     "page_size": lambda inputs: inputs.case.batch.tokens_per_block,
-    "logits": _logits,
-    "bias": _bias,
+    "logits": lambda inputs: logits(inputs.case),
+    "bias": lambda inputs: bias(inputs.case),
     "scaling_factor": lambda inputs: inputs.case.options.router.scaling_thousandths / 1000,
     "host_lens": lambda inputs: inputs.case.layout.host_lens,
     "context_lens_cpu": _on_host("context_lens"),
