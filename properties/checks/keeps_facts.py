@@ -7,7 +7,8 @@ import numpy as np
 from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.comparing.parts import Part, parts_of
-from cumae.properties.comparing.relations import FACTS, Fact, broken_at
+from cumae.properties.comparing.relation import Fact, broken_at
+from cumae.properties.comparing.relations import FACTS
 from cumae.properties.operations import KEEP, Expected
 from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
