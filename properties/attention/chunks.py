@@ -1,11 +1,7 @@
 """The route of chunked context: one workspace of cached keys at a time, then the new keys."""
 
-from collections.abc import Iterator, Sequence
-
-from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
+from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part, Rows
 from cumae.properties.attention.step import Step, at
-
-Rows = Iterator[tuple[int, Sequence[Part]]]
 
 
 def by_chunks(step: Step) -> Rows:

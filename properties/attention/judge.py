@@ -17,8 +17,8 @@ from cumae.oracle.attention import (
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.attention.answers import ROW_DIM, Answer, right_answers
 from cumae.properties.attention.parts import Memory, OutOfReach, Part
-from cumae.properties.attention.routes import ROUTES, WRITES, Route, prefill_rows
-from cumae.properties.attention.step import Step
+from cumae.properties.attention.routes import ROUTES, WRITES, Route
+from cumae.properties.attention.step import Step, prefill_rows
 
 HIGHEST_SCORE = sqrt(ROW_DIM) * QUERY_SCALE
 """Bound of a score: lengths of query (√ROW_DIM * QUERY_SCALE) and key (√ROW_DIM), over √ROW_DIM."""

@@ -1,12 +1,42 @@
-"""The routes of paged attention: page tables, lists of pages, windows, flat decodes and allocated slots."""
+"""The routes of paged attention: block and page tables, lists, windows, flat decodes and allocated slots."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cumae.oracle import Mark
-from cumae.properties.attention.parts import Key, OutOfReach, Part
+from cumae.properties.attention.parts import Key, OutOfReach, Part, Rows
 from cumae.properties.attention.step import Step, at
 
-Rows = Iterator[tuple[int, Sequence[Part]]]
+
+def by_token(step: Step, owners: Sequence[int]) -> Rows:
+    """Yield for each token the pages of its request, up to its own position."""
+    positions = step.says("position_ids", "position_ids")
+    for row in range(len(step.tokens)):
+        owner = at(owners, row, "token_to_request")
+        last = at(positions, row, "position_ids")
+        yield row, [Part([step.cached(owner, p) for p in range(last + 1)] if owner >= 0 else [])]
+
+
+def by_request(step: Step) -> Rows:
+    """Yield for each row of a request its pages: the last row sees all keys, each row before it one less."""
+    starts, longest = (
+        step.says("sequence_layout", "cu_seqlens_q"),
+        step.says("sequence_layout", "max_seqlen_q"),
+    )
+    most_keys = step.says("sequence_layout", "max_seqlen_k")[0]
+    seq_lens = step.inputs("sequence_layout")["seq_lens"]
+    for b, seq_len in enumerate(seq_lens):
+        first, stop = at(starts, b, "cu_seqlens_q"), at(starts, b + 1, "cu_seqlens_q")
+        for row in range(first, min(stop, first + longest[0])):
+            at(step.new_rows, row, "the rows of the step")
+            visible = min(seq_len - (stop - row) + 1, most_keys)
+            yield row, [Part([step.cached(b, p) for p in range(visible)])]
+
+
+def by_next_token(step: Step) -> Rows:
+    """Yield for the next token of each request all its pages, read back, and its own key."""
+    for b, request in enumerate(step.batch.requests):
+        pages = [step.cached(b, p) for p in range(request.seq_len)]
+        yield step.case.num_tokens_padded + b, [Part([*pages, step.next_token(b)])]
 
 
 def by_page_table(step: Step) -> Rows:

@@ -1,6 +1,6 @@
 """Keys in parts, and attention over them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp, log, nan, sqrt
 from operator import mul
 from typing import NamedTuple
@@ -28,6 +28,8 @@ class Part(NamedTuple):
     query_row: int | None = None
 
 
+Rows = Iterator[tuple[int, Sequence[Part]]]
+"""Each row with its keys, in parts."""
 NOBODY = Key((nan,) * ROW_DIM)
 Memory = dict[int, Key]
 """The filled slots of a rank's cache; all others hold garbage."""

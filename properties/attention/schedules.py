@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Sequence
 from itertools import compress
 
-from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part
+from cumae.properties.attention.parts import NOBODY, Key, OutOfReach, Part, Rows
 from cumae.properties.attention.step import Step, at
-
-Rows = Iterator[tuple[int, Sequence[Part]]]
 
 
 def by_selected_slots(step: Step) -> Rows:

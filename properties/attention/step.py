@@ -221,3 +221,8 @@ class Step:
             if slot in written:
                 raise OutOfReach(f"writes rows {written[slot]} and {row} both to slot {slot}")
             written[slot] = row
+
+
+def prefill_rows(step: Step) -> list[int]:
+    """Return the rows of prefill tokens."""
+    return [row for row, (b, _) in enumerate(step.tokens) if step.batch.requests[b].phase == "prefill"]
