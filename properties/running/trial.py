@@ -1,7 +1,7 @@
 """A kernel on one case, and the variants of the case that checks need."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -20,14 +20,6 @@ from cumae.properties.running.variants import enlarged_cases, quiet_case, raised
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
-
-
-class Planned(NamedTuple):
-    """A call that a check makes: its bench and its poison."""
-
-    check: str
-    bench: Bench
-    poison: int
 
 
 class Trial:
@@ -74,7 +66,7 @@ class Trial:
         self.quiet = Bench(binding, quiet, device, begins=self._telling(None, ""))
         self.saw_nothing = False
         self._expected: dict[str, Expected] | None = None
-        self._planned: dict[Case, Bench] = {}
+        self._expected_benches: dict[Case, Bench] = {}
         self._first: Observation | None = None
         self._second: Observation | None = None
         self._complement: Observation | None = None
@@ -86,8 +78,8 @@ class Trial:
         Without ``is_shown``, an error of a call is reported on the trial's case, as wrong values are.
         ``is_alike``: whether the case differs from the quiet one in strides, garbage and widths alone.
         """
-        if self._planned and (planned := self._planned.get(case)) is not None:
-            return planned
+        if self._expected_benches and (known := self._expected_benches.get(case)) is not None:
+            return known
         own = not is_shown or case in (self.case, self.quiet.case)
         other = None if own or self.binding.why_not(case) is not None else case
         like = self.quiet if is_alike or case is self.quiet.case else None
@@ -186,25 +178,9 @@ class Trial:
         for number, seen in found.items():
             benches[number].foreseen[POISON] = seen
 
-    def plan(self, checks: Collection[str]) -> list[Planned]:
-        """Return the calls that these checks make on every case, so that they can be made together."""
-        calls = [Planned("agrees", self.quiet, POISON)]
-        in_place = any(self.binding.forms[name].is_in_place for name in self.binding.outputs)
-        if "writes_everything" in checks and (in_place or self.binding.returned):
-            calls.append(Planned("writes_everything", self.quiet, COMPLEMENT))
-        elif "is_deterministic" in checks:
-            calls.append(Planned("is_deterministic", self.quiet, COMPLEMENT))
-        others: list[tuple[str, Bench]] = []
-        if "ignores_garbage" in checks:
-            others.append(("ignores_garbage", self.with_garbage(self.garbage)))
-        if "accepts_strides" in checks:
-            others.append(("accepts_strides", self.strided()))
-        if "accepts_index_types" in checks:
-            others += [("accepts_index_types", self.with_indices(dtype)) for dtype in self.index_dtypes]
-        for check, bench in others:
-            self._planned[bench.case] = bench
-            calls.append(Planned(check, bench, POISON))
-        return calls
+    def expect(self, bench: Bench) -> None:
+        """Return this bench when one for its case is asked for."""
+        self._expected_benches[bench.case] = bench
 
     @property
     def garbage(self) -> GarbageKind:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cumae.oracle import Case
 from cumae.properties.checks import Trial
+from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.together import observe_together
 from cumae.properties.search.due import EVERY
@@ -22,6 +23,14 @@ class Foreseen(NamedTuple):
     others: Sequence[Case]
 
 
+class Planned(NamedTuple):
+    """A call that a check makes: its bench and its poison."""
+
+    check: str
+    bench: Bench
+    poison: int
+
+
 class FirstCalls(NamedTuple):
     """The trials whose first calls were made, and the case whose call lost the device, if one did."""
 
@@ -37,7 +46,7 @@ def make_first_calls(
     Their benches then answer with what was observed. ``before`` gets each check and its case.
     """
     always = [check for check in checks if check not in EVERY]
-    calls = [(trial, call) for trial in trials for call in trial.plan(always)]
+    calls = [(trial, call) for trial in trials for call in _planned(trial, always)]
 
     def begins(number: int) -> None:
         trial, call = calls[number]
@@ -54,3 +63,24 @@ def make_first_calls(
     last = max(found, default=0)
     is_lost = isinstance(found.get(last), KernelRaised) and device_lost(calls[last][0].device)
     return FirstCalls(list(made.values()), calls[last][0].case if is_lost else None)
+
+
+def _planned(trial: Trial, checks: Collection[str]) -> list[Planned]:
+    """Return the calls that these checks make on every case."""
+    calls, binding = [Planned("agrees", trial.quiet, POISON)], trial.binding
+    in_place = any(binding.forms[name].is_in_place for name in binding.outputs)
+    if "writes_everything" in checks and (in_place or binding.returned):
+        calls.append(Planned("writes_everything", trial.quiet, COMPLEMENT))
+    elif "is_deterministic" in checks:
+        calls.append(Planned("is_deterministic", trial.quiet, COMPLEMENT))
+    others: list[tuple[str, Bench]] = []
+    if "ignores_garbage" in checks:
+        others.append(("ignores_garbage", trial.with_garbage(trial.garbage)))
+    if "accepts_strides" in checks:
+        others.append(("accepts_strides", trial.strided()))
+    if "accepts_index_types" in checks:
+        others += [("accepts_index_types", trial.with_indices(dtype)) for dtype in trial.index_dtypes]
+    for check, bench in others:
+        trial.expect(bench)
+        calls.append(Planned(check, bench, POISON))
+    return calls

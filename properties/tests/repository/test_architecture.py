@@ -26,7 +26,7 @@ BESIDE_THE_DIALECT = {
 BESIDE_THE_CHECK = {
     "fixtures/bugs/collection.py": "the bugs that the check catches",
     "properties/checks/survives_large_ids.py": "does not report what this check reports",
-    "properties/running/trial.py": "the calls that checks are sure to make",
+    "properties/search/foresight.py": "the calls that checks are sure to make",
     "properties/tests/operations/test_strides.py": "the strides that the check tries",
     "properties/tests/results/test_case_shown.py": "an example of a report",
 }
