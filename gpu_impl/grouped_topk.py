@@ -6,9 +6,10 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
 from cumae.gpu_impl.least_costs import (
-    LAST,
     NEVER,
     WORD,
+    _choice,
+    _cost,
     experts_in_turn,
     first_experts,
     limit_of,
@@ -29,20 +30,6 @@ LOAD_BYTES = 16
 MAX_RANKED = 16
 
 LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def _cost(choice: tl.tensor) -> tl.tensor:
-    """Return uint32 numbers in the order of the choices, the largest choice first; all below NEVER."""
-    bits = choice.to(tl.int32, bitcast=True)
-    return (bits ^ (~(bits >> 31) & LAST)).to(tl.uint32, bitcast=True)
-
-
-@triton.jit
-def _choice(cost: tl.tensor) -> tl.tensor:
-    """Return the choice with this cost."""
-    bits = cost.to(tl.int32, bitcast=True)
-    return (bits ^ (~(bits >> 31) & LAST)).to(tl.float32, bitcast=True)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Rows of uint32 costs in a kernel: the least of them, ranks, and sets of experts as bits.
+"""Rows of uint32 costs in a kernel: costs of choices, the least of them, ranks, and sets of experts as bits.
 
 Costs are [rows, groups, size / next, next], and no two of these axes become one. Triton 3.6 reduces an axis
 right only if the bits of a thread's index that move along it are neighbours; of two axes merged they need not
@@ -14,6 +14,20 @@ MAX_IN_PAIRS = tl.constexpr(32)
 WORD = tl.constexpr(32)
 NEVER = tl.constexpr(2**32 - 1)
 LAST = tl.constexpr(2**31 - 1)
+
+
+@triton.jit
+def _cost(choice: tl.tensor) -> tl.tensor:
+    """Return uint32 numbers in the order of the choices, the largest choice first; all below NEVER."""
+    bits = choice.to(tl.int32, bitcast=True)
+    return (bits ^ (~(bits >> 31) & LAST)).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def _choice(cost: tl.tensor) -> tl.tensor:
+    """Return the choice with this cost."""
+    bits = cost.to(tl.int32, bitcast=True)
+    return (bits ^ (~(bits >> 31) & LAST)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
