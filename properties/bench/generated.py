@@ -6,6 +6,7 @@ from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.ladder import TILES, Ladder
+from cumae.properties.cases.option_sizes import valued
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.operations.binding import Binding
 from cumae.properties.running.launches import Launches, noting_launches
@@ -60,7 +61,7 @@ def _sized(ladder: Ladder, sizes: list[int]) -> Iterator[Case | None]:
         yield ladder.tokens(size + 1, 0)
         yield ladder.tokens(size - 1, 2)
         yield ladder.padded(size, size - 4)
-        yield from ladder.valued(size + 1)
+        yield from valued(ladder, size + 1)
     for size in sizes:
         yield ladder.requests(size + 1, 0)
         yield ladder.requests(size - 1, 2)

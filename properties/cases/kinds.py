@@ -79,6 +79,17 @@ def last_alone(ladder: Ladder, count: int) -> Case | None:
     return _one_busy(ladder, count, count - 1)
 
 
+def among_decodes(ladder: Ladder, count: int, num_idle: int = 0) -> Case | None:
+    """Return a case of so many decodes of one token, and in their middle one request of six.
+
+    With five idle requests, which stand before it, the step has as many tokens as requests.
+    """
+    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
+    lens[count // 4 : count // 4] = [("decode", 3 + b, 0) for b in range(num_idle)]
+    lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
+    return ladder.step(lens, seed=count)
+
+
 def single(ladder: Ladder, size: int) -> Case | None:
     """Return a case of one request, with ``size`` new tokens."""
     return ladder.step([("prefill", size // 2, size)], seed=size)

@@ -4,40 +4,23 @@ No two parts of such a case are alike: lengths are mixed from the request's inde
 part twice is wrong on it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from cumae.oracle import Batch, Case, Layout, Phase
-from cumae.properties.cases.choices import Choices, SeededChoices, mixed
-from cumae.properties.cases.crowds import Lens, busy, drafting, short, with_lulls
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import draw_layout, draw_options, renamed
+from cumae.properties.cases.draws import renamed
 from cumae.properties.cases.head_values import HEAD_FEATURES
-from cumae.properties.cases.limits import within
 from cumae.properties.cases.narrowed import plain, with_option
 from cumae.properties.cases.page_formats import block_sizes
-from cumae.properties.cases.requests import Work, give_blocks, with_holes, without_rows
+from cumae.properties.cases.sized import sized_case
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
 _FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format"}
-LENGTHS = (
-    "topk",
-    "window",
-    "min_window_columns",
-    "ring_capacity",
-    "num_workers",
-    "split_size",
-    "chunk_blocks",
-    "chunk_size",
-    "world",
-    "row",
-)
-"""The options that are lengths or counts; ``row`` is the width of a latent row."""
-MOST_NEAR = 2**17
-"""Contexts lie on both sides of an option up to this length."""
 WIDE_ROW = (512, 64)
 """The latent row of released models."""
 MOST_SPARE = 2**12
@@ -103,13 +86,6 @@ class Ladder:
             return None
         return self._case(list(with_lulls(length)), seed=length, block_size=self._near(4))
 
-    def drafted(self, drafts: int, count: int) -> Case | None:
-        """Return a case of ``count`` decodes that verify about so many drafts each."""
-        if (domain := self._having("max_drafts", drafts)) is None:
-            return None
-        lens = list(drafting(count, drafts + 1))
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
-
     def roomy(self, size: int) -> Case | None:
         """Return a case of few requests in tables with ``size`` more rows, and about as many more columns.
 
@@ -121,23 +97,6 @@ class Ladder:
         if "page_slack" in self._features and size in self._domain.among("page_slack", (size,)):
             room["page_slack"] = size
         return self.unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
-
-    def among_decodes(self, count: int, num_idle: int = 0) -> Case | None:
-        """Return a case of so many decodes of one token, and in their middle one request of six.
-
-        With five idle requests, which stand before it, the step has as many tokens as requests.
-        """
-        lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
-        lens[count // 4 : count // 4] = [("decode", 3 + b, 0) for b in range(num_idle)]
-        lens[count // 2 : count // 2] = [("decode", 20 + count % 7, 6)]
-        return self._case(lens, seed=count, block_size=self.usual_block)
-
-    def selected(self, topk: int, count: int) -> Case | None:
-        """Return a case of ``count`` tokens, most of which select ``topk`` keys; the keys' sum is odd."""
-        if (domain := self._having("topk", topk)) is None:
-            return None
-        lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def broad(self, num_heads: int, dim: int, count: int) -> Case | None:
         """Return a case of more than ``count`` cached tokens and as many new ones, with wide rows or heads.
@@ -156,15 +115,6 @@ class Ladder:
         lens: list[Lens] = [("prefill", 3, count // 2), ("decode", count, 1), ("prefill", 0, 0)]
         lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
-
-    def cut(self, chunk_size: int, context_len: int, query_len: int) -> Case | None:
-        """Return a prefill in chunks of this size, which end at multiples of the position, if any do."""
-        if (domain := self._having("chunk_size", chunk_size)) is None:
-            return None
-        if "absolute_chunks" in self._named:
-            domain = with_option(domain, "absolute_chunks", True, self._named) or domain
-        lens: list[Lens] = [("prefill", 2, 5), ("prefill", context_len, query_len), ("decode", 4, 1)]
-        return Ladder(domain, self._named)._case(lens, seed=chunk_size, block_size=self.usual_block)
 
     def large_blocks(self) -> Case | None:
         """Return a case of blocks beyond those of drawn cases, if the domain has such.
@@ -246,22 +196,6 @@ class Ladder:
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
         return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
 
-    def valued(self, size: int, names: Sequence[str] = LENGTHS) -> Iterator[Case]:
-        """Yield cases in which one of the options is ``size``: each that is a length or a count.
-
-        Splits come with a selection of several of them.
-        """
-        for name in names:
-            if (domain := self._having(name, size)) is not None:
-                if name == "split_size" and "topk" in self._named:
-                    domain = with_option(domain, "topk", 2 * size + 3, self._named) or domain
-                near = min(size * (self.usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
-                lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
-                lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
-                case = Ladder(domain, self._named)._case(lens, seed=size, block_size=self.usual_block)
-                if case is not None:
-                    yield case
-
     def having(self, name: str, value: Any) -> "Ladder | None":
         """Return the ladder of cases with one value of an option, None if no case varies the option."""
         domain = self._having(name, value)
@@ -309,40 +243,5 @@ class Ladder:
     def _case(
         self, lens: Sequence[Lens], *, seed: int, block_size: int, holes: bool = False, **layout: Any
     ) -> Case | None:
-        domain, choices = self._domain, SeededChoices(seed)
-        world = domain.settled("world")
-        works = [self._work(*one) for one in lens[: domain.max_requests]]
-        works += [self._work("prefill", 0, 1)] * (domain.min_requests - len(works))
-        works = within(domain, works, block_size * world)
-        requests = give_blocks(choices, domain, works, block_size * world)
-        if holes and domain.missing_blocks and "missing_blocks" in self._named:
-            requests = with_holes(requests)
-        batch = Batch(requests, block_size, world)
-        if batch.num_tokens < domain.min_tokens:
-            return None
-        return self._held(choices, batch, layout, holes=holes)
-
-    def _held(self, choices: Choices, batch: Batch, changes: dict[str, Any], *, holes: bool = False) -> Case:
-        """Return the case of a batch in a drawn layout with these changes."""
-        layout = replace(draw_layout(choices, self._domain, batch, self._features), **changes)
-        if holes and self._domain.rowless_requests and "row_index" in self._features:
-            layout = without_rows(layout, len(batch.requests))
-        room = max(self._domain.max_tokens - batch.num_tokens, 0)
-        layout = replace(layout, num_padding_tokens=min(layout.num_padding_tokens, room))
-        if not layout.num_padding_requests:
-            layout = self._for_a_dummy(layout)
-        options = draw_options(choices, self._domain, batch, layout, self._features)
-        return Case(batch, layout, options)
-
-    def _for_a_dummy(self, layout: Layout) -> Layout:
-        """Return the layout, with a padded request if a promised dummy request must take padding tokens."""
-        needed = layout.num_padding_tokens > 0 and self._domain.settled("dummy_request")
-        return replace(layout, num_padding_requests=1) if needed else layout
-
-    def _work(self, phase: Phase, context_len: int, query_len: int) -> Work:
-        domain = self._domain
-        if phase not in domain.phases:
-            phase = domain.phases[0]
-        least = 0 if domain.empty_requests else 1
-        context_len = min(max(context_len, int(phase == "decode")), domain.max_context_len)
-        return Work(phase, context_len, min(max(query_len, least), domain.max_query_len))
+        domain, features = self._domain, self._features
+        return sized_case(domain, features, lens, seed=seed, block_size=block_size, holes=holes, **layout)

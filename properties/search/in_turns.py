@@ -1,6 +1,7 @@
 """Cases of more than one tile on which programs that share elements take turns."""
 
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.option_sizes import valued
 from cumae.properties.search.examiner import Examiner
 
 SIZES, WORLDS = (33, 130), (2, 8)
@@ -15,6 +16,6 @@ def take_turns(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     for size in SIZES:
         ranked = (ranks.many(size) for ranks in map(ladder.on_ranks, WORLDS) if ranks is not None)
-        for case in (ladder.many(size), ladder.long(size), *ranked, *ladder.valued(size)):
+        for case in (ladder.many(size), ladder.long(size), *ranked, *valued(ladder, size)):
             if case is not None and not examiner.pace.is_late():
                 examiner.examine(case, checks=checks)

@@ -6,8 +6,9 @@ from functools import partial
 from math import inf
 
 from cumae.oracle import Case
-from cumae.properties.cases.kinds import KINDS
+from cumae.properties.cases.kinds import KINDS, among_decodes
 from cumae.properties.cases.ladder import TILES, Ladder
+from cumae.properties.cases.option_sizes import cut, drafted, selected, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
@@ -142,11 +143,11 @@ class Tour:
         self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
         self._try(ladder.ids(LARGEST_ID))
         self._try(ladder.large_blocks())
-        for case in ladder.valued(LARGE_OPTION, LARGE_OPTIONS):
+        for case in valued(ladder, LARGE_OPTION, LARGE_OPTIONS):
             self._try(case)
         for name in ("window", "topk"):
             for value in VALUES[name]:
-                for case in ladder.valued(value, (name,)):
+                for case in valued(ladder, value, (name,)):
                     self._try(case)
         twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
         self._try(ladder.edges(sorted({*TILES, *edges, *twice})))
@@ -157,13 +158,13 @@ class Tour:
             self._try(ladder.wide(size + 1))
         for size in edges[:MOST_NAMED]:
             for value in (size + 1, size):
-                for case in ladder.valued(value):
+                for case in valued(ladder, value):
                     self._try(case)
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size + 2, 0), (size - 1, 2)):
                 self._try(ladder.requests(count, padding))
         for count, num_idle in AMONG_DECODES:
-            self._try(ladder.among_decodes(count, num_idle))
+            self._try(among_decodes(ladder, count, num_idle))
         self._try(ladder.broad(*BROAD), lent=LENT * self.work)
         self._crowds(ladder)
         self._alike(ladder)
@@ -193,11 +194,11 @@ class Tour:
             self._first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
             self._first("busy on ranks", ranks.busy, COUNTS)
         self._first("busy", ladder.busy, COUNTS)
-        for case in ladder.valued(LARGE_WORLD, ("world",)):
+        for case in valued(ladder, LARGE_WORLD, ("world",)):
             self._try(case)
-        self._try(ladder.drafted(*DRAFTED))
+        self._try(drafted(ladder, *DRAFTED))
         for lens in CUTS:
-            self._try(ladder.cut(*lens))
+            self._try(cut(ladder, *lens))
         self._done, self.work = done, work
 
     def _alike(self, ladder: Ladder) -> None:
@@ -235,9 +236,9 @@ class Tour:
             if rungs is not None:
                 self._first("far", rungs.far, FAR_CONTEXTS)
         if self.examiner.binding.operation.features.isdisjoint(LISTING):
-            for case in ladder.valued(LONG_WINDOW, ("window",)):
+            for case in valued(ladder, LONG_WINDOW, ("window",)):
                 self._try(case)
-            self._try(ladder.selected(*SELECTED))
+            self._try(selected(ladder, *SELECTED))
 
     @property
     def _kernel_seconds(self) -> float:

@@ -96,6 +96,18 @@ def test_one_request_has_tokens_and_drafts_and_others_have_context(build: Build,
     assert {bool(context_len) for b, (context_len, _) in enumerate(_lens(case)) if b != at} == {False, True}
 
 
+def test_one_request_among_decodes_has_several_tokens() -> None:
+    case = kinds.among_decodes(LADDER, 67)
+    assert case is not None
+    lens = [query_len for _, query_len in _lens(case)]
+    assert len(lens) == 68 and [n for n in lens if n != 1] == [6]
+    assert lens[0] == lens[-1] == 1
+    case = kinds.among_decodes(LADDER, 67, 5)
+    assert case is not None
+    lens = [query_len for _, query_len in _lens(case)]
+    assert sum(lens) == len(lens) and sorted({*lens}) == [0, 1, 6]
+
+
 def test_a_single_request_is_as_long_as_asked_for() -> None:
     assert _lens(_made(kinds.single, 1_029)) == [(514, 1_029)]
 

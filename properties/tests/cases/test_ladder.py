@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from cumae.oracle import Case
-from cumae.oracle.model.drafts import num_logits_of
 from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import among_decodes
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.option_sizes import drafted, selected, valued
 from cumae.properties.cases.seeded import large_case
 
 LADDER = Ladder(Domain(), NAMES)
@@ -53,13 +54,13 @@ def _cases(ladder: Ladder) -> list[Case]:
         ladder.requests(129, 1),
         ladder.ids(70_000),
         ladder.far(9_000),
-        ladder.among_decodes(40),
-        ladder.selected(64, 700),
+        among_decodes(ladder, 40),
+        selected(ladder, 64, 700),
         ladder.busy(67),
         ladder.lulls(33),
         ladder.roomy(67),
-        ladder.drafted(8, 33),
-        *ladder.valued(33),
+        drafted(ladder, 8, 33),
+        *valued(ladder, 33),
     ]
     return [case for case in made if case is not None]
 
@@ -141,43 +142,11 @@ def test_a_far_case_has_cached_tokens_of_its_size_and_new_ones_on_the_last_rank(
     assert max(_query_lens(case)) > 8 * 16
 
 
-def test_one_request_among_decodes_has_several_tokens() -> None:
-    case = LADDER.among_decodes(67)
-    assert case is not None
-    lens = _query_lens(case)
-    assert len(lens) == 68 and [n for n in lens if n != 1] == [6]
-    assert lens[0] == lens[-1] == 1
-    case = LADDER.among_decodes(67, 5)
-    assert case is not None
-    lens = _query_lens(case)
-    assert sum(lens) == len(lens) and sorted({*lens}) == [0, 1, 6]
-
-
-def test_most_tokens_of_a_selecting_case_have_all_their_keys_and_their_sum_is_odd() -> None:
-    case = LADDER.selected(64, 700)
-    assert case is not None and case.options.selection.topk == 64
-    seen = [r.context_len + i + 1 for r in case.batch.requests for i in range(r.query_len)]
-    kept = [min(n, 64) for n in seen]
-    assert kept.count(64) > 600 and sum(kept) % 2 == 1
-
-
 def test_a_padded_case_has_free_pages_to_spare_unless_a_cache_holds_their_rows() -> None:
     without = Ladder(Domain(), NAMES - {"row_format"}).padded(513, 257)
     assert without is not None and without.layout.num_spare_blocks == 513
     case = LADDER.padded(513, 257)
     assert case is not None and case.layout.num_spare_blocks < 10
-
-
-def test_each_option_that_is_a_length_takes_a_named_size() -> None:
-    found = list(LADDER.valued(33))
-    options = [case.options for case in found]
-    assert 33 in {one.selection.topk for one in options}
-    assert 33 in {one.keys.window for one in options}
-    assert 33 in {one.schedule.num_workers for one in options}
-    assert 33 in {one.schedule.split_size for one in options}
-    assert 33 in {one.workspace.chunk_blocks for one in options}
-    assert 33 in {one.rows.kv_lora_rank for one in options}
-    assert 33 in {case.batch.world for case in found}
 
 
 @pytest.mark.parametrize("name", DOMAINS)
@@ -271,12 +240,6 @@ def test_a_roomy_case_has_columns_and_rows_far_beyond_the_needed_ones_and_no_win
     assert case.options.keys.window == 0
 
 
-def test_a_drafted_case_samples_more_rows_than_15_bits_count() -> None:
-    case = LADDER.drafted(64, 771)
-    assert case is not None
-    assert sum(num_logits_of(one, 64) for one in case.batch.requests) > 2**15
-
-
 def test_a_ladder_on_ranks_stays_visible_to_an_operation_without_a_rank() -> None:
     ranks = Ladder(Domain(), {"world"}).on_ranks(8)
     assert ranks is not None
@@ -304,17 +267,3 @@ def test_the_largest_blocks_of_a_domain_are_visited_and_not_drawn() -> None:
     assert Ladder(domain, {"head_format"}).large_blocks() is None
     assert Ladder(Domain(block_sizes=(16, 64)), {"window"}).large_blocks() is None
     assert Ladder(Domain(kernel_block_size=(24,)), {"kernel_block_size"}).large_blocks() is None
-
-
-def test_a_large_split_comes_with_a_selection_of_several() -> None:
-    (case,) = Ladder(Domain(), {"split_size", "topk"}).valued(2_051, ("split_size",))
-    assert case.options.schedule.split_size == 2_051
-    assert case.options.selection.topk > 2 * 2_051
-
-
-def test_a_cut_has_chunks_of_one_size() -> None:
-    case = Ladder(Domain(), {"chunk_size", "absolute_chunks"}).cut(3, 65_601, 71)
-    assert case is not None
-    assert (case.options.chunks.chunk_size, case.options.chunks.absolute_chunks) == (3, True)
-    assert (65_601, 71) in zip(_context_lens(case), _query_lens(case), strict=True)
-    assert Ladder(Domain(), {"window"}).cut(3, 65_601, 71) is None
