@@ -38,6 +38,7 @@ from cumae.properties.search.rounds import draw_rounds
 from cumae.properties.search.shrinking import shrink
 from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.tour import Tour, work_of_tour
+from cumae.properties.search.visitor import Visitor
 from cumae.properties.search.work import work_of
 
 
@@ -146,6 +147,6 @@ def _tour(examiner: Examiner, work: float) -> None:
     take_turns(examiner)
     if work > 0:
         with measuring_volume() as volume:
-            Tour(examiner, volume, examiner.verdict.named, work).run()
+            Tour(Visitor(examiner, volume, work), examiner.verdict.named).run()
     examiner.verdict.toured = examiner.verdict.cases - before
     examiner.num_first += examiner.verdict.toured

@@ -1,27 +1,18 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from math import inf
 
 from cumae.oracle import Case
 from cumae.properties.cases.kinds import KINDS, among_decodes
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, selected, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
-from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
-from cumae.properties.search.visit import Visit
-from cumae.properties.search.work import ACCESS, PROGRAM, work_of
+from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
 
-COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
-"""The checks of a tour whose work is counted, and the calls of the function that serve all of them."""
-CHECKS = (*COUNTED, "accepts_index_types")
-"""The checks of a tour. The last one calls once more, with the other promised width of lengths and ids; with
-several padded requests, `ignores_garbage` does so too."""
 WORLDS = (2, 8)
 """The numbers of ranks in cases of long contexts."""
 FAR_WORLD = 16
@@ -32,9 +23,6 @@ SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.25
 """The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
-SLOWER, PATIENCE = 3.0, 20.0
-"""A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow.
-Its last cases, to which work is lent, get as many seconds more."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257, 129)
 COUNTS = (1_027, 515, 259, 131, 67)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left.
@@ -54,8 +42,6 @@ BEYOND = (
 )
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
-IDLE = 3
-"""Padded requests behind thousands of others; with as many, their don't-care values are changed too."""
 MOST_LENT = 4.5
 """The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
@@ -114,70 +100,57 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
 
 @dataclass(slots=True)
 class Tour:
-    """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first.
+    """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first."""
 
-    ``work``: the most work; it is counted, so that the same function is shown the same cases again.
-    """
-
-    examiner: Examiner
-    volume: Volume
+    visitor: Visitor
     named: tuple[int, ...]
-    work: float
-    _done: float = 0.0
-    _stop_at: float = 0.0
-    _visits: dict[str, Visit] = field(default_factory=dict)
-    _too_large: dict[str, float] = field(default_factory=dict)
-    _reached: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
         """Examine the cases for which there is work left, in a fixed order."""
-        pace = self.examiner.pace
-        most = self.work if pace.budget.seconds is not None else max(PATIENCE, SLOWER * self.work)
-        self._stop_at = pace.elapsed() + most
-        binding = self.examiner.binding
+        visitor, binding = self.visitor, self.visitor.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
-        self._first("long", ladder.long, LENGTHS)
-        if 0 < self._first("many", ladder.many, COUNTS) < COUNTS[0]:
-            self._try(ladder.many(COUNTS[0]), lent=LENT * self.work)
-        self._first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
-        self._try(ladder.ids(LARGEST_ID))
-        self._try(ladder.large_blocks())
+        visitor.first("long", ladder.long, LENGTHS)
+        if 0 < visitor.first("many", ladder.many, COUNTS) < COUNTS[0]:
+            visitor.visit(ladder.many(COUNTS[0]), lent=LENT * visitor.work)
+        visitor.first("padded", lambda size: ladder.padded(size, size // 2 + 1), COUNTS)
+        visitor.visit(ladder.ids(LARGEST_ID))
+        visitor.visit(ladder.large_blocks())
         for case in valued(ladder, LARGE_OPTION, LARGE_OPTIONS):
-            self._try(case)
+            visitor.visit(case)
         for name in ("window", "topk"):
             for value in VALUES[name]:
                 for case in valued(ladder, value, (name,)):
-                    self._try(case)
+                    visitor.visit(case)
         twice = {2 * size for size in edges if 2 * size < MOST_EDGE}
-        self._try(ladder.edges(sorted({*TILES, *edges, *twice})))
+        visitor.visit(ladder.edges(sorted({*TILES, *edges, *twice})))
         for size in edges[:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size - 1, 2), (2 * size, 1)):
-                self._try(ladder.tokens(count, padding))
-            self._try(ladder.padded(size, min(size, MOST_COUNT) - 4))
-            self._try(ladder.wide(size + 1))
+                visitor.visit(ladder.tokens(count, padding))
+            visitor.visit(ladder.padded(size, min(size, MOST_COUNT) - 4))
+            visitor.visit(ladder.wide(size + 1))
         for size in edges[:MOST_NAMED]:
             for value in (size + 1, size):
                 for case in valued(ladder, value):
-                    self._try(case)
+                    visitor.visit(case)
         for size in [size for size in edges if size <= MOST_COUNT][:MOST_NAMED]:
             for count, padding in ((size, 0), (size + 1, 0), (size + 2, 0), (size - 1, 2)):
-                self._try(ladder.requests(count, padding))
+                visitor.visit(ladder.requests(count, padding))
         for count, num_idle in AMONG_DECODES:
-            self._try(among_decodes(ladder, count, num_idle))
-        self._try(ladder.broad(*BROAD), lent=LENT * self.work)
+            visitor.visit(among_decodes(ladder, count, num_idle))
+        visitor.visit(ladder.broad(*BROAD), lent=LENT * visitor.work)
         self._crowds(ladder)
         self._alike(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
-            if self._fits("long", size + 1):
-                self._try(ladder.long(size + 1))
-            self._try(ladder.ids(size + 1))
-        self._first("long", ladder.long, FAR_LENGTHS)
-        self._first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[1:])
-        self._first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
-        self._first("wide", ladder.wide, FAR_LENGTHS)
-        self._first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[:1])
+            if visitor.fits("long", size + 1):
+                visitor.visit(ladder.long(size + 1))
+            visitor.visit(ladder.ids(size + 1))
+        visitor.first("long", ladder.long, FAR_LENGTHS)
+        visitor.first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[1:])
+        visitor.first("padded", lambda size: ladder.padded(size, size // 4 + 1), FAR_LENGTHS)
+        visitor.first("wide", ladder.wide, FAR_LENGTHS)
+        visitor.first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[:1])
         self._beyond(ladder)
 
     def _crowds(self, ladder: Ladder) -> None:
@@ -185,29 +158,26 @@ class Tour:
 
         They have work of their own: large options have often taken all that the tour has.
         """
-        done, work = self._done, self.work
-        self._done, self.work = 0.0, CROWDS * work
-        self._first("roomy", ladder.roomy, ROOM)
-        self._first("lulls", ladder.lulls, LULLS)
-        if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
-            self._first("long on ranks", ranks.long, LENGTHS)
-            self._first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
-            self._first("busy on ranks", ranks.busy, COUNTS)
-        self._first("busy", ladder.busy, COUNTS)
-        for case in valued(ladder, LARGE_WORLD, ("world",)):
-            self._try(case)
-        self._try(drafted(ladder, *DRAFTED))
-        for lens in CUTS:
-            self._try(cut(ladder, *lens))
-        self._done, self.work = done, work
+        visitor = self.visitor
+        with visitor.own_work(CROWDS):
+            visitor.first("roomy", ladder.roomy, ROOM)
+            visitor.first("lulls", ladder.lulls, LULLS)
+            if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
+                visitor.first("long on ranks", ranks.long, LENGTHS)
+                visitor.first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
+                visitor.first("busy on ranks", ranks.busy, COUNTS)
+            visitor.first("busy", ladder.busy, COUNTS)
+            for case in valued(ladder, LARGE_WORLD, ("world",)):
+                visitor.visit(case)
+            visitor.visit(drafted(ladder, *DRAFTED))
+            for lens in CUTS:
+                visitor.visit(cut(ladder, *lens))
 
     def _alike(self, ladder: Ladder) -> None:
         """Examine steps of one kind, with work of their own too."""
-        done, work = self._done, self.work
-        self._done, self.work = 0.0, ALIKE * work
-        for name, (build, sizes) in KINDS.items():
-            self._first(name, partial(build, ladder), sizes)
-        self._done, self.work = done, work
+        with self.visitor.own_work(ALIKE):
+            for name, (build, sizes) in KINDS.items():
+                self.visitor.first(name, partial(build, ladder), sizes)
 
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
@@ -217,103 +187,18 @@ class Tour:
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
         }
-        if self.examiner.pace.budget.seconds is None:
-            self._stop_at += PATIENCE
+        self.visitor.take_longer()
         for name, kind, size, times in BEYOND:
-            seen = self._visits.get(kind)
-            takes_too_much = seen is not None and seen.expected(size) == inf
-            if self._reached.get(kind, 0) >= size or takes_too_much or self._is_late:
-                continue
-            case, lent = builds[name](size), min(times * self.work, MOST_LENT)
-            if case is None or self._work(case) > self._left + lent or not self._try(case, lent):
-                continue
-            self._reached[kind] = max(size, self._reached.get(kind, 0))
+            lent = min(times * self.visitor.work, MOST_LENT)
+            self.visitor.beyond(kind, builds[name], size, lent)
 
     def _far(self, ladder: Ladder) -> None:
         """Examine long contexts, on ranks too, and what is far beyond options that no output lists."""
-        in_runs = ladder.in_runs(FAR_WORLD)
+        visitor, in_runs = self.visitor, ladder.in_runs(FAR_WORLD)
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
-                self._first("far", rungs.far, FAR_CONTEXTS)
-        if self.examiner.binding.operation.features.isdisjoint(LISTING):
+                visitor.first("far", rungs.far, FAR_CONTEXTS)
+        if visitor.examiner.binding.operation.features.isdisjoint(LISTING):
             for case in valued(ladder, LONG_WINDOW, ("window",)):
-                self._try(case)
-            self._try(selected(ladder, *SELECTED))
-
-    @property
-    def _kernel_seconds(self) -> float:
-        """Seconds in the function so far; 0 on a GPU, where compiling takes most of them."""
-        return self.examiner.pace.timed["kernel"] if self.examiner.device == "cpu" else 0.0
-
-    @property
-    def _is_late(self) -> bool:
-        """Whether the time is up."""
-        return self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
-
-    @property
-    def _left(self) -> float:
-        """The work that is left; 0 if the time is up."""
-        return 0.0 if self._is_late else max(self.work - self._done, 0.0)
-
-    def _first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> int:
-        """Examine the case of the first size that fits into the work that is left; return it, or 0."""
-        for size in sizes:
-            if not self._left:  # building a large case takes long
-                return 0
-            if not self._fits(kind, size):
-                continue
-            case = build(size)
-            work = self._work(case) if case is not None else 0.0
-            if work > self._left:
-                self._visits[kind] = Visit(size, work)
-                continue
-            done, seconds = self._done, self._kernel_seconds
-            self.volume.take()
-            if self._try(case):
-                took = self._kernel_seconds - seconds
-                self._visits[kind] = Visit(size, self._done - done, self.volume.take(), took)
-                self._reached[kind] = max(size, self._reached.get(kind, 0))
-                return size
-            self._too_large[kind] = size
-        return 0
-
-    def _fits(self, kind: str, size: int) -> bool:
-        """Return whether a size is expected to fit, by the last one of its kind.
-
-        Large cases take long to build, so one that cannot fit is not built.
-        """
-        if size >= self._too_large.get(kind, inf):
-            return False
-        return kind not in self._visits or self._visits[kind].expected(size) <= self._left
-
-    def _try(self, case: Case | None, lent: float = 0.0) -> bool:
-        """Examine a case; return False if its launches are too much for the work that is left.
-
-        ``lent``: work that the case may take beyond it.
-        """
-        if case is None or self.examiner.binding.why_not(case) is not None:
-            return True
-        left = self._left + lent
-        if left <= 0 or self._is_late:
-            return False
-        launches = self.examiner.launches
-        checks = (*CHECKS, "ignores_garbage") if case.layout.num_padding_requests >= IDLE else CHECKS
-        # Calls with the other width and with other don't-care values are not counted: they repeat the first.
-        counted = CALLS / (CALLS + len({*checks}.difference(COUNTED).intersection(self.examiner.checks)))
-        programs, accesses = launches.programs, launches.accesses
-        launches.most_programs = left / (CALLS * PROGRAM)
-        launches.most_accesses = left / (CALLS * ACCESS)
-        try:
-            ran = self.examiner.examine(case, checks=checks)
-        finally:
-            launches.most_programs = launches.most_accesses = inf
-        programs = round(counted * (launches.programs - programs))
-        accesses = round(counted * (launches.accesses - accesses))
-        work = self._work(case, programs, accesses) if ran else accesses * ACCESS
-        self._done += max(work - lent, 0.0)
-        return ran
-
-    def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:
-        """Return the work of a case; at first without what is interpreted, which only running it shows."""
-        num_checks = len({*COUNTED}.intersection(self.examiner.checks))
-        return work_of(case, self.examiner.binding.features, num_checks, programs, accesses)
+                visitor.visit(case)
+            visitor.visit(selected(ladder, *SELECTED))
