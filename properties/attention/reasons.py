@@ -5,8 +5,7 @@ from typing import Any
 
 from cumae.oracle import Inputs, Mark
 from cumae.properties.attention.answers import Lists
-from cumae.properties.attention.blind_spots import BLIND_SPOTS
-from cumae.properties.attention.unread import BlindSpot
+from cumae.properties.attention.blind_spots import BLIND_SPOTS, BlindSpot
 
 MARKED = ("cache_write", "persistent_buffers", "prefix_interleave", "kv_indices", "allocate_slots")
 """Operations whose answers may hold marks or sources of rows beside numbers."""

@@ -11,9 +11,9 @@ from typing import Any
 from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, latent_layout
 from cumae.properties.attention import Answer, answer_of, judged
 from cumae.properties.attention.answers import NO_PART, asked, cache_shape, right_answers
+from cumae.properties.attention.blind_spots import BlindSpot
 from cumae.properties.attention.reasons import reasons
 from cumae.properties.attention.routes import ROUTES, WRITES
-from cumae.properties.attention.unread import BlindSpot
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import seeded_cases

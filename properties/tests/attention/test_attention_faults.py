@@ -10,8 +10,7 @@ import pytest
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.properties.attention import judge
 from cumae.properties.attention.answers import NO_PART, Lists
-from cumae.properties.attention.blind_spots import BLIND_SPOTS
-from cumae.properties.attention.unread import BlindSpot
+from cumae.properties.attention.blind_spots import BLIND_SPOTS, BlindSpot
 from cumae.properties.faults.mutants import mutants_of
 from cumae.properties.tests.attention_steps import ORACLES, Asked, fixed_steps, steps_with
 from cumae.properties.tests.broken_oracles import BROKEN, BROKEN_IN_TRACES, Broken
