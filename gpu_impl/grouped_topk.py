@@ -8,8 +8,8 @@ from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
 from cumae.gpu_impl.least_costs import (
     NEVER,
     WORD,
-    _choice,
-    _cost,
+    choice_of,
+    cost_of,
     experts_in_turn,
     first_experts,
     limit_of,
@@ -51,8 +51,8 @@ def _kept_groups(cost: tl.tensor, topk_group: tl.tensor) -> tl.tensor:
     least, second = two_least(cost)
     # Half the sum of a group's two largest has the order of the sum and does not overflow for any bias. NaN
     # stands for groups past the last.
-    score = tl.maximum(_choice(least) * 0.5 + _choice(second) * 0.5, float("-inf"))
-    return rank_of(_cost(score), topk_group) < topk_group
+    score = tl.maximum(choice_of(least) * 0.5 + choice_of(second) * 0.5, float("-inf"))
+    return rank_of(cost_of(score), topk_group) < topk_group
 
 
 @triton.jit(do_not_specialize=["num_tokens", "scaling_factor"])
@@ -98,7 +98,7 @@ def _select_experts(
         added = tl.load(bias + o_bias).to(tl.float32)
     else:
         added = tl.load(bias + o_bias, mask=tl.broadcast_to(m_expert, o_bias.shape), other=0).to(tl.float32)
-    cost = _cost(tl.maximum(_sigmoid(logit) + added, float("-inf")))
+    cost = cost_of(tl.maximum(_sigmoid(logit) + added, float("-inf")))
     if not FULL:
         cost = tl.where(m_expert, cost, NEVER)
     m_kept = tl.full((ROWS, GROUPS), 1, tl.int1)
@@ -128,7 +128,7 @@ def _select_experts(
             # Found in the order of their indices; the weights are summed in the order of the choices.
             m_found = m_row[:, None] & (o_chosen < top_k)
             choice = _choices(logits + o_first[:, None] + chosen, bias + chosen, m_found)
-            rank = rank_of(tl.where(o_chosen < top_k, _cost(choice), NEVER - 1), top_k)
+            rank = rank_of(tl.where(o_chosen < top_k, cost_of(choice), NEVER - 1), top_k)
             m_place = tl.trans(rank)[:, :, None] == o_chosen[None, :, :]
             chosen = tl.sum(tl.where(m_place, tl.trans(chosen)[:, :, None], 0), axis=0)
 

@@ -17,14 +17,14 @@ LAST = tl.constexpr(2**31 - 1)
 
 
 @triton.jit
-def _cost(choice: tl.tensor) -> tl.tensor:
+def cost_of(choice: tl.tensor) -> tl.tensor:
     """Return uint32 numbers in the order of the choices, the largest choice first; all below NEVER."""
     bits = choice.to(tl.int32, bitcast=True)
     return (bits ^ (~(bits >> 31) & LAST)).to(tl.uint32, bitcast=True)
 
 
 @triton.jit
-def _choice(cost: tl.tensor) -> tl.tensor:
+def choice_of(cost: tl.tensor) -> tl.tensor:
     """Return the choice with this cost."""
     bits = cost.to(tl.int32, bitcast=True)
     return (bits ^ (~(bits >> 31) & LAST)).to(tl.float32, bitcast=True)

@@ -13,7 +13,7 @@ from cumae.gpu_impl.request_scan import (
     scan_lens,
     store_sums,
 )
-from cumae.gpu_impl.step_tokens import _write_tile
+from cumae.gpu_impl.step_tokens import write_tile
 
 
 @triton.jit(
@@ -109,7 +109,7 @@ def _write_step(
         first_key = (pair >> 32).to(tl.int32)
         o_token = i_first + tl.arange(0, TILE)
         m_live = o_token < num_tokens
-        _write_tile(
+        write_tile(
             is_prefill,
             block_table,
             row_index,
@@ -157,7 +157,7 @@ def _write_step(
             shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
             shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
             first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
-            _write_tile(
+            write_tile(
                 is_prefill,
                 block_table,
                 row_index,

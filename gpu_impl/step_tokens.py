@@ -9,7 +9,7 @@ from cumae.gpu_impl.table_rows import find_rows
 
 
 @triton.jit
-def _write_tile(
+def write_tile(
     is_prefill: tl.tensor,
     block_table: tl.tensor,
     row_index: tl.tensor,

@@ -121,8 +121,10 @@ class Visitor:
         """Let the cases examined within have work of their own: a share of the tour's."""
         done, work = self._done, self.work
         self._done, self.work = 0.0, share * work
-        yield
-        self._done, self.work = done, work
+        try:
+            yield
+        finally:
+            self._done, self.work = done, work
 
     def take_longer(self) -> None:
         """Let the cases that follow take more seconds, unless the search has a budget of seconds."""
