@@ -73,7 +73,7 @@ class MetadataCache:
         )
         token, start, stop = (torch.empty(capacity, dtype=torch.int32, device=device) for _ in range(3))
         self._buffers = CachedSchedule(indptr, token, start, stop, splits, rebuilt=0)
-        self._device = indptr.device
+        self._device, self._is_on_gpu = indptr.device, indptr.is_cuda
         self._kept, self._num_tokens = self._buffers, max_num_tokens
         self._key: tuple[int, bytes, bytes] | None = None
         self._was_captured = False
@@ -96,8 +96,7 @@ class MetadataCache:
         Raises ValueError for a wrong dtype, device, shape or stride, for host and device lengths that differ
         in number, and for too many tokens, before anything is written.
         """
-        device = self._device
-        check_tokens(token_to_request, cu_seqlens_q, context_lens, device)
+        check_tokens(token_to_request, cu_seqlens_q, context_lens, self._device)
         num_tokens = token_to_request.numel()
         check_int("token_to_request.numel()", num_tokens, 0, self._max_num_tokens)
         for name, lens in (("context_lens_cpu", context_lens_cpu), ("query_lens_cpu", query_lens_cpu)):
@@ -108,7 +107,7 @@ class MetadataCache:
                 raise ValueError(f"{name}.device = {lens.device}, must be cpu: it is read at once")
         if num_tokens != self._num_tokens:
             self._kept, self._num_tokens = self._views(num_tokens), num_tokens
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if self._is_on_gpu and torch.cuda.is_current_stream_capturing():
             self._was_captured = True
         key = None
         if context_lens_cpu is not None and query_lens_cpu is not None and not self._was_captured:
