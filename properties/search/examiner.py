@@ -33,7 +33,7 @@ LOOK = 256
 
 @dataclass(slots=True)
 class Examiner:
-    """Runs the checks on one case or step after the other, and holds the counts and findings so far.
+    """Runs the checks on one case after the other, and holds the counts and findings so far.
 
     ``shares``: whether programs or threads of a launch were seen to share elements. ``at_once``: how many
     drawn cases are called before the first of them is checked.
