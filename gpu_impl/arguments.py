@@ -50,7 +50,7 @@ def check_tensor(
 def _fits(sizes: Sequence[int], shape: Sequence[int | None]) -> bool:
     if len(sizes) != len(shape):
         return False
-    if shape == (None,):  # by far the most often
+    if shape == (None,):  # a fast path: most vectors may have any length
         return True
     for size, wanted in zip(sizes, shape, strict=True):
         if wanted is not None and size != wanted:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from math import sqrt
 from typing import NamedTuple
 
@@ -180,15 +179,6 @@ def _compared(step: Step, dense: Dense, route: Route, row: int, parts: Sequence[
     if place < 0:
         told = f"the token after request {b}'s last, at position {position}, reads {told or 'all'}"
     return Fault(route.name, operations, b, position, place, expected, actual, error, bound, told)
-
-
-@lru_cache(maxsize=4096)
-def _dense(stream: tuple[int, ...], position: int, window: int, compress_ratio: int) -> Vector:
-    (expected,) = dense_attention(stream, position, window, compress_ratio=compress_ratio)
-    return expected
-
-
-_selected = lru_cache(maxsize=4096)(attention_row)
 
 
 def _difference(

@@ -179,7 +179,7 @@ class Trial:
             benches[number].foreseen[POISON] = seen
 
     def expect(self, bench: Bench) -> None:
-        """Return this bench when one for its case is asked for."""
+        """Keep a bench: `bench` returns it when asked for one for its case."""
         self._expected_benches[bench.case] = bench
 
     @property

@@ -32,7 +32,7 @@ interpreter._patch_builtin = patch_builtins
 
 @pytest.fixture
 def watched() -> Iterator[None]:
-    """Watch what a test launches in the interpreter, which also runs it faster: no access may be astray."""
+    """Watch the launches of a test in the interpreter. An access outside of a tensor fails the test."""
     if not interpreting():
         yield
         return
