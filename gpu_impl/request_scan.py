@@ -27,7 +27,10 @@ def _load_lens(lens: tl.tensor, num_requests: tl.tensor, REQUESTS: tl.constexpr)
     # A mask that is the same for each four requests lets a thread load four lengths at once.
     m_four = o_request // 4 * 4 + 3 < num_requests
     m_rest = (o_request < num_requests) & (m_four == 0)
-    return tl.load(lens + o_request, mask=m_four, other=0) + tl.load(lens + o_request, mask=m_rest, other=0)
+    loaded = tl.load(lens + o_request, mask=m_four, other=0)
+    if num_requests % 4 != 0:
+        loaded += tl.load(lens + o_request, mask=m_rest, other=0)
+    return loaded
 
 
 @triton.jit
@@ -88,33 +91,32 @@ def store_sums(
 
 @triton.jit
 def owners_in_scan(
-    query_len: tl.tensor, stop_q: tl.tensor, i_first: tl.tensor, TILE: tl.constexpr
-) -> tuple[tl.tensor, tl.tensor]:
-    """Return the owner of each of TILE tokens from i_first on, and the number of tokens of the step.
-
-    The owner of a padding row may be any number from 0 to the number of requests in the scan.
-    """
-    num_tokens = tl.sum(query_len)
-    i_last = tl.minimum(i_first + TILE, num_tokens) - 1
-    # Three counts in one sum: requests before the tile, requests that end in it, and those without tokens.
-    m_inside = (stop_q > i_first) & (stop_q <= i_last)
-    counts = (stop_q <= i_first).to(tl.int64) + (m_inside.to(tl.int64) << 16)
-    counts = tl.sum(counts + ((m_inside & (query_len == 0)).to(tl.int64) << 32))
-    low = (counts & 0xFFFF).to(tl.int32)
-    span = ((counts >> 16) & 0xFFFF).to(tl.int32)
-    i_request = low + tl.arange(0, TILE)
-    # As many requests as tokens and none without: each has one token of the tile, as in a step of decodes.
-    if ((counts >> 32) != 0) | (span != i_last - i_first):
+    query_len: tl.tensor, stop_q: tl.tensor, num_requests: tl.tensor, i_first: tl.tensor, TILE: tl.constexpr
+) -> tl.tensor:
+    """Return the owner of each of TILE tokens from i_first on, num_requests or more for a padding row."""
+    # Three counts in one sum: of requests that end before the tile, before its end, and in it with one token.
+    RADIX: tl.constexpr = 2 * stop_q.shape[0]
+    COUNTS: tl.constexpr = tl.int32 if RADIX * RADIX * TILE <= 2**31 else tl.int64
+    counts = tl.where(query_len == 1, RADIX * RADIX + RADIX, RADIX).to(COUNTS)
+    counts = tl.where(stop_q < i_first + TILE, counts, 0)
+    counts = tl.sum(tl.where(stop_q <= i_first, RADIX + 1, counts))
+    low = (counts % RADIX).to(tl.int32)
+    # Requests past the last one end where it does.
+    span = tl.minimum((counts // RADIX % RADIX).to(tl.int32), num_requests) - low
+    num_single = (counts // (RADIX * RADIX)).to(tl.int32)
+    # Requests of one token each, as of decodes, and then at most one that goes on behind the tile.
+    i_request = low + tl.minimum(tl.arange(0, TILE), span)
+    if num_single != span:
         i_request = tl.full((TILE,), 0, tl.int32) + low
         i_high = i_request + span
         o_token = i_first + tl.arange(0, TILE)
         while span > 0:
             middle = (i_request + i_high) >> 1
-            is_past = tl.gather(stop_q, middle, 0) <= o_token
+            is_past = tl.gather(stop_q, tl.minimum(middle, stop_q.shape[0] - 1), 0) <= o_token
             i_request = tl.where(is_past, middle + 1, i_request)
             i_high = tl.where(is_past, i_high, middle)
             span = span >> 1
-    return tl.minimum(i_request, stop_q.shape[0]), num_tokens
+    return i_request
 
 
 @triton.jit

@@ -1,8 +1,10 @@
-"""Running sums and maxima of request lengths, linear in the requests and without a limit on them."""
+"""Running sums and maxima of request lengths in memory: in one launch up to MAX_REQUESTS, beyond in three."""
 
 import torch
 import triton
 import triton.language as tl
+
+from cumae.gpu_impl.request_scan import load_lens, scan_lens, shape_of_scan, store_sums
 
 REQUESTS_PER_TILE = 1024
 TILES_PER_CHUNK = 1024
@@ -92,6 +94,42 @@ def _carry_into_tiles(
     tl.store(cu_seqlens_k + 1 + o_request, sum_k, mask=m_inner)
 
 
+@triton.jit(do_not_specialize=["num_requests", "last_q"])
+def _write_sums(
+    context_lens: tl.tensor,
+    query_lens: tl.tensor,
+    is_prefill: tl.tensor,
+    cu_seqlens_q: tl.tensor,
+    cu_seqlens_k: tl.tensor,
+    max_seqlen_q: tl.tensor,
+    max_seqlen_k: tl.tensor,
+    num_requests: tl.tensor,
+    last_q: tl.tensor,
+    compress_ratio: tl.tensor,
+    IS_PREFILL_SCOPE: tl.constexpr,
+    HAS_DUMMY: tl.constexpr,
+    REQUESTS: tl.constexpr,
+) -> None:
+    context_len, query_len, num_keys = load_lens(
+        context_lens, query_lens, is_prefill, num_requests, compress_ratio, IS_PREFILL_SCOPE, REQUESTS
+    )
+    stop_q, stop_k = scan_lens(query_len, num_keys)
+    store_sums(
+        context_len,
+        query_len,
+        stop_q,
+        stop_k,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        max_seqlen_q,
+        max_seqlen_k,
+        num_requests,
+        last_q,
+        HAS_DUMMY,
+        REQUESTS,
+    )
+
+
 def launch_running_sums(
     context_lens: torch.Tensor,
     query_lens: torch.Tensor,
@@ -109,6 +147,25 @@ def launch_running_sums(
     There is at least one request. If dummy_last_q is given, it replaces the last entry of cu_seqlens_q.
     """
     num_requests = context_lens.numel()
+    requests, _, num_warps = shape_of_scan(num_requests, 0)
+    if requests > 0:
+        _write_sums[(1,)](
+            context_lens,
+            query_lens,
+            is_prefill,
+            cu_seqlens_q,
+            cu_seqlens_k,
+            max_seqlen_q,
+            max_seqlen_k,
+            num_requests,
+            dummy_last_q or 0,
+            compress_ratio,
+            IS_PREFILL_SCOPE=is_prefill_scope,
+            HAS_DUMMY=dummy_last_q is not None,
+            REQUESTS=requests,
+            num_warps=num_warps,
+        )
+        return
     num_tiles = -(-num_requests // REQUESTS_PER_TILE)
     _scan_tiles[(num_tiles,)](
         context_lens,

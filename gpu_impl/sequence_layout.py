@@ -63,8 +63,8 @@ def _write_layout(
         return
     i_first = (tl.program_id(0) - 1) * TILE
     o_token = i_first + tl.arange(0, TILE)
-    i_request, num_tokens = owners_in_scan(query_len, stop_q, i_first, TILE)
-    i_request = tl.where(o_token < num_tokens, i_request, token_padding)
+    i_request = owners_in_scan(query_len, stop_q, num_requests, i_first, TILE)
+    i_request = tl.where(i_request < num_requests, i_request, token_padding)
     tl.store(token_to_request + o_token, i_request, mask=o_token < num_tokens_padded)
 
 

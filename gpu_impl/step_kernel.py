@@ -100,15 +100,28 @@ def _write_step(
             )
             return
         i_first = (i_tile - 1) * TILE
-        i_request, num_tokens = owners_in_scan(query_len, stop_q, i_first, TILE)
-        # Two numbers of each request in one gather: its first key, and its context without its first token.
-        shift = context_len - (stop_q - query_len)
-        pair = ((stop_k - num_keys).to(tl.int64) << 32) | (shift.to(tl.int64) & 0xFFFFFFFF)
-        pair = tl.gather(pair, tl.minimum(i_request, REQUESTS - 1), 0)
-        shift = pair.to(tl.int32)
-        first_key = (pair >> 32).to(tl.int32)
-        o_token = i_first + tl.arange(0, TILE)
-        m_live = o_token < num_tokens
+    else:
+        num_tokens = count_tokens(query_lens, cu_seqlens_q, num_requests)
+        i_first = i_tile * (TILE * TILES)
+        low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
+    for i_part in range(TILES):
+        i_begin = i_first + i_part * TILE
+        o_token = i_begin + tl.arange(0, TILE)
+        if REQUESTS > 0:
+            i_request = owners_in_scan(query_len, stop_q, num_requests, i_begin, TILE)
+            m_live = i_request < num_requests
+            i_known = tl.minimum(i_request, REQUESTS - 1)
+            shift = tl.gather(context_len - (stop_q - query_len), i_known, 0)
+            first_key = tl.gather(stop_k - num_keys, i_known, 0)
+        else:
+            m_live = o_token < num_tokens
+            # The search for the next part begins where this one ends.
+            high = count_near_stops(cu_seqlens_q, num_requests, low, i_begin + TILE)
+            i_request = owners_between(cu_seqlens_q, low, high, i_begin, TILE)
+            low = high
+            shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
+            shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
+            first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
         write_tile(
             is_prefill,
             block_table,
@@ -142,51 +155,3 @@ def _write_step(
             HAS_WINDOW,
             IS_SHARDED,
         )
-    else:
-        num_tokens = count_tokens(query_lens, cu_seqlens_q, num_requests)
-        i_first = i_tile * (TILE * TILES)
-        low = count_stops(cu_seqlens_q, num_requests, tl.full((), 0, tl.int32), i_first)
-        for i_part in range(TILES):
-            i_begin = i_first + i_part * TILE
-            o_token = i_begin + tl.arange(0, TILE)
-            m_live = o_token < num_tokens
-            # The search for the next part begins where this one ends.
-            high = count_near_stops(cu_seqlens_q, num_requests, low, i_begin + TILE)
-            i_request = owners_between(cu_seqlens_q, low, high, i_begin, TILE)
-            low = high
-            shift = tl.load(context_lens + i_request, mask=m_live, other=0).to(tl.int32)
-            shift -= tl.load(cu_seqlens_q + i_request, mask=m_live, other=0)
-            first_key = tl.load(cu_seqlens_k + i_request, mask=m_live, other=0)
-            write_tile(
-                is_prefill,
-                block_table,
-                row_index,
-                token_to_request,
-                position_ids,
-                slot_mapping,
-                ks,
-                ke,
-                o_token,
-                m_live,
-                i_request,
-                shift,
-                first_key,
-                num_tokens_padded,
-                num_slots,
-                num_rows,
-                table_width,
-                table_row_stride,
-                table_column_stride,
-                ks_stride,
-                ke_stride,
-                token_padding,
-                kernel_block_size,
-                compress_ratio,
-                window,
-                world,
-                rank,
-                interleave,
-                HAS_ROW_INDEX,
-                HAS_WINDOW,
-                IS_SHARDED,
-            )

@@ -37,12 +37,14 @@ OPTIONS = (
 DOMAIN = Domain(captured=False)
 
 
-@pytest.fixture(params=["one launch", "four launches", "four launches, several tiles a program"])
+@pytest.fixture(params=["one launch", "two launches", "four launches, several tiles a program"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let the other forms scan one request at most, so that small steps take their launches too."""
-    if request.param != "one launch":
+    if request.param == "two launches":
+        monkeypatch.setattr(request_scan, "REQUESTS_PER_SCAN", (1, 256, request_scan.MAX_REQUESTS))
+        monkeypatch.setattr(request_scan, "MOST_SCANNED", 0)
+    elif request.param != "one launch":
         monkeypatch.setattr(request_scan, "REQUESTS_PER_SCAN", (1,))
-    if "several" in request.param:
         monkeypatch.setattr(step_metadata, "MANY_TOKENS", 0)
     return str(request.param)
 
