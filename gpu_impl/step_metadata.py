@@ -51,9 +51,9 @@ def write_step_metadata(
     `write_slot_mapping` and `write_causal_windows`: tokens are counted from context_lens and query_lens [R],
     every output is padded to T, the length of token_to_request, and slot_mapping to S >= T. seq_lens,
     slots aside, fit int32. ks and ke may be views with a stride, as those of a packed tensor [2T].
-    One launch, two for millions of tokens, four for more than 4,096 requests. No program reads what another one
-    of its launch writes. From Hopper on, the launch begins while the kernel before it ends, and waits for it
-    before it reads or writes anything. Every element is written. Does not synchronise or allocate, so a
+    One launch, two for millions of tokens, four for more than 4,096 requests. No program reads what another
+    one of its launch writes. From Hopper on, the launch begins while the kernel before it ends, and waits for
+    it before it reads or writes anything. Every element is written. Does not synchronise or allocate, so a
     CUDA graph can capture it.
 
     >>> lens = torch.tensor([3, 4, 0]), torch.tensor([2, 0, 3]), torch.ones(3, dtype=torch.bool)

@@ -37,10 +37,11 @@ def wrong_elements(seen: Observation, name: str, want: Expected) -> Mask:
 
 def never_written(first: Observation, second: Observation, name: str, want: Expected) -> Mask:
     """Return which specified elements two calls, on different content, left as they were."""
-    at = np.flatnonzero(want.is_specified)
+    left = unwritten(first, name) & unwritten(second, name)
+    at = np.flatnonzero(want.is_specified & elements(left))  # mostly none
     wanted = want.words[at]
     wrong = (first.outputs[name][at] != wanted) | (second.outputs[name][at] != wanted)
-    return _marked(len(want.state), at, wrong & unwritten(first, name)[at] & unwritten(second, name)[at])
+    return _marked(len(want.state), at, wrong & left[at])
 
 
 def has_written_all(seen: Observation, expected: Mapping[str, Expected]) -> bool:

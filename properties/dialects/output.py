@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cumae.oracle import Case, Inputs
-from cumae.properties.dialects.held import ByteArray, Held
+from cumae.properties.dialects.held import ByteArray, Held, IntArray
 
 Expect = Callable[[Any, Inputs], list[Any]]
+Place = Callable[[Case, IntArray], IntArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +16,15 @@ class Piece:
     """The source of bytes in an output's row: an input of rows, and a range of its columns.
 
     ``encode`` returns the bytes for whole rows of the input, if they are not copied. ``in_units``: whether
-    the last index of a source counts the output's rows within a row of the input.
+    the last index of a source counts the output's rows within a row of the input. ``place`` returns where
+    sources [rows, indices] lie in the input, if not where the oracle's indices say.
     """
 
     name: str
     start: Callable[[Case], int] = lambda case: 0
     encode: Callable[[Case, ByteArray], ByteArray] | None = None
     in_units: bool = False
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

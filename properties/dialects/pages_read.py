@@ -2,15 +2,14 @@
 
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 
-from cumae.oracle import UNTOUCHED, Case, Inputs, PageRead, page_units, restored_number
+from cumae.oracle import Case, Inputs, page_units, restored_number
 from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.heads import page_dtype, page_shape, page_strides, plane_shape
 from cumae.properties.dialects.held import ByteArray, IntArray, Rows, rows, seed_in_step
-from cumae.properties.dialects.output import Output, Piece
+from cumae.properties.dialects.output import Output, Piece, Place
 
 
 def read_dtype(case: Case) -> str:
@@ -79,20 +78,23 @@ def _planes(heads: Heads, size: int) -> tuple[np.ndarray, IntArray]:
     return is_keys, np.where(is_keys, np.cumsum(is_keys), np.cumsum(~is_keys)) - 1
 
 
-def gathered_from_plane(kind: str, name: str, plane: str) -> Output:
-    """Return the output of gathered keys or values, from a ``plane`` of the pages; no row is dropped."""
-    whole = gathered(kind, name, plane)
-    return replace(whole, expect=partial(_in_plane, kind), carries=(), is_captured=False)
+def in_plane(case: Case, sources: IntArray) -> IntArray:
+    """Return units of pages [rows, 2] by their places in the keys, or in the values."""
+    _, places = _planes(case.options.heads, case.batch.block_size)
+    return np.stack([sources[:, 0], places[sources[:, 1]]], axis=1)
 
 
-def _in_plane(kind: str, answer: PageRead, inputs: Inputs) -> list[Any]:
-    """Return the source of each unit of the keys or values, by its place in their plane."""
-    _, places = _planes(inputs.case.options.heads, inputs.case.batch.block_size)
-    found = answer.keys if kind == "key" else answer.values
-    return [UNTOUCHED if one is UNTOUCHED else (one[0], one[1], int(places[one[2]])) for one in found]
+def gathered_from_plane(kind: str, name: str, plane: str, place: Place = in_plane) -> Output:
+    """Return the output of gathered keys or values, from a ``plane`` of the pages; no row is dropped.
+
+    ``place`` returns where units of the pages lie in it.
+    """
+    return replace(gathered(kind, name, plane, place=place), carries=(), is_captured=False)
 
 
-def gathered(kind: str, name: str = "", pages: str = "pages", rule: str = "") -> Output:
+def gathered(
+    kind: str, name: str = "", pages: str = "pages", rule: str = "", place: Place | None = None
+) -> Output:
     """Return the output of gathered keys or values, under another ``name`` and from other ``pages``."""
     field = f"{kind}s"
     return Output(
@@ -102,7 +104,7 @@ def gathered(kind: str, name: str = "", pages: str = "pages", rule: str = "") ->
         rule,
         shape=partial(_read_shape, kind),
         follows=field,
-        pieces={"page": Piece(pages, encode=partial(_as_read, kind))},
+        pieces={"page": Piece(pages, encode=partial(_as_read, kind), place=place)},
         carries=("key_slack",),
     )
 

@@ -114,21 +114,24 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
     for kind, piece in output.pieces.items():
         rows = held(piece.name)
         assert isinstance(rows, Rows)
-        wanted = [j for j in named if values[j][0] == kind]
+        wanted = named if len(output.pieces) == 1 else [j for j in named if values[j][0] == kind]
         if not wanted:
             continue
-        chosen = [values[j] for j in wanted]
+        chosen = values if len(wanted) == len(values) else [values[j] for j in wanted]
         # Column by column: an array of many short tuples takes NumPy four times as long.
         columns = [[value[i] for value in chosen] for i in range(1, len(chosen[0]))]
         sources = np.array(columns, dtype=np.int64).T
+        if piece.place is not None:
+            sources = piece.place(case, sources)
         if piece.in_units:
-            words[wanted] = _units(sources, piece, rows, case, row_bytes)
-            continue
-        content = rows.content[_places(sources, rows)]
-        if piece.encode is not None:
-            content = piece.encode(case, content)
-        first = piece.start(case) * ITEM_BYTES[rows.dtype]
-        words[wanted] = content[:, first : first + row_bytes]
+            content = _units(sources, piece, rows, case, row_bytes)
+        else:
+            content = rows.content[_places(sources, rows)]
+            if piece.encode is not None:
+                content = piece.encode(case, content)
+            first = piece.start(case) * ITEM_BYTES[rows.dtype]
+            content = content[:, first : first + row_bytes]
+        words[wanted] = content
     return Expected(words, state)
 
 

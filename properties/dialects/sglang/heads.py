@@ -18,9 +18,9 @@ from cumae.properties.dialects.heads import (
     plane_shape,
     two_caches,
 )
-from cumae.properties.dialects.held import Ints, Rows, ints, rows
+from cumae.properties.dialects.held import IntArray, Ints, Rows, ints, rows
 from cumae.properties.dialects.output import Output
-from cumae.properties.dialects.pages_read import gathered_from_plane, held_pages, held_plane
+from cumae.properties.dialects.pages_read import gathered_from_plane, held_pages, held_plane, in_plane
 from cumae.properties.dialects.sglang.step import num_rows
 
 Kind = Literal["key", "value"]
@@ -94,16 +94,14 @@ def _expect_index(answer: PageWrite, inputs: Inputs) -> list[Any]:
 
 def _read(kind: Kind, name: str, pool: str) -> Output:
     """Return gathered keys or values, whose sources are places of the pool."""
-    plane = gathered_from_plane(kind, name, pool)
+    return gathered_from_plane(kind, name, pool, partial(_in_pool, kind))
 
-    def expect(answer: Any, inputs: Inputs) -> list[Any]:
-        units, width = plane_shape(kind, inputs.case)[1], _pool_shape(kind, inputs.case)[1]
-        return [
-            one if one is UNTOUCHED else (one[0], *divmod(one[1] * units + one[2], width))
-            for one in plane.values(answer, inputs)
-        ]
 
-    return replace(plane, expect=expect)
+def _in_pool(kind: Kind, case: Case, sources: IntArray) -> IntArray:
+    """Return units of pages [rows, 2] by their places in the pool."""
+    pages, units = in_plane(case, sources).T
+    places = pages * plane_shape(kind, case)[1] + units
+    return np.stack(np.divmod(places, _pool_shape(kind, case)[1]), axis=1)
 
 
 def _rows_of_step(held: Rows, case: Case) -> Rows:

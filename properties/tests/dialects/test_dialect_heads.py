@@ -49,7 +49,10 @@ def expected(dialect: Dialect, case: Case, operation: str, name: str) -> list[An
     output = outputs_of(OPERATIONS[operation], dialect)[name]
     values = output.values(inputs.call(OPERATIONS[operation].oracle), inputs)
     assert prod(shape_of(output, case)[:-1]) == len(values)
-    return values
+    place = output.pieces and output.pieces[next(iter(output.pieces))].place
+    if not place:
+        return values
+    return [one if one is UNTOUCHED else (one[0], *place(case, np.array([one[1:]]))[0]) for one in values]
 
 
 def among(size: int, places: Mapping[int, Any]) -> list[Any]:
