@@ -161,12 +161,16 @@ def summary(verdict: Verdict) -> str:
 
 
 def slow_line(verdict: Verdict) -> str:
-    """Return the slow case and the cases that the time budget cut; "" if there are none."""
+    """Return the slow case, the time of compiling if it was much, and the cases that the time budget cut."""
     seconds, requests, tokens = verdict.slowest
     parts = []
     if seconds:
         size = f"{requests:,} request{'s' * (requests != 1)}, {tokens:,} token{'s' * (tokens != 1)}"
         parts.append(f"one case took {seconds:.{0 if seconds >= 10 else 1}f} s: {size}")
+    count, compiling = verdict.compiled
+    if compiling > verdict.seconds / 5:
+        saved = f"took {compiling:.0f} s, which the next run saves"
+        parts.append(f"compiling {counted(count, 'variant')} {saved}")
     return "; ".join([*parts, *_left([verdict])])
 
 

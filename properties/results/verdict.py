@@ -86,7 +86,8 @@ class Verdict:
     them. ``spent``: seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
     for the interpreter, or for the time. With a time budget: ``cut``, cases stopped between checks;
     ``not_tried``, fixtures and saved failures that were not reached; ``slowest``: seconds, requests and
-    tokens of a case that took much of it. ``toured``: cases of the tour of sizes. ``largest``: the largest of
+    tokens of a case that took much of it. ``compiled``: how many variants of kernels Triton compiled, and
+    the seconds that it took. ``toured``: cases of the tour of sizes. ``largest``: the largest of
     each size among the cases that the first check compared. ``named``: the sizes that the function shows,
     which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
     many, and how many were asked for and cannot be combined.
@@ -114,6 +115,7 @@ class Verdict:
     hidden: tuple[str, ...] = ()
     spent: dict[str, float] = field(default_factory=dict)
     slowest: tuple[float, int, int] = (0.0, 0, 0)
+    compiled: tuple[int, float] = (0, 0.0)
     cut: int = 0
     left_out: int = 0
     not_tried: int = 0

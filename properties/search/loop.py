@@ -17,6 +17,7 @@ from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.operations.callee import required
 from cumae.properties.operations.users_files import source_of
 from cumae.properties.results.verdict import Verdict
+from cumae.properties.running.compiles import noting_compiles
 from cumae.properties.running.device import Device, one_thread, rare_collections
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.integrity import tampering
@@ -97,11 +98,13 @@ def search(
             collecting() as seen,
             suppress(Stop),
             noting_launches() as examiner.launches,
+            noting_compiles() as compiles,
             keeping_hooks(),
             stopwatch() as pace.timed,
         ):
             with_room(partial(_search, examiner, first, budget, reduce))
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
+        verdict.compiled = compiles.count, compiles.seconds
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
