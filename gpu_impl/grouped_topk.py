@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
+from cumae.gpu_impl.candidate_experts import sigmoid
+from cumae.gpu_impl.grouped_topk_of_many import has_candidates, select_from_candidates
 from cumae.gpu_impl.least_costs import (
     NEVER,
     WORD,
@@ -29,19 +31,11 @@ LOAD_BYTES = 16
 # The most experts of a token that are found first and then ranked.
 MAX_RANKED = 16
 
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def _sigmoid(logit: tl.tensor) -> tl.tensor:
-    """Return the sigmoid in fp32: 1 for +inf, 0 for -inf."""
-    return 1.0 / (1.0 + tl.exp2(logit * -LOG2_E))
-
 
 @triton.jit
 def _choices(logits: tl.tensor, bias: tl.tensor, mask: tl.tensor) -> tl.tensor:
     """Return the choices at these addresses, fp32; -inf for NaN."""
-    score = _sigmoid(tl.load(logits, mask=mask, other=0).to(tl.float32))
+    score = sigmoid(tl.load(logits, mask=mask, other=0).to(tl.float32))
     return tl.maximum(score + tl.load(bias, mask=mask, other=0).to(tl.float32), float("-inf"))
 
 
@@ -98,7 +92,7 @@ def _select_experts(
         added = tl.load(bias + o_bias).to(tl.float32)
     else:
         added = tl.load(bias + o_bias, mask=tl.broadcast_to(m_expert, o_bias.shape), other=0).to(tl.float32)
-    cost = cost_of(tl.maximum(_sigmoid(logit) + added, float("-inf")))
+    cost = cost_of(tl.maximum(sigmoid(logit) + added, float("-inf")))
     if not FULL:
         cost = tl.where(m_expert, cost, NEVER)
     m_kept = tl.full((ROWS, GROUPS), 1, tl.int1)
@@ -133,7 +127,7 @@ def _select_experts(
             chosen = tl.sum(tl.where(m_place, tl.trans(chosen)[:, :, None], 0), axis=0)
 
     m_chosen = m_row[:, None] & (o_chosen < top_k)
-    score = _sigmoid(tl.load(logits + o_first[:, None] + chosen, mask=m_chosen, other=0).to(tl.float32))
+    score = sigmoid(tl.load(logits + o_first[:, None] + chosen, mask=m_chosen, other=0).to(tl.float32))
     o_output = (o_row * top_k)[:, None] + o_chosen
     score = tl.where(m_chosen & (score == score), score, 0.0)
     if RENORMALIZE:
@@ -185,6 +179,12 @@ def write_grouped_topk(
     check_tensor("expert_ids", expert_ids, (torch.int32,), (num_tokens, top_k), logits.device)
     check_tensor("expert_weights", expert_weights, (torch.float32,), (num_tokens, top_k), logits.device)
     if num_tokens == 0:
+        return
+    if num_tokens > MOST_OF_FEW and has_candidates(num_experts, num_groups, topk_group, top_k):
+        outputs = expert_ids, expert_weights
+        select_from_candidates(
+            logits, bias, num_groups, topk_group, top_k, *outputs, scaling_factor, renormalize
+        )
         return
     group_size = num_experts // num_groups
     groups, size = triton.next_power_of_2(num_groups), triton.next_power_of_2(group_size)

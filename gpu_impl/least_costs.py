@@ -70,15 +70,20 @@ def first_experts(words: tl.tensor, o_word: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def num_bits(words: tl.tensor) -> tl.tensor:
-    """Return the number of bits in each row of [rows, groups, parts]."""
+def bits_of(words: tl.tensor) -> tl.tensor:
+    """Return the number of bits in each word."""
     bits = words.to(tl.uint32, bitcast=True)
     bits = bits - ((bits >> 1) & 0x55555555)
     bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
     bits = (bits + (bits >> 4)) & 0x0F0F0F0F
     bits = bits + (bits >> 8)
-    bits = (bits + (bits >> 16)) & 0x3F
-    return tl.sum(tl.sum(bits.to(tl.int32), axis=2), axis=1)
+    return ((bits + (bits >> 16)) & 0x3F).to(tl.int32)
+
+
+@triton.jit
+def num_bits(words: tl.tensor) -> tl.tensor:
+    """Return the number of bits in each row of [rows, groups, parts]."""
+    return tl.sum(tl.sum(bits_of(words), axis=2), axis=1)
 
 
 @triton.jit
