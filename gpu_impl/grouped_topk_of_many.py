@@ -62,52 +62,37 @@ def _choices(
     num_groups: tl.tensor,
     group_size: tl.tensor,
     FULL: tl.constexpr,
-    ALONG_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
     ABREAST: tl.constexpr,
     GROUPS: tl.constexpr,
     SIZE: tl.constexpr,
     PART: tl.constexpr,
 ) -> tl.tensor:
-    """Return the choices [rows, groups, size / part, part]; a thread has a group of a row.
-
-    Of two layouts Triton keeps that of the bias because it is loaded last, and of a bf16 bias it does not.
-    """
+    """Return the choices [rows, groups, size / part, part]; a thread has a group of a row."""
     CHUNKS: tl.constexpr = SIZE // PART
     DEEP: tl.constexpr = ROWS // ABREAST
-    # [deep * chunks, abreast * groups * part]: the threads are neighbours in the last axis, a part of each.
-    o_wide = tl.arange(0, ABREAST * GROUPS * PART)[None, :]
+    # [deep * chunks, groups * abreast * part]: the threads are neighbours in the last axis, a part of each.
+    # Those of a group stand together, one for each of several rows, and load the same biases.
+    o_wide = tl.arange(0, GROUPS * ABREAST * PART)[None, :]
     o_deep = tl.arange(0, DEEP * CHUNKS)[:, None]
-    i_group, o_part, o_chunk = o_wide // PART % GROUPS, o_wide % PART, o_deep % CHUNKS * PART
-    m_bias = (i_group < num_groups) & (o_chunk + o_part < group_size)
+    i_group, i_abreast, o_part = o_wide // (ABREAST * PART), o_wide // PART % ABREAST, o_wide % PART
+    i_deep, o_chunk = o_deep // CHUNKS * ABREAST, o_deep % CHUNKS * PART
     o_group = i_group * group_size + o_part
-    if ALONG_ROWS:
-        # Each load of a warp is of neighbours; threads exchange the scores.
-        o_row, o_next = tl.arange(0, ROWS)[:, None], tl.arange(0, GROUPS * SIZE)[None, :]
-        m_logit = o_row < num_rows
-        if not FULL:
-            m_logit = m_logit & (o_next // SIZE < num_groups) & (o_next % SIZE < group_size)
-        o_logit = o_row.to(tl.int64) * row_stride + (o_next // SIZE * group_size + o_next % SIZE)
-        logit = tl.load(logits + o_logit, mask=m_logit, other=0)
-        logit = tl.reshape(logit, (DEEP, ABREAST, GROUPS, CHUNKS, PART))
-    else:
-        i_abreast, i_deep = o_wide // (GROUPS * PART), o_deep // CHUNKS * ABREAST
-        m_logit = i_deep + i_abreast < num_rows
-        if not FULL:
-            m_logit = m_logit & m_bias
-        p_logit = (logits + (i_abreast.to(tl.int64) * row_stride + o_group)) + (
-            i_deep.to(tl.int64) * row_stride + o_chunk
-        )
-        logit = tl.load(p_logit, mask=m_logit, other=0)
-        logit = tl.permute(tl.reshape(logit, (DEEP, CHUNKS, ABREAST, GROUPS, PART)), (0, 2, 3, 1, 4))
+    p_logit = (logits + (i_abreast.to(tl.int64) * row_stride + o_group)) + (
+        i_deep.to(tl.int64) * row_stride + o_chunk
+    )
     p_bias = (bias + o_group) + o_chunk
+    m_logit = i_deep + i_abreast < num_rows
     if FULL:
+        logit = tl.load(p_logit, mask=m_logit, other=0)
         added = tl.load(p_bias)
     else:
+        m_bias = (i_group < num_groups) & (o_chunk + o_part < group_size)
+        logit = tl.load(p_logit, mask=m_logit & m_bias, other=0)
         added = tl.load(p_bias, mask=m_bias, other=0)
-    added = tl.permute(tl.reshape(added, (DEEP, CHUNKS, ABREAST, GROUPS, PART)), (0, 2, 3, 1, 4))
     root = root_of_sigmoid(logit.to(tl.float32))
-    return tl.reshape(root * root + added.to(tl.float32), (ROWS, GROUPS, CHUNKS, PART))
+    choice = tl.reshape(root * root + added.to(tl.float32), (DEEP, CHUNKS, GROUPS, ABREAST, PART))
+    return tl.reshape(tl.permute(choice, (0, 3, 2, 1, 4)), (ROWS, GROUPS, CHUNKS, PART))
 
 
 @triton.jit(do_not_specialize=["num_tokens", "scaling_factor"])
@@ -126,7 +111,6 @@ def _select_from_candidates(
     RENORMALIZE: tl.constexpr,
     KEEPS_ALL: tl.constexpr,
     FULL: tl.constexpr,
-    ALONG_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
     ABREAST: tl.constexpr,
     GROUPS: tl.constexpr,
@@ -145,7 +129,6 @@ def _select_from_candidates(
         num_groups,
         group_size,
         FULL,
-        ALONG_ROWS,
         ROWS,
         ABREAST,
         GROUPS,
@@ -237,8 +220,6 @@ def select_from_candidates(
             RENORMALIZE=renormalize,
             KEEPS_ALL=topk_group == num_groups,
             FULL=groups * size == num_experts,
-            # A group of 32 fp32 logits is a line of the cache: a load of one part of each would touch 32.
-            ALONG_ROWS=item_bytes == bias.element_size() == 4,
             ROWS=rows,
             ABREAST=min(rows, max(1, THREADS // groups)),
             GROUPS=groups,
