@@ -10,9 +10,11 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, che
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 from cumae.gpu_impl.request_scan import count_stops
 
-# Tuned together: rows and warps of a program, which copies them in passes of COLUMNS words of up to 8 bytes.
-FEW_ROWS, MANY_ROWS = (16, 4), (4, 2)
+# Tuned together: a program copies rows in passes of at most COLUMNS words of up to 8 bytes of each. If the
+# rows are few it has ROWS_OF_FEW, else one warp, and as many as make a pass of WORDS_OF_MANY.
 MOST_OF_FEW = 8192
+ROWS_OF_FEW = 16
+WORDS_OF_MANY = 1024
 COLUMNS = 256
 
 
@@ -175,8 +177,8 @@ def write_prefix_interleave(
     word, words_per_grain = WORDS_OF_GRAIN[grain]
     grains = width * cache.element_size() // grain
     strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
-    rows, num_warps = FEW_ROWS if capacity <= MOST_OF_FEW else MANY_ROWS
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
+    rows, num_warps = (ROWS_OF_FEW, 4) if capacity <= MOST_OF_FEW else (WORDS_OF_MANY // columns, 1)
     with torch.cuda.device(cache.get_device()):
         _copy_rows[(-(-capacity // rows),)](
             as_bytes(cache),
