@@ -86,8 +86,8 @@ def _write_timings() -> list[Timing]:
 def _interleave_timings() -> list[Timing]:
     """Time 1,048,576 key rows of 576 or 66 bf16, nine in ten cached, and a copy of the same bytes.
 
-    576 are a latent's, and as many bytes as 66 are an indexer's. Both ways to copy are timed, because a graph may
-    copy more slowly than a launch.
+    576 are a latent's, and as many bytes as 66 are an indexer's. Both ways to copy are timed, because a
+    graph may copy more slowly than a launch.
     """
     return [timing for width in (576, 66) for timing in _interleaved(width)]
 
