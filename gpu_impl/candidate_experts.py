@@ -42,7 +42,7 @@ def _experts_of_bits(
         num_before -= 1
     lowest = word & tl.sub(0, word, sanitize_overflow=False)
     exponent = lowest.to(tl.uint32, bitcast=True).to(tl.float32).to(tl.int32, bitcast=True) >> 23
-    return i_group * group_size + exponent - 127
+    return (i_group.to(tl.int64) * group_size).to(tl.int32) + exponent - 127
 
 
 @triton.jit

@@ -77,7 +77,7 @@ def _choices(
     o_deep = tl.arange(0, DEEP * CHUNKS)[:, None]
     i_group, i_abreast, o_part = o_wide // (ABREAST * PART), o_wide // PART % ABREAST, o_wide % PART
     i_deep, o_chunk = o_deep // CHUNKS * ABREAST, o_deep % CHUNKS * PART
-    o_group = i_group * group_size + o_part
+    o_group = i_group.to(tl.int64) * group_size + o_part
     p_logit = (logits + (i_abreast.to(tl.int64) * row_stride + o_group)) + (
         i_deep.to(tl.int64) * row_stride + o_chunk
     )
@@ -148,7 +148,8 @@ def _select_from_candidates(
     # Two of each kept group are no less than the bound: in all no fewer than top_k.
     bound = tl.min(tl.where(m_kept, second, float("inf")), axis=1)
     m_candidate = choice >= tl.where(m_kept, bound[:, None], float("inf"))[:, :, None, None]
-    words = tl.sum(tl.sum(tl.where(m_candidate, tl.full((1,), 1, tl.int32) << o_size, 0), axis=2), axis=2)
+    bit = (tl.full((1,), 1, tl.int64) << o_size).to(tl.int32)
+    words = tl.sum(tl.sum(tl.where(m_candidate, bit, 0), axis=2), axis=2)
     bits = bits_of(words)
     sums = tl.cumsum(bits, axis=1)
     # No bound where a kept group has fewer than two numbers.
@@ -167,7 +168,8 @@ def _select_from_candidates(
         write_best(p_logits, bias, p_ids, p_weights, m_row, words, bits, sums, group_size, top_k, MANY)
     else:
         cost = tl.where(m_expert, cost_of(tl.maximum(choice, float("-inf"))), NEVER)
-        chosen = experts_in_turn(cost, m_kept, i_group * group_size + o_size, top_k, CHOSEN)
+        i_first_expert = i_group.to(tl.int64) * group_size
+        chosen = experts_in_turn(cost, m_kept, (i_first_expert + o_size).to(tl.int32), top_k, CHOSEN)
         logit = tl.load(p_logits[:, None] + chosen, mask=m_chosen, other=0).to(tl.float32)
         score = sigmoid(logit)
         tl.store(p_ids[:, None] + o_chosen, chosen, mask=m_chosen)

@@ -1,6 +1,7 @@
 """Steps that differ only in size, and the number of programs in the largest step."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.properties.cases.domain import MAX_LEN
@@ -11,10 +12,15 @@ COUNTS = (*range(66), 127, 128, 129, 1000, 2000, 5000)
 MOST_VALUES = 16  # more than the powers of two up to the largest count
 MOST_TOKENS = MAX_LEN
 _CONTEXT_LEN = 5
+# The router of DeepSeek-V3. Of the default's experts, one form of a kernel may be for all counts.
+_ROUTER = {"num_experts": 256, "num_groups": 8, "topk_group": 4, "top_k": 8}
 
 
 def counting_cases(binding: Binding) -> Iterator[Case]:
-    """Yield, for each count n, a step of n requests with one token each, and one request of n tokens."""
+    """Yield, for each count n, a step of n requests with one token each, and one request of n tokens.
+
+    A router has the default's experts, and in one more step of the most tokens those of DeepSeek-V3.
+    """
     domain = binding.domain
     size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
     phase = domain.phases[0]
@@ -33,6 +39,10 @@ def counting_cases(binding: Binding) -> Iterator[Case]:
             case = Case(Batch(requests, size), options=options)
             if binding.why_not(case) is None:
                 yield case
+    if "router" in binding.features:
+        routed = replace(case, options=Options.of(**_ROUTER))
+        if binding.why_not(routed) is None:
+            yield routed
 
 
 def most_programs(recorded: Iterable[tuple[Case, list[Launch]]]) -> dict[str, tuple[int, ...]]:
