@@ -16,7 +16,7 @@ from cumae.properties.engines.sglang.unified_lists import int32
 Tensor = torch.Tensor
 
 
-def _committed(case: Case) -> list[int]:
+def committed_lens(case: Case) -> list[int]:
     """Return the tokens of each request that are committed, none or all of some."""
     return [(5 * b + 2) % (r.query_len + 1) for b, r in enumerate(case.batch.requests)]
 
@@ -25,7 +25,7 @@ def _committed_slots(_: Any, inputs: Inputs) -> list[int]:
     """Return the slot in the window's pool for each committed token, -1 for the others."""
     case, found = inputs.case, list[int]()
     pool = case.num_cache_blocks * case.batch.block_size
-    steps = zip(case.batch.requests, slots_of(case), _committed(case), strict=True)
+    steps = zip(case.batch.requests, slots_of(case), committed_lens(case), strict=True)
     for request, slots, count in steps:
         new = slots[request.context_len :]
         found += [pool - slot if i < count else -1 for i, slot in enumerate(new)]
@@ -41,7 +41,7 @@ _COMMITTED_SLOTS = Output(
     shape=lambda case: (case.batch.num_tokens,),
     expect=_committed_slots,
 )
-_COMMITTED = having(DRAFTED.extend(committed=int32(_committed)), "slot_mapping", _COMMITTED_SLOTS)
+_COMMITTED = having(DRAFTED.extend(committed=int32(committed_lens)), "slot_mapping", _COMMITTED_SLOTS)
 _MAPPED = DRAFTS.having(max_query_len=64, max_tokens=4096, **MAPPED)
 _VERIFY = "sglang/kernels/ops/speculative/dspark/dspark_verify_window.py"
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from cumae.oracle import UNTOUCHED, Case, Inputs
-from cumae.properties.dialects import Output
+from cumae.properties.dialects import SGLANG, Output
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.cache_locs import DRAFTED, DRAFTS
 from cumae.properties.engines.sglang.draft_windows import WINDOWS
@@ -18,23 +18,41 @@ from cumae.properties.engines.sglang.unified_lists import int32, prefix_lens
 Tensor = torch.Tensor
 
 
-def _block_width(case: Case) -> int:
+def block_width(case: Case) -> int:
     """Return the columns of a block's keys: the window and the drafts, rounded up."""
     aligned = case.options.window_rows.min_window_columns
     return -(-(case.options.keys.window + case.batch.requests[0].query_len) // aligned) * aligned
 
 
+def _valid_lens(case: Case) -> list[int]:
+    """Return the first position of each request that the window's cache holds, its context at most."""
+    lens = prefix_lens(case)
+    return [(0, length, max(length - 2, 0), length // 2)[b % 4] for b, length in enumerate(lens)]
+
+
+def valid_from(case: Case) -> list[int]:
+    """Return this position by row of the pool, 0 for rows of no request."""
+    rows = dict(zip(SGLANG.table_rows(case), _valid_lens(case), strict=True))
+    return [rows.get(row, 0) for row in range(max(rows) + 1)]
+
+
+def first_keys(case: Case) -> list[int]:
+    """Return the first key of each request's window before its block."""
+    window, firsts = case.options.keys.window, zip(prefix_lens(case), _valid_lens(case), strict=True)
+    return [max(context - window, valid) for context, valid in firsts]
+
+
 def _block_keys(case: Case) -> list[list[int]]:
     """Return the keys of each token in the window's pool: those before its block, then the whole block."""
     pool, found = case.num_cache_blocks * case.batch.block_size, list[list[int]]()
-    for request, slots in zip(case.batch.requests, slots_of(case), strict=True):
-        first = max(request.context_len - case.options.keys.window, 0)
+    steps = zip(case.batch.requests, slots_of(case), first_keys(case), strict=True)
+    for request, slots, first in steps:
         found += [[pool - slot for slot in slots[first:]]] * request.query_len
     return found
 
 
 def _block_rows(_: Any, inputs: Inputs) -> list[int]:
-    width = _block_width(inputs.case)
+    width = block_width(inputs.case)
     return [slot for row in _block_keys(inputs.case) for slot in row + [-1] * (width - len(row))]
 
 
@@ -47,18 +65,19 @@ _BLOCKS = having(
         "place_of_block_slots",
         "the slots of the window before the block, then of the block",
         follows="window_slots",
-        shape=lambda case: (case.batch.num_tokens, _block_width(case)),
+        shape=lambda case: (case.batch.num_tokens, block_width(case)),
         expect=_block_rows,
     ),
     Output(
         "block_lens",
         "int32",
-        "token",
+        "row_of_block",
         "how many these are",
         follows="window_lens",
         shape=lambda case: (case.batch.num_tokens,),
         expect=lambda _, inputs: [len(row) for row in _block_keys(inputs.case)],
     ),
+    valid_from=lambda case: np.array(valid_from(case), dtype=np.int64),
 )
 _DSPARK = "sglang/kernels/ops/speculative/dspark/dspark_attn_metadata.py"
 _SMALL = DRAFTS.having(
@@ -73,13 +92,14 @@ def _blocks(gather: Any, build: Any, is_torch: bool) -> Callable[..., dict[str, 
         req_to_token: Tensor,
         full_to_swa_mapping: Tensor,
         raw_out_loc: Tensor,
+        valid_from: Tensor,
         num_new: int,
         swa_window: int,
         page_index_aligned_size: int,
     ) -> dict[str, Tensor]:
         sizes = {"block_size": num_new, "swa_window": swa_window}
         owners = {"req_pool_indices_repeated": req_pool_indices_repeated}
-        found = gather(seq_lens_casual=seq_lens_casual, **owners, **sizes)
+        found = gather(seq_lens_casual=seq_lens_casual, valid_from=valid_from, **owners, **sizes)
         slots, lens = build(
             req_to_token=req_to_token,
             full_to_swa_mapping=full_to_swa_mapping,
@@ -96,7 +116,8 @@ def _blocks(gather: Any, build: Any, is_torch: bool) -> Callable[..., dict[str, 
     return launch
 
 
-def _ceil_align(value: int, multiple: int) -> int:
+def ceil_align(value: int, multiple: int) -> int:
+    """Return the least multiple that is not below the value."""
     return -(-value // multiple) * multiple
 
 
@@ -110,7 +131,9 @@ class _Struct:
         self.__dict__.update(fields)
 
 
-class _Msgspec:
+class Msgspec:
+    """Stands in for the module of structs."""
+
     Struct = _Struct
 
 
@@ -121,8 +144,8 @@ class _Msgspec:
     operation="window_slots",
     dialect=_BLOCKS,
     domain=_SMALL,
-    msgspec=_Msgspec,
-    ceil_align=_ceil_align,
+    msgspec=Msgspec,
+    ceil_align=ceil_align,
 )
 def dspark_windows(gather: Any, build: Any) -> Callable[..., dict[str, Tensor]]:
     """DSpark: windows of the draft blocks of a step, in torch."""
@@ -136,8 +159,8 @@ def dspark_windows(gather: Any, build: Any) -> Callable[..., dict[str, Tensor]]:
     operation="window_slots",
     dialect=_BLOCKS,
     domain=_SMALL,
-    msgspec=_Msgspec,
-    ceil_align=_ceil_align,
+    msgspec=Msgspec,
+    ceil_align=ceil_align,
 )
 def dspark_windows_by_triton(gather: Any, build: Any) -> Callable[..., dict[str, Tensor]]:
     """DSpark: the same by kernels."""
