@@ -62,8 +62,7 @@ def _correct(case: Case) -> list[int]:
 
 
 def _stale(case: Case) -> list[int]:
-    """Return the correct drafts of an earlier step, which padded requests keep."""
-    return [(b + 1) % 3 for b in range(_most(case))]
+    return [(b + 1) % 3 for b in range(_most(case))]  # of an earlier step: padded requests keep them
 
 
 def _accepted(case: Case) -> list[int]:
@@ -76,7 +75,7 @@ def _sampled_rows(case: Case) -> list[int]:
 
 
 def _temperatures(case: Case) -> list[float]:
-    return [0.5 * (b + 3) for b in range(_live(case))]
+    return [0.5 * count for count in _accepted(case)]
 
 
 def _hidden(case: Case) -> Any:
@@ -84,8 +83,7 @@ def _hidden(case: Case) -> Any:
 
 
 def _has_more(case: Case) -> bool:
-    # Temperatures, hidden states and counts of ranks are copied in some steps only.
-    return _live(case) % 2 == 0
+    return _live(case) % 2 == 0  # else no temperatures, hidden states and counts of ranks
 
 
 def _buffer(name: str, dtype: str, rule: str, size: Callable[[Case], int], live: Values, rest: Any) -> Output:
@@ -124,6 +122,7 @@ def _dialect(tail: Any, lens_tail: Any) -> Dialect:
     Nobody reads ids and positions of padding, but its keys are written to its slots.
     """
     correct = _buffer("correct", "int32", "the correct drafts", _most, _correct, UNTOUCHED)
+    lens: Values = lambda case: stops(case).tolist()  # noqa: E731
     of_ranks: Values = lambda case: [case.num_requests_padded * _width(case)] * 3  # noqa: E731
     return having(
         DRAFTED,
@@ -131,14 +130,7 @@ def _dialect(tail: Any, lens_tail: Any) -> Dialect:
         _of_tokens("graph_ids", "the ids, 0 on padding", _ids, tail, tail),
         _of_tokens("graph_positions", "the positions, 0 on padding", _positions, tail, tail),
         _of_tokens("graph_slots", "the slots, the dump slot on padding", _slots, 0, tail),
-        _buffer(
-            "graph_lens",
-            "int32",
-            "the keys, 1 on padding",
-            _most,
-            _padded(lambda c: stops(c).tolist(), _FILL),
-            lens_tail,
-        ),
+        _buffer("graph_lens", "int32", "the keys, 1 on padding", _most, _padded(lens, _FILL), lens_tail),
         _buffer("graph_rows", "int64", "the rows of the pool", _most, _of_states, UNTOUCHED),
         replace(correct, before=lambda i: ints(_stale(i.case), "int32", "zero")),
         _buffer(
