@@ -19,6 +19,7 @@ from cumae.properties.engines.vllm import (
     local_lens,
     longer_prefills,
     microbatches,
+    mixed_lists,
     model_slots,
     mtp_inputs,
     mtp_steps,
@@ -48,6 +49,7 @@ from cumae.properties.engines.vllm import (
     topk_to_slots,
     verified_drafts,
     virtual_requests,
+    window_chunks,
     workspace_lists,
 )
 from cumae.properties.engines.vllm.engine import ENGINE
@@ -72,6 +74,7 @@ __all__ = [
     "local_lens",
     "longer_prefills",
     "microbatches",
+    "mixed_lists",
     "model_slots",
     "mtp_inputs",
     "mtp_steps",
@@ -101,5 +104,6 @@ __all__ = [
     "topk_to_slots",
     "verified_drafts",
     "virtual_requests",
+    "window_chunks",
     "workspace_lists",
 ]
