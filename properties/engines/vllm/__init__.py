@@ -1,6 +1,7 @@
 """vLLM's metadata functions under its dialect, one operation a file."""
 
 from cumae.properties.engines.vllm import (
+    all_states,
     block_tables,
     cache_groups,
     causal_windows,
@@ -56,6 +57,7 @@ from cumae.properties.engines.vllm.engine import ENGINE
 
 __all__ = [
     "ENGINE",
+    "all_states",
     "block_tables",
     "cache_groups",
     "causal_windows",
