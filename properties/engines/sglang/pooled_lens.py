@@ -213,3 +213,25 @@ def pooled_lens_of_draft_extend(function: Any) -> Callable[..., None]:
         draft_extend(function, rows, outputs, slots.shape[1], dsa_index_topk * pool, num_new, pool)
 
     return launch
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/dsa/utils.py",
+    "compute_dsa_seqlens",
+    operation="flat_decodes",
+    dialect=having(
+        SGLANG,
+        "flat_decodes",
+        _lens_outputs(cache_seqlens)[1],
+        pool=_pool,
+        seen=lambda case: np.array(_seen(cache_seqlens, case), dtype=np.int32),
+    ),
+    domain=VERIFIES,
+)
+def pooled_lens_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Selected keys of each row, from the keys that it sees."""
+
+    def launch(seen: Tensor, dsa_index_topk: int, pool: int) -> dict[str, Tensor]:
+        return {"rows_selected": function(seen, dsa_index_topk * pool, pool)}
+
+    return launch
