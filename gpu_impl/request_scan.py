@@ -18,6 +18,8 @@ NUM_PROGRAMS = 528
 # The most lengths that all programs of a launch load together. With more, they search running sums in memory.
 MOST_SCANNED = 2**20
 PROBES_PER_ROUND = tl.constexpr(256)
+# As many requests as end in a tile are found by comparing each token with each end.
+FEW_STOPS = tl.constexpr(8)
 
 
 @triton.jit
@@ -107,15 +109,21 @@ def owners_in_scan(
     # Requests of one token each, as of decodes, and then at most one that goes on behind the tile.
     i_request = low + tl.minimum(tl.arange(0, TILE), span)
     if num_single != span:
-        i_request = tl.full((TILE,), 0, tl.int32) + low
-        i_high = i_request + span
         o_token = i_first + tl.arange(0, TILE)
-        while span > 0:
-            middle = (i_request + i_high) >> 1
-            is_past = tl.gather(stop_q, tl.minimum(middle, stop_q.shape[0] - 1), 0) <= o_token
-            i_request = tl.where(is_past, middle + 1, i_request)
-            i_high = tl.where(is_past, i_high, middle)
-            span = span >> 1
+        i_last = stop_q.shape[0] - 1
+        if span <= FEW_STOPS:
+            # Stops behind the tile are past no token of a request.
+            stops = tl.gather(stop_q, tl.minimum(low + tl.arange(0, FEW_STOPS), i_last), 0)
+            i_request = low + tl.sum((stops[:, None] <= o_token[None, :]).to(tl.int32), axis=0)
+        else:
+            i_request = tl.full((TILE,), 0, tl.int32) + low
+            i_high = i_request + span
+            while span > 0:
+                middle = (i_request + i_high) >> 1
+                is_past = tl.gather(stop_q, tl.minimum(middle, i_last), 0) <= o_token
+                i_request = tl.where(is_past, middle + 1, i_request)
+                i_high = tl.where(is_past, i_high, middle)
+                span = span >> 1
     return i_request
 
 

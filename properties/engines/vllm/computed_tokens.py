@@ -1,6 +1,7 @@
 """Computed tokens of a step with drafts, corrected on the GPU by what the step before it accepted."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,7 @@ def _in_place(
         on_host=held(_on_host),
     ),
     domain=STEPS,
+    current_platform=SimpleNamespace(simple_compile_backend="eager"),
 )
 def computed_after_drafts(function: Any) -> Callable[..., None]:
     """Runner V1: computed and accepted tokens after requests came, ended and moved, in place."""
