@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
@@ -63,7 +64,9 @@ def _write_num_pages(
     num_requests_padded: tl.tensor,
     page_size: tl.tensor,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_request = tl.program_id(0) * REQUESTS + tl.arange(0, REQUESTS)
     _, _, num_taken = _count_taken(prefix_lens, seq_lens, o_request, num_requests, page_size)
     tl.store(num_pages + o_request, num_taken, mask=o_request < num_requests_padded)
@@ -85,7 +88,9 @@ def _write_allocated_slots(
     HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     num_programs = tl.num_programs(0)
     num_tiles = (num_requests_padded + REQUESTS - 1) // REQUESTS
     page_sums = num_pages + num_tiles
@@ -192,6 +197,7 @@ def write_allocate_slots(
                 page_size,
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
+                **early(last_loc.device),
             )
             launch_carries(num_pages, num_pages[shape.num_tiles :], shape.num_tiles, 1)
         _write_allocated_slots[(shape.num_programs,)](
@@ -210,6 +216,7 @@ def write_allocate_slots(
             REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
+            **early(last_loc.device),
         )
         if shape.has_ends:
             _write_num_pages[(shape.num_tiles,)](
@@ -221,4 +228,5 @@ def write_allocate_slots(
                 page_size,
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
+                **early(last_loc.device),
             )

@@ -8,6 +8,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_tensor
 from cumae.gpu_impl.e4m3 import e4m3_bytes, has_fp8
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 PLAIN_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
@@ -42,7 +43,9 @@ def _scatter_rows(
     CHUNKS_PER_ROW: tl.constexpr,
     WORDS: tl.constexpr,
     CHUNKS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     # Each program copies CHUNKS chunks of WORDS words: chunk i is in row i // CHUNKS_PER_ROW.
     i_first = tl.program_id(0).to(tl.int64) * CHUNKS
     o_chunk = (i_first % CHUNKS_PER_ROW).to(tl.int32) + tl.arange(0, CHUNKS)
@@ -91,7 +94,9 @@ def _quantise_rows(
     POWER_OF_TWO_SCALES: tl.constexpr,
     HAS_FP8: tl.constexpr,
     ROWS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_item = tl.arange(0, ROWS * NUM_TILES)
     o_row = tl.program_id(0).to(tl.int64) * ROWS + o_item // NUM_TILES
     i_tile = o_item % NUM_TILES
@@ -193,6 +198,7 @@ def write_cache(
                 HAS_FP8=has_fp8(cache.device),
                 ROWS=rows,
                 num_warps=num_warps,
+                **early(new_latents.device),
             )
             return
         word = WORDS_OF_PLAIN[cache.element_size()]
@@ -212,6 +218,7 @@ def write_cache(
             CHUNKS_PER_ROW=chunks_per_row,
             WORDS=words,
             CHUNKS=CHUNKS,
+            **early(new_latents.device),
         )
 
 

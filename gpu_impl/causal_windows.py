@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 TOKENS_PER_TILE = 512
 
@@ -66,7 +67,9 @@ def _write_windows(
     HAS_WINDOW: tl.constexpr,
     IS_SHARDED: tl.constexpr,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
     m_token = o_token < num_tokens_padded
     i_request = tl.load(token_to_request + o_token, mask=m_token, other=-1)
@@ -159,6 +162,7 @@ def write_causal_windows(
             HAS_WINDOW=window > 0,
             IS_SHARDED=world > 1,
             TILE=TOKENS_PER_TILE,
+            **early(token_to_request.device),
         )
 
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.sequence_layout import KeyScope
 from cumae.gpu_impl.tile_ends import carry_over_ends, end_of_tile
 
@@ -68,7 +69,9 @@ def _carry_over_tiles(
     chunk_maxima: tl.tensor,
     num_requests: tl.tensor,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_chunk = tl.program_id(0).to(tl.int64)
     cu_seqlens = chunk_cu_seqlens + i_chunk * (num_requests.to(tl.int64) + 1)
     tl.store(cu_seqlens, 0)
@@ -98,7 +101,9 @@ def _write_chunks(
     HAS_ENDS: tl.constexpr,
     CHUNKS: tl.constexpr,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(1)
     o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
@@ -191,6 +196,7 @@ def write_chunked_context(
     chunks = max(1, ENTRIES_PER_TILE // requests)
     grid = (-(-num_chunks // chunks), num_tiles)
     numbers, is_prefill_scope = (num_requests, num_chunks, chunk_len), key_scope == "prefill"
+    sums = chunk_lens, chunk_cu_seqlens, chunk_totals, chunk_maxima
     with torch.cuda.device(context_lens.get_device()):
         if num_tiles > 1:
             _sum_tiles[grid](
@@ -202,23 +208,20 @@ def write_chunked_context(
                 IS_PREFILL_SCOPE=is_prefill_scope,
                 CHUNKS=chunks,
                 REQUESTS=requests,
+                **early(device),
             )
-            _carry_over_tiles[(num_chunks,)](
-                chunk_lens, chunk_cu_seqlens, chunk_totals, chunk_maxima, num_requests, REQUESTS=requests
-            )
+            _carry_over_tiles[(num_chunks,)](*sums, num_requests, REQUESTS=requests, **early(device))
         _write_chunks[grid](
             context_lens,
             is_prefill,
             chunk_starts,
-            chunk_lens,
-            chunk_cu_seqlens,
-            chunk_totals,
-            chunk_maxima,
+            *sums,
             *numbers,
             IS_PREFILL_SCOPE=is_prefill_scope,
             HAS_ENDS=num_tiles > 1,
             CHUNKS=chunks,
             REQUESTS=requests,
+            **early(device),
         )
 
 

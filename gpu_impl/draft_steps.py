@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
@@ -59,7 +60,9 @@ def _write_bonus_at_ends(
     num_requests_padded: tl.tensor,
     REQUESTS: tl.constexpr,
     TILES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_tile = tl.program_id(0) * TILES + tl.arange(0, TILES)
     m_tile = o_tile < (num_requests_padded + REQUESTS - 1) // REQUESTS
     o_end = end_of_tile(o_tile, num_requests_padded, REQUESTS)
@@ -96,7 +99,9 @@ def _write_draft_steps(
     HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
     num_sampled = tl.full((), 0, tl.int32)
@@ -216,6 +221,7 @@ def write_draft_steps(
                 num_requests_padded,
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
+                **early(num_drafts.device),
             )
             launch_carries(bonus_logits_indices, cu_num_draft_tokens, num_requests_padded, shape.requests)
         _write_draft_steps[(shape.num_programs + shape.has_ends * shape.num_tiles,)](
@@ -233,6 +239,7 @@ def write_draft_steps(
             REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
+            **early(num_drafts.device),
         )
         if shape.has_ends:
             _write_bonus_at_ends[(-(-shape.num_tiles // TILES_PER_PROGRAM),)](
@@ -242,4 +249,5 @@ def write_draft_steps(
                 num_requests_padded,
                 REQUESTS=shape.requests,
                 TILES=TILES_PER_PROGRAM,
+                **early(num_drafts.device),
             )

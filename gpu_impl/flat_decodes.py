@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.key_counts import TOKENS_PER_TILE, launch_carries_into_tiles
 from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
@@ -40,7 +41,9 @@ def _write_flat_decodes(
     topk: tl.tensor,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     num_programs = tl.num_programs(0)
     if tl.program_id(0) == 0:
         tl.store(selected_indptr, 0)
@@ -86,7 +89,9 @@ def _write_tokens(
     num_tokens_padded: tl.tensor,
     topk: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     # Sums count from the first token of the tile.
     i_tile = tl.program_id(0)
     if i_tile == 0:
@@ -155,7 +160,12 @@ def write_flat_decodes(
     with torch.cuda.device(context_lens.get_device()):
         if shape.has_ends:
             _write_tokens[(max(1, -(-num_tokens_padded // TOKENS_PER_TILE)),)](
-                *arguments, num_requests, num_tokens_padded, topk, TILE=TOKENS_PER_TILE
+                *arguments,
+                num_requests,
+                num_tokens_padded,
+                topk,
+                TILE=TOKENS_PER_TILE,
+                **early(context_lens.device),
             )
             launch_carries_into_tiles(selected_indptr[1:])
             return
@@ -167,4 +177,5 @@ def write_flat_decodes(
             REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
+            **early(context_lens.device),
         )

@@ -6,6 +6,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_int, check_tensor
 from cumae.gpu_impl.candidate_experts import sigmoid
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.grouped_topk_of_many import has_candidates, select_from_candidates
 from cumae.gpu_impl.least_costs import (
     NEVER,
@@ -71,7 +72,9 @@ def _select_experts(
     SIZE: tl.constexpr,
     NEXT: tl.constexpr,
     CHOSEN: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_tokens
     o_first = o_row * logit_row_stride
@@ -212,6 +215,7 @@ def write_grouped_topk(
             NEXT=min(size, LOAD_BYTES // logits.element_size()),
             CHOSEN=triton.next_power_of_2(top_k),
             num_warps=max(1, groups * size // EXPERTS_PER_WARP),
+            **early(logits.device),
         )
 
 

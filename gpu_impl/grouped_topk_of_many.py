@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.candidate_experts import root_of_sigmoid, sigmoid, write_best
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.least_costs import LAST, NEVER, bits_of, cost_of, experts_in_turn, rank_of
 
 # A group is one word; many rows of few experts are too much for a program.
@@ -117,7 +118,9 @@ def _select_from_candidates(
     SIZE: tl.constexpr,
     PART: tl.constexpr,
     CHOSEN: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     logits += i_first * logit_row_stride
     num_rows = tl.minimum(num_tokens - i_first, ROWS).to(tl.int32)
@@ -229,4 +232,5 @@ def select_from_candidates(
             PART=min(size, LOAD_BYTES // item_bytes),
             CHOSEN=triton.next_power_of_2(top_k),
             num_warps=1,
+            **early(logits.device),
         )

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.tile_ends import launch_carries
 
 TOKENS_PER_TILE = 1024
@@ -49,7 +50,9 @@ def _scan_counts(
     topk: tl.tensor,
     split_size: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     m_token = o_token < num_tokens
     _, kv_len = count_keys(token_to_request, cu_seqlens_q, context_lens, num_requests, o_token, m_token, topk)
@@ -57,7 +60,10 @@ def _scan_counts(
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
-def _carry_into_scans(sums: tl.tensor, num_tokens: tl.tensor, TILE: tl.constexpr) -> None:
+def _carry_into_scans(
+    sums: tl.tensor, num_tokens: tl.tensor, TILE: tl.constexpr, BEGINS_EARLY: tl.constexpr
+) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     # The first tile adds nothing.
     i_first = (tl.program_id(0).to(tl.int64) + 1) * TILE
     o_token = i_first + tl.arange(0, TILE)
@@ -92,6 +98,7 @@ def launch_tile_sums(
         topk,
         split_size,
         TILE=TOKENS_PER_TILE,
+        **early(token_to_request.device),
     )
     if num_tiles > 1:
         launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
@@ -109,7 +116,12 @@ def launch_running_counts(
     num_tokens = token_to_request.numel()
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:
-        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE)
+        _carry_into_scans[(num_tiles - 1,)](
+            sums,
+            num_tokens,
+            TILE=TOKENS_PER_TILE,
+            **early(token_to_request.device),
+        )
 
 
 def launch_carries_into_tiles(sums: torch.Tensor) -> None:
@@ -118,7 +130,12 @@ def launch_carries_into_tiles(sums: torch.Tensor) -> None:
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:
         launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
-        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE)
+        _carry_into_scans[(num_tiles - 1,)](
+            sums,
+            num_tokens,
+            TILE=TOKENS_PER_TILE,
+            **early(sums.device),
+        )
 
 
 def check_tokens(

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
@@ -101,7 +102,9 @@ def _write_kv_indices(
     HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
     sums = kv_indptr + 1
@@ -214,6 +217,7 @@ def write_kv_indices(
                 HAS_WINDOW=window > 0,
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
+                **early(seq_lens.device),
             )
             launch_carries(kv_indptr[1:], None, num_requests_padded, shape.requests)
         _write_kv_indices[(shape.num_programs + shape.has_ends * shape.num_tiles,)](
@@ -236,4 +240,5 @@ def write_kv_indices(
             REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
+            **early(seq_lens.device),
         )

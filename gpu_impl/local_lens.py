@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 ENTRIES_PER_TILE = 512
 
@@ -24,7 +25,9 @@ def _write_lens(
     rank: tl.tensor,
     interleave: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     # Divisions of 64 bits are slow, so there is one in a program: what follows it has 32.
     i_first = tl.program_id(0).to(tl.int64) * TILE
     i_first_request = i_first // world
@@ -93,4 +96,5 @@ def write_local_lens(
             rank,
             interleave,
             TILE=ENTRIES_PER_TILE,
+            **early(seq_lens.device),
         )

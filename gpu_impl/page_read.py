@@ -6,6 +6,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int
 from cumae.gpu_impl.e4m3 import has_fp8
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import find_owners, next_own_tile, requests_per_tile
 from cumae.gpu_impl.page_orders import (
     WORDS,
@@ -72,7 +73,9 @@ def _read_pages(
     HAS_FP8: tl.constexpr,
     REQUESTS: tl.constexpr,
     ROWS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     num_programs = tl.num_programs(0)
     i_stop = tl.full((), 0, tl.int64)
     for i_request in range(0, num_requests, REQUESTS):
@@ -228,4 +231,5 @@ def read_pages(
             HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
             REQUESTS=requests_per_tile(num_requests_padded),
             **copies.constants,
+            **early(seq_lens.device),
         )

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
 PAGES_PER_TILE = 2048
@@ -40,7 +41,9 @@ def _write_pages(
     HAS_WINDOW: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0).to(tl.int64)
     tiles_per_row = (width - 1) // COLUMNS + 1
     o_request = i_tile // tiles_per_row * ROWS + tl.arange(0, ROWS)
@@ -127,4 +130,5 @@ def write_page_table(
             HAS_WINDOW=window > 0,
             ROWS=rows,
             COLUMNS=columns,
+            **early(block_table.device),
         )

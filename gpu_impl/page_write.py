@@ -6,6 +6,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_tensor
 from cumae.gpu_impl.e4m3 import has_fp8
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.page_orders import (
     COPIED,
     WORDS,
@@ -60,7 +61,9 @@ def _write_pages(
     TOKENS_LAST: tl.constexpr,
     HAS_FP8: tl.constexpr,
     ROWS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_row = o_row < num_rows
     slot = tl.load(slot_mapping + o_row, mask=m_row, other=-1)
@@ -171,6 +174,7 @@ def write_pages(
             *copies.sizes,
             HAS_FP8=head_format == "fp8" and has_fp8(pages.device),
             **copies.constants,
+            **early(new_keys.device),
         )
 
 

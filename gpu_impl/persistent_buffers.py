@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.key_counts import check_tokens, count_keys, launch_running_counts
 
 KEYS_PER_BLOCK = 2048
@@ -60,7 +61,9 @@ def _write_keys(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     FILL: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_program = tl.program_id(0).to(tl.int64)
     if i_program >= num_row_programs:
         o_fill = (i_program - num_row_programs) * FILL + tl.arange(0, FILL)
@@ -200,6 +203,7 @@ class PersistentBuffers:
                     ROWS=rows,
                     COLUMNS=columns,
                     FILL=ENTRIES_PER_FILL,
+                    **early(token_to_request.device),
                 )
         self._num_live_tokens = num_tokens
         self._num_live_indices = num_tokens * topk

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 TOKENS_PER_TILE = 512
 
@@ -18,7 +19,9 @@ def _write_positions(
     num_requests: tl.tensor,
     num_tokens_padded: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
     m_token = o_token < num_tokens_padded
     i_request = tl.load(token_to_request + o_token, mask=m_token, other=-1)
@@ -69,4 +72,5 @@ def write_position_ids(
             num_requests,
             num_tokens_padded,
             TILE=TOKENS_PER_TILE,
+            **early(token_to_request.device),
         )

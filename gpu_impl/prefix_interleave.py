@@ -8,6 +8,7 @@ import triton.language as tl
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_tensor
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.request_scan import count_stops
 
 # Tuned together: a program copies rows in passes of at most COLUMNS words of up to 8 bytes of each. If the
@@ -54,7 +55,9 @@ def _copy_rows(
     GRAIN: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     i_stop = tl.minimum(tl.load(cu_seqlens_k + num_requests).to(tl.int64), capacity)
     if i_first >= i_stop:
@@ -203,6 +206,7 @@ def write_prefix_interleave(
             ROWS=rows,
             COLUMNS=columns,
             num_warps=num_warps,
+            **early(cache.device),
         )
 
 

@@ -4,6 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.request_scan import load_lens, scan_lens, shape_of_scan, store_sums
 
 REQUESTS_PER_TILE = 1024
@@ -23,7 +24,9 @@ def _scan_tiles(
     compress_ratio: tl.tensor,
     IS_PREFILL_SCOPE: tl.constexpr,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     o_request = i_tile * TILE + tl.arange(0, TILE)
     m_request = o_request < num_requests
@@ -50,7 +53,9 @@ def _carry_over_tile_ends(
     HAS_DUMMY: tl.constexpr,
     TILE: tl.constexpr,
     CHUNK: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     num_tiles = (num_requests + TILE - 1) // TILE
     carry_q = 0
     carry_k = 0
@@ -78,7 +83,9 @@ def _carry_into_tiles(
     max_seqlen_k: tl.tensor,
     num_requests: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_first = tl.program_id(0) * TILE
     o_request = i_first + tl.arange(0, TILE)
     m_request = o_request < num_requests
@@ -109,7 +116,9 @@ def _write_sums(
     IS_PREFILL_SCOPE: tl.constexpr,
     HAS_DUMMY: tl.constexpr,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     context_len, query_len, num_keys = load_lens(
         context_lens, query_lens, is_prefill, num_requests, compress_ratio, IS_PREFILL_SCOPE, REQUESTS
     )
@@ -164,6 +173,7 @@ def launch_running_sums(
             HAS_DUMMY=dummy_last_q is not None,
             REQUESTS=requests,
             num_warps=num_warps,
+            **early(context_lens.device),
         )
         return
     num_tiles = -(-num_requests // REQUESTS_PER_TILE)
@@ -179,6 +189,7 @@ def launch_running_sums(
         compress_ratio,
         IS_PREFILL_SCOPE=is_prefill_scope,
         TILE=REQUESTS_PER_TILE,
+        **early(context_lens.device),
     )
     _carry_over_tile_ends[(1,)](
         cu_seqlens_q,
@@ -188,6 +199,7 @@ def launch_running_sums(
         HAS_DUMMY=dummy_last_q is not None,
         TILE=REQUESTS_PER_TILE,
         CHUNK=TILES_PER_CHUNK,
+        **early(context_lens.device),
     )
     _carry_into_tiles[(num_tiles,)](
         context_lens,
@@ -198,4 +210,5 @@ def launch_running_sums(
         max_seqlen_k,
         num_requests,
         TILE=REQUESTS_PER_TILE,
+        **early(context_lens.device),
     )

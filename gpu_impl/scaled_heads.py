@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.e4m3 import e4m3_of, fp32_of_bf16, has_fp8
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.page_orders import Plane
 
 # Numbers of a program. Heads and their scales lie on multiples of 4 bytes.
@@ -81,7 +82,9 @@ def _write_scaled_heads(
     ITEMS: tl.constexpr,
     COLUMNS: tl.constexpr,
     HAS_FP8: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     # Divisions take 32 bits where the numbers of heads and of slots do.
     o_item = tl.program_id(0).to(tl.int64) * ITEMS + tl.arange(0, ITEMS)
     m_read = o_item < num_items
@@ -139,4 +142,5 @@ def write_scaled_heads(
         ITEMS=items,
         COLUMNS=columns,
         HAS_FP8=not is_int8 and has_fp8(pages.device),
+        **early(pages.device),
     )

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
     ENTRIES_PER_TILE,
     NUM_WARPS,
@@ -47,7 +48,9 @@ def _sum_tiles(
     chunk_size: tl.tensor,
     IS_ABSOLUTE: tl.constexpr,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
     num_chunks = _count_chunks(cu_seqlens_q, context_lens, o_request, num_requests, chunk_size, IS_ABSOLUTE)
@@ -70,7 +73,9 @@ def _write_sequence_chunks(
     HAS_ENDS: tl.constexpr,
     REQUESTS: tl.constexpr,
     ENTRIES: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_program = tl.program_id(0)
     num_programs = tl.num_programs(0)
     sums = chunk_offsets + 1
@@ -191,6 +196,7 @@ def write_sequence_chunks(
                 IS_ABSOLUTE=is_absolute,
                 REQUESTS=shape.requests,
                 num_warps=NUM_WARPS,
+                **early(cu_seqlens_q.device),
             )
             launch_carries(chunk_offsets[1:], None, num_requests_padded, shape.requests)
         _write_sequence_chunks[(shape.num_programs + shape.has_ends * shape.num_tiles,)](
@@ -208,4 +214,5 @@ def write_sequence_chunks(
             REQUESTS=shape.requests,
             ENTRIES=ENTRIES_PER_TILE,
             num_warps=NUM_WARPS,
+            **early(cu_seqlens_q.device),
         )

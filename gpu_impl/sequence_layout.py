@@ -7,6 +7,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_choice, check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.request_scan import (
     load_lens,
     owners_in_memory,
@@ -39,7 +40,9 @@ def _write_layout(
     HAS_DUMMY: tl.constexpr,
     REQUESTS: tl.constexpr,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     context_len, query_len, num_keys = load_lens(
         context_lens, query_lens, is_prefill, num_requests, compress_ratio, IS_PREFILL_SCOPE, REQUESTS
     )
@@ -77,7 +80,9 @@ def _map_tokens(
     num_tokens_padded: tl.tensor,
     token_padding: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_first = tl.program_id(0) * TILE
     o_token = i_first + tl.arange(0, TILE)
     i_request, num_tokens = owners_in_memory(query_lens, cu_seqlens_q, num_requests, i_first, TILE)
@@ -164,6 +169,7 @@ def write_sequence_layout(
                 REQUESTS=requests,
                 TILE=tile,
                 num_warps=num_warps,
+                **early(context_lens.device),
             )
             return
         launch_running_sums(
@@ -188,6 +194,7 @@ def write_sequence_layout(
                 token_padding,
                 TILE=tile,
                 num_warps=num_warps,
+                **early(context_lens.device),
             )
 
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
 TOKENS_PER_TILE = 512
@@ -73,7 +74,9 @@ def _write_slots(
     HAS_ROW_INDEX: tl.constexpr,
     IS_SHARDED: tl.constexpr,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0) * TILE + tl.arange(0, TILE)
     i_request = tl.load(token_to_request + o_token, mask=o_token < num_tokens_padded, other=-1)
     m_slot = (i_request >= 0) & (i_request < num_requests)
@@ -163,6 +166,7 @@ def write_slot_mapping(
             HAS_ROW_INDEX=row_index is not None,
             IS_SHARDED=world > 1,
             TILE=TOKENS_PER_TILE,
+            **early(token_to_request.device),
         )
 
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.key_counts import (
     TOKENS_PER_TILE,
     check_tokens,
@@ -41,7 +42,9 @@ def _write_items(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     WORKERS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     if IS_ONLY_TILE:
         # Each program counts the whole step, which is cheaper than a launch.
@@ -106,7 +109,9 @@ def _write_counts(
     topk: tl.tensor,
     split_size: tl.tensor,
     TILE: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
     m_token = o_token < num_tokens
     _, kv_len = count_keys(token_to_request, cu_seqlens_q, context_lens, num_requests, o_token, m_token, topk)
@@ -198,8 +203,16 @@ def write_sparse_schedule(
             ROWS=rows,
             COLUMNS=columns,
             WORKERS=WORKERS_PER_CHUNK,
+            **early(token_to_request.device),
         )
         if not is_only_tile:
             _write_counts[(-(-num_tokens // TOKENS_PER_TILE),)](
-                *tokens, num_splits, num_requests, num_tokens, topk, split_size, TILE=TOKENS_PER_TILE
+                *tokens,
+                num_splits,
+                num_requests,
+                num_tokens,
+                topk,
+                split_size,
+                TILE=TOKENS_PER_TILE,
+                **early(token_to_request.device),
             )

@@ -3,6 +3,7 @@
 import triton
 import triton.language as tl
 
+from cumae.gpu_impl.early_launch import wait_for_kernel_before
 from cumae.gpu_impl.request_scan import (
     count_near_stops,
     count_stops,
@@ -72,10 +73,7 @@ def _write_step(
     TILES: tl.constexpr,
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
-    if BEGINS_EARLY:
-        # This launch began while the one before it ran. It waits for its end, and lets the next one begin.
-        tl.extra.cuda.gdc_wait()
-        tl.extra.cuda.gdc_launch_dependents()
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     if REQUESTS > 0:
         context_len, query_len, num_keys = load_lens(

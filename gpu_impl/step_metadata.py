@@ -1,12 +1,10 @@
 """All that a step needs of where its tokens and keys lie, in one launch, or more for very large steps."""
 
-from functools import cache
-
 import torch
-import triton
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_int, check_tensor
 from cumae.gpu_impl.causal_windows import check_windows
+from cumae.gpu_impl.early_launch import early
 from cumae.gpu_impl.request_scan import NUM_PROGRAMS, shape_of_scan
 from cumae.gpu_impl.running_sums import launch_running_sums
 from cumae.gpu_impl.sequence_layout import KeyScope, check_layout
@@ -101,7 +99,6 @@ def write_step_metadata(
         # With two tokens a thread, no width of store needs another layout, which goes through shared memory.
         tile, tiles, num_warps = 512, TILES_PER_SEARCH, 8
     num_tiles = -(-num_slots // (tile * tiles))
-    begins_early = _can_begin_early(device)
     with torch.cuda.device(context_lens.get_device()):
         if requests == 0:
             launch_running_sums(
@@ -157,16 +154,6 @@ def write_step_metadata(
             REQUESTS=requests,
             TILE=tile,
             TILES=tiles,
-            BEGINS_EARLY=begins_early,
             num_warps=num_warps,
-            **({"launch_pdl": True} if begins_early else {}),
+            **early(device),
         )
-
-
-@cache
-def _can_begin_early(device: torch.device) -> bool:
-    """Return whether a launch can begin while the one before it runs: on NVIDIA's GPUs from Hopper on."""
-    if device.type != "cuda" or torch.version.hip is not None:
-        return False
-    is_compiled = isinstance(_write_step, triton.runtime.JITFunction)
-    return is_compiled and torch.cuda.get_device_capability(device)[0] >= 9

@@ -9,6 +9,8 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
+
 TILES_PER_CHUNK = 1024
 TILES_PER_ROUND = tl.constexpr(1024)
 
@@ -69,7 +71,9 @@ def _carry_over(
     HAS_SECOND: tl.constexpr,
     TILE: tl.constexpr,
     CHUNK: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     carry_over_ends(first, num_entries, TILE, CHUNK)
     if HAS_SECOND:
         carry_over_ends(second, num_entries, TILE, CHUNK)
@@ -84,4 +88,5 @@ def launch_carries(sums: torch.Tensor, second: torch.Tensor | None, num_entries:
         HAS_SECOND=second is not None,
         TILE=tile,
         CHUNK=TILES_PER_CHUNK,
+        **early(sums.device),
     )

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_shard, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 KEYS_PER_BLOCK = 2048
 NUM_WARPS = 8
@@ -44,7 +45,9 @@ def _write_selected(
     IS_COMPACT: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     o_token = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     m_token = o_token < num_tokens_padded
     i_row = tl.load(token_to_request + o_token, mask=m_token, other=-1).to(tl.int64)
@@ -204,6 +207,7 @@ def launch_selected(
             ROWS=rows,
             COLUMNS=columns,
             num_warps=NUM_WARPS,
+            **early(token_to_request.device),
         )
 
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
+from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
 SLOTS_PER_TILE = 2048
@@ -40,7 +41,9 @@ def _write_window_slots(
     HAS_ROW_INDEX: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0).to(tl.int64)
     tiles_per_row = (width - 1) // COLUMNS + 1
     i_column_tile = i_tile % tiles_per_row
@@ -143,4 +146,5 @@ def write_window_slots(
             HAS_ROW_INDEX=row_index is not None,
             ROWS=rows,
             COLUMNS=columns,
+            **early(token_to_request.device),
         )
