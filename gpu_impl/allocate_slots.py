@@ -47,7 +47,9 @@ def _sum_tiles(
     num_tiles: tl.tensor,
     page_size: tl.tensor,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
     prefix_len, seq_len, num_taken = _count_taken(prefix_lens, seq_lens, o_request, num_requests, page_size)

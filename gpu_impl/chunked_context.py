@@ -46,7 +46,9 @@ def _sum_tiles(
     IS_PREFILL_SCOPE: tl.constexpr,
     CHUNKS: tl.constexpr,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(1)
     o_chunk = tl.program_id(0).to(tl.int64) * CHUNKS + tl.arange(0, CHUNKS)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)

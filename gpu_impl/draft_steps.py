@@ -42,7 +42,9 @@ def _sum_tiles(
     num_requests: tl.tensor,
     num_requests_padded: tl.tensor,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
     num_own, num_rows = _count_rows(cu_seqlens_q, num_drafts, o_request, num_requests)

@@ -60,7 +60,9 @@ def _sum_tiles(
     window: tl.tensor,
     HAS_WINDOW: tl.constexpr,
     REQUESTS: tl.constexpr,
+    BEGINS_EARLY: tl.constexpr,
 ) -> None:
+    wait_for_kernel_before(BEGINS_EARLY)
     i_tile = tl.program_id(0)
     o_request = i_tile * REQUESTS + tl.arange(0, REQUESTS)
     seq_len, last_page, num_pages = _count_pages(
