@@ -37,7 +37,7 @@ def test_a_kernel_waits_before_all_else_and_each_launch_may_begin_early(module: 
     for name, launch in launches_of(tree):
         passed = [ast.unparse(keyword.value) for keyword in launch.keywords if keyword.arg is None]
         assert any(text.startswith("early(") for text in passed), name
-        # Triton's interpreter leaves out arguments that a kernel does not have, and its compiler refuses them.
+        # The interpreter leaves out arguments that a kernel does not have; compiled, the launch fails.
         assert "BEGINS_EARLY" in names[name].arg_names, name
 
 
