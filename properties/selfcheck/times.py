@@ -7,7 +7,7 @@ Json = dict[str, Any]
 
 def times_lines(run: Json) -> list[str]:
     """Return the table of times."""
-    note = f" ({run['note']})" if "note" in run else ""
+    note = f"; {run['note']}" if "note" in run else ""
     lines = [
         f"Device time of one call (`cumae bench`{note}), in a CUDA graph unless it says host, device or "
         "launched. Floor: a launch that changes one number, and the outputs with as many bytes of each "
