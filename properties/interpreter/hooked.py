@@ -1,11 +1,14 @@
 """Methods of Triton's interpreter as the hooks replace them; each is made from the original and the watch."""
 
+import sys
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import fields, is_dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from triton.backends import backends
 
 from cumae.properties.interpreter.accesses import with_data
 from cumae.properties.interpreter.programs import Programs
@@ -96,14 +99,28 @@ def counted(original: Callable[..., Any], now: Current) -> Any:
 
 
 def launching(original: Callable[..., Any], now: Current) -> Any:
-    """Tell the threads how many warps the launch has."""
+    """Tell the threads how many warps the launch has; refuse arguments that the kernel does not have.
+
+    The interpreter leaves these out; where Triton compiles, the launch raises.
+    """
 
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in self.arg_names and name not in _launch_options():
+                raise KeyError(f"Keyword argument {name} was specified but unrecognised")
         if now.watch.threads is not None:
             now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         return original(self, *args, **kwargs)
 
     return hooked
+
+
+@cache
+def _launch_options() -> frozenset[str]:
+    """Return the names of options that a launch may have on any kind of GPU."""
+    modules = [vars(sys.modules[backend.compiler.__module__]) for backend in backends.values()]
+    kinds = [kind for module in modules for name, kind in module.items() if name.endswith("Options")]
+    return frozenset(field.name for kind in kinds if is_dataclass(kind) for field in fields(kind))
 
 
 def copied(original: Callable[..., Any]) -> Any:

@@ -141,3 +141,13 @@ def test_an_error_in_a_call_leaves_them_ready_for_the_next() -> None:
         with watching() as watch:
             assert filled(3).tolist()[:3] == [0, 1_000_000_000, 2_000_000_000]
     assert watch.counts["store"] == 1
+
+
+def test_a_launch_takes_arguments_of_the_kernel_and_options_alone() -> None:
+    """As where Triton compiles; its interpreter leaves out all others."""
+    out = torch.zeros(16, dtype=torch.int32)
+    _fill[(1,)](out, 8, BLOCK=16, TILES=2)
+    with watching():
+        _fill[(1,)](out, 8, BLOCK=16, num_warps=2, maxnreg=64, waves_per_eu=2)
+        with pytest.raises(KeyError, match="TILES was specified but unrecognised"):
+            _fill[(1,)](out, 8, BLOCK=16, TILES=2)
