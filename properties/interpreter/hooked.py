@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from triton.backends import backends
 
 from cumae.properties.interpreter.accesses import with_data
 from cumae.properties.interpreter.programs import Programs
@@ -118,6 +117,8 @@ def launching(original: Callable[..., Any], now: Current) -> Any:
 @cache
 def _launch_options() -> frozenset[str]:
     """Return the names of options that a launch may have on any kind of GPU."""
+    from triton.backends import backends
+
     modules = [vars(sys.modules[backend.compiler.__module__]) for backend in backends.values()]
     kinds = [kind for module in modules for name, kind in module.items() if name.endswith("Options")]
     return frozenset(field.name for kind in kinds if is_dataclass(kind) for field in fields(kind))
