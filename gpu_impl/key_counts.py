@@ -116,12 +116,7 @@ def launch_running_counts(
     num_tokens = token_to_request.numel()
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:
-        _carry_into_scans[(num_tiles - 1,)](
-            sums,
-            num_tokens,
-            TILE=TOKENS_PER_TILE,
-            **early(token_to_request.device),
-        )
+        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE, **early(sums.device))
 
 
 def launch_carries_into_tiles(sums: torch.Tensor) -> None:
@@ -130,12 +125,7 @@ def launch_carries_into_tiles(sums: torch.Tensor) -> None:
     num_tiles = -(-num_tokens // TOKENS_PER_TILE)
     if num_tiles > 1:
         launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
-        _carry_into_scans[(num_tiles - 1,)](
-            sums,
-            num_tokens,
-            TILE=TOKENS_PER_TILE,
-            **early(sums.device),
-        )
+        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE, **early(sums.device))
 
 
 def check_tokens(

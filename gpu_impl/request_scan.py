@@ -18,7 +18,7 @@ NUM_PROGRAMS = 528
 # The most lengths that all programs of a launch load together. With more, they search running sums in memory.
 MOST_SCANNED = 2**20
 PROBES_PER_ROUND = tl.constexpr(256)
-# As many requests as end in a tile are found by comparing each token with each end.
+# Each token of a tile is compared with each end of a request in it, if there are no more ends than these.
 FEW_STOPS = tl.constexpr(8)
 
 
@@ -112,7 +112,7 @@ def owners_in_scan(
         o_token = i_first + tl.arange(0, TILE)
         i_last = stop_q.shape[0] - 1
         if span <= FEW_STOPS:
-            # Stops behind the tile are past no token of a request.
+            # No token of a request reaches a stop behind the tile, so none is left out.
             stops = tl.gather(stop_q, tl.minimum(low + tl.arange(0, FEW_STOPS), i_last), 0)
             i_request = low + tl.sum((stops[:, None] <= o_token[None, :]).to(tl.int32), axis=0)
         else:
