@@ -53,15 +53,13 @@ def sequence_layout(
         keys = 0
         if seq_len > 0 and (key_scope == "all" or is_prefill[b]):
             keys = seq_len // compress_ratio
-        for _ in range(query_len):
-            token_to_request.append(b)
+        token_to_request += [b] * query_len
         cu_seqlens_q.append(len(token_to_request))
         cu_seqlens_k.append(cu_seqlens_k[-1] + keys)
         if query_len > 0:
             longest_query = max(longest_query, query_len)
             longest_seq = max(longest_seq, seq_len)
-    while len(token_to_request) < num_tokens_padded:
-        token_to_request.append(token_padding)
+    token_to_request += [token_padding] * (num_tokens_padded - len(token_to_request))
     if dummy_request:
         cu_seqlens_q[-1] = num_tokens_padded
     return SequenceLayout(cu_seqlens_q, cu_seqlens_k, token_to_request, [longest_query], [longest_seq])
