@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from cumae.properties.bench.device_times import SELECTED, large_steps, router_call
+from cumae.properties.bench.device_times import SELECTED, large_steps
+from cumae.properties.bench.router_times import router_call
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.dialects import CUMAE
 from cumae.properties.operations import OPERATIONS

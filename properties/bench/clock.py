@@ -13,6 +13,10 @@ QUEUED_BEHIND = 100_000_000
 """Cycles that the device is busy before queued launches, some 50 ms: time for the host to queue them."""
 
 
+class WrongResult(Exception):
+    """Raised for a function that is to be timed and does not agree."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Median device time of one call in microseconds, ``spread``: from the 10th to the 90th percentile.

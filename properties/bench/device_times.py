@@ -1,6 +1,6 @@
 """Device times of the shipped kernels in a CUDA graph, and of a copy of the same bytes. GPU only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -8,8 +8,9 @@ import torch
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.oracle.model.rules import require
-from cumae.properties.bench.clock import Timing, graph_time, host_time, queued_time
+from cumae.properties.bench.clock import Timing, WrongResult, graph_time, host_time, queued_time
 from cumae.properties.bench.floors import Floor, measured_floor, moved_by
+from cumae.properties.bench.router_times import router_timings
 from cumae.properties.bench.row_times import page_timings, row_timings
 from cumae.properties.bench.step_times import SHAPES, drawn_step
 from cumae.properties.cases.seeded import large_case
@@ -35,18 +36,14 @@ SELECTED = {
 _TIMED_ELSEWHERE = ("prefix_interleave", "cache_write", "page_write", "page_read", "grouped_topk")
 
 
-class WrongResult(Exception):
-    """Raised for a function that is to be timed and does not agree."""
-
-
-def timings_of(target: Binding, device: Device, progress: Progress = lambda state: None) -> list[Timing]:
-    """Return the timings of a function beside those of the shipped kernels of its operation.
+def timings_of(target: Binding, device: Device, progress: Progress = lambda state: None) -> Iterator[Timing]:
+    """Yield the timings of a function beside those of the shipped kernels of its operation.
 
     Raises ``ValueError`` without a GPU, ``WrongResult`` for a function that does not agree on a step.
     """
     _require_gpu(device)
     shipped = [bind(load_function(kernel), target.operation, CUMAE) for kernel in target.operation.kernels]
-    found, floor = [], measured_floor()
+    floor = measured_floor()
     for size, case in large_steps().items():
         case = replace(case, options=SELECTED.get(target.operation.name, case.options))
         if why := target.why_not(case):
@@ -54,35 +51,37 @@ def timings_of(target: Binding, device: Device, progress: Progress = lambda stat
             continue
         for binding in (target, *shipped):
             progress(f"{binding.name}, {size}")
-            wrong = agrees(Trial(binding, case, device))
-            if wrong is not None:
-                raise WrongResult(f"{binding.name}, {size}: {wrong.message}")
-            found.append(_timing(binding, case, size, floor))
-    return found
+            yield _timing(binding, case, size, floor)
 
 
-def timings(device: Device, progress: Progress = lambda state: None) -> list[Timing]:
-    """Return the timings of every shipped kernel. Raises ``ValueError`` without a GPU."""
+def timings(device: Device, progress: Progress = lambda state: None) -> Iterator[Timing]:
+    """Yield the timings of every shipped kernel, each after it agreed on what is timed.
+
+    Raises ``ValueError`` without a GPU, ``WrongResult`` for a kernel that does not agree.
+    """
     _require_gpu(device)
     floor = measured_floor()
-    found = _whole_steps(device, floor, progress)
+    yield from _whole_steps(device, floor, progress)
     for size, case in large_steps().items():
         for operation in OPERATIONS.values():
             if operation.name not in _TIMED_ELSEWHERE:
+                held = replace(case, options=SELECTED.get(operation.name, case.options))
                 for kernel in operation.kernels:
                     progress(f"{kernel.rpartition(':')[2]}, {size}")
-                    found.append(_step_timing(kernel, operation.name, case, size, floor))
+                    yield _timing(bind(load_function(kernel), operation, CUMAE), held, size, floor)
     progress("caches, routers, rows and pages")
-    return [*found, *_cache_timings(), *_router_timings(floor), *row_timings(), *page_timings()]
+    yield from _cache_timings()
+    yield from router_timings(floor)
+    yield from row_timings()
+    yield from page_timings()
 
 
 def _require_gpu(device: Device) -> None:
     require(device == "cuda", "device", device, "be cuda: times in the interpreter are not device times")
 
 
-def _whole_steps(device: Device, floor: Floor, progress: Progress) -> list[Timing]:
+def _whole_steps(device: Device, floor: Floor, progress: Progress) -> Iterator[Timing]:
     """Time the ways to write a step's metadata, each compared with the first."""
-    found = []
     for size, sizes in SHAPES.items():
         step = drawn_step(device, sizes)
         expected: dict[str, torch.Tensor] = {}
@@ -96,10 +95,9 @@ def _whole_steps(device: Device, floor: Floor, progress: Progress) -> list[Timin
                 raise WrongResult(f"{name}, {size}: {wrong}")
             median, spread = graph_time(call)
             rate, launched = step.bytes / median / 1000, queued_time(call)[0]
-            found.append(Timing(name, size, median, spread, rate, launched, floor.of(step.bytes)))
+            yield Timing(name, size, median, spread, rate, launched, floor.of(step.bytes))
         if step.num_tokens > 1_000_000:
-            found += _copies(size, step.bytes)
-    return found
+            yield from _copies(size, step.bytes)
 
 
 def _copies(size: str, num_bytes: int) -> list[Timing]:
@@ -126,13 +124,12 @@ def large_steps() -> dict[str, Case]:
     }
 
 
-def _step_timing(kernel: str, operation: str, case: Case, size: str, floor: Floor) -> Timing:
-    binding = bind(load_function(kernel), OPERATIONS[operation], CUMAE)
-    return _timing(binding, replace(case, options=SELECTED.get(operation, case.options)), size, floor)
-
-
 def _timing(binding: Binding, case: Case, size: str, floor: Floor) -> Timing:
+    """Return the time of a function on a case, after it agreed there."""
     operation = binding.operation.name
+    wrong = agrees(Trial(binding, case, "cuda"))
+    if wrong is not None:
+        raise WrongResult(f"{binding.name}, {size}: {wrong.message}")
     call = Bench(binding, case, "cuda").call(poison=0)
     arguments, topk = call.arguments, case.options.selection.topk
     run = partial(call.function, **arguments)
@@ -144,7 +141,7 @@ def _timing(binding: Binding, case: Case, size: str, floor: Floor) -> Timing:
     return replace(timing, launched=queued_time(run)[0], floor=floor.of(moved_by(call)))
 
 
-def _cache_timings() -> list[Timing]:
+def _cache_timings() -> Iterator[Timing]:
     """Time a decode step of 256 requests with a cache hit, and one that rebuilds the schedule."""
     count = 256
     case = Case(
@@ -156,40 +153,8 @@ def _cache_timings() -> list[Timing]:
     binding = bind(load_function("cumae.gpu_impl:MetadataCache"), OPERATIONS["metadata_cache"], CUMAE)
     call = Bench(binding, case, "cuda").call(poison=0)
     kept, missed = call.arguments, {**call.arguments, "context_lens_cpu": None}
-    found = []
     for name, arguments in (("MetadataCache, kept", kept), ("MetadataCache, rebuilt", missed)):
         call.function(**arguments)
         run = partial(call.function, **arguments)
-        found.append(Timing(name, f"{count} decodes, topk 2048, device", *queued_time(run)))
-        found.append(Timing(name, f"{count} decodes, topk 2048, host", *host_time(run)))
-    return found
-
-
-def _router_timings(floor: Floor) -> list[Timing]:
-    """Time DeepSeek-V3's router, with logits of both dtypes, on a decode step and on a large prefill."""
-    found = []
-    for kernel in OPERATIONS["grouped_topk"].kernels:
-        for num_tokens in (256, 65_536):
-            for dtype in (torch.bfloat16, torch.float32):
-                run = router_call(kernel, num_tokens, dtype)
-                moved = num_tokens * (256 * dtype.itemsize + 8 * 8)
-                times = *graph_time(run), None, queued_time(run)[0], floor.of(moved)
-                size = f"{num_tokens:,} tokens, 256 experts, logits {str(dtype).removeprefix('torch.')}"
-                found.append(Timing(kernel.partition(":")[2], size, *times))
-    return found
-
-
-def router_call(kernel: str, num_tokens: int, dtype: torch.dtype) -> Callable[[], None]:
-    """Return a call of DeepSeek-V3's router on random logits."""
-    arguments = {
-        "logits": torch.randn((num_tokens, 256), device="cuda", dtype=torch.float32).to(dtype),
-        "bias": torch.rand(256, device="cuda") / 5 - 0.1,
-        "num_groups": 8,
-        "topk_group": 4,
-        "top_k": 8,
-        "scaling_factor": 2.5,
-        "renormalize": True,
-        "expert_ids": torch.empty((num_tokens, 8), device="cuda", dtype=torch.int32),
-        "expert_weights": torch.empty((num_tokens, 8), device="cuda", dtype=torch.float32),
-    }
-    return partial(load_function(kernel), **arguments)
+        yield Timing(name, f"{count} decodes, topk 2048, device", *queued_time(run))
+        yield Timing(name, f"{count} decodes, topk 2048, host", *host_time(run))

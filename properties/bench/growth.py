@@ -1,6 +1,6 @@
 """How the time of a whole step's metadata grows with its tokens and with its requests. GPU only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +29,8 @@ class Growth:
     nanoseconds: float
 
 
-def growth(device: str, progress: Callable[[str], None] = lambda state: None) -> list[Growth]:
-    """Return how four kernels and one launch grow, measured in CUDA graphs."""
-    found = []
+def growth(device: str, progress: Callable[[str], None] = lambda state: None) -> Iterator[Growth]:
+    """Yield how four kernels and one launch grow, measured in CUDA graphs."""
     for grows, sweep in SWEEPS.items():
         times: dict[str, list[float]] = {}
         for size, sizes in sweep.items():
@@ -39,8 +38,8 @@ def growth(device: str, progress: Callable[[str], None] = lambda state: None) ->
             for way, run in _kernels(drawn_step(device, sizes)):
                 times.setdefault(way, []).append(graph_time(run)[0])
         numbers = [int(size.replace(",", "")) for size in sweep]
-        found += [Growth(way, grows, numbers, each, *fitted(numbers, each)) for way, each in times.items()]
-    return found
+        for way, each in times.items():
+            yield Growth(way, grows, numbers, each, *fitted(numbers, each))
 
 
 def fitted(sizes: list[int], times: list[float]) -> tuple[float, float]:

@@ -47,16 +47,14 @@ class Change(NamedTuple):
     times: int = 1
 
 
-def savings(device: str, progress: Callable[[str], None] = lambda state: None) -> list[Saving]:
-    """Return what each change saves, by each of its clocks."""
-    found = []
+def savings(device: str, progress: Callable[[str], None] = lambda state: None) -> Iterator[Saving]:
+    """Yield what each change saves, by each of its clocks."""
     for change in changes(device):
         for clock in change.clocks:
             progress(f"{change.report}, {clock}")
             before, after = (CLOCKS[clock](run)[0] for run in (change.before, change.after))
             told = change.report, change.before_is, change.after_is, change.size, clock
-            found.append(Saving(*told, before * change.times, after))
-    return found
+            yield Saving(*told, before * change.times, after)
 
 
 def changes(device: str, num_decodes: int = 256, cached: int = CACHED) -> Iterator[Change]:

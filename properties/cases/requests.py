@@ -102,7 +102,7 @@ def give_blocks(
 ) -> tuple[Request, ...]:
     """Return the requests with blocks: scattered ids, shared prefixes, spare blocks at the end of some."""
     shared = _draw_sharing(choices, works, tokens_per_block)
-    phases, context_lens, query_lens = zip(*works) if works else ((), (), ())
+    phases, context_lens, query_lens = zip(*works, strict=True) if works else ((), (), ())
     counts = [-(-(m + n) // tokens_per_block) for m, n in zip(context_lens, query_lens, strict=True)]
     for b, (_, num_shared) in enumerate(shared):
         counts[b] -= num_shared
@@ -148,7 +148,7 @@ def _with_holes(request: Request) -> Request:
 
 
 def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:
-    """Return for each of the first requests an earlier one and how many of its first blocks are shared with it.
+    """Return for each of the first requests an earlier one and how many first blocks it shares with that.
 
     Full cached blocks are shared freely. A partly filled last block has at most one writer: it is shared
     once, if its first holder is idle and the second continues after it.

@@ -1,66 +1,87 @@
 """``cumae bench``: device times of a function beside the shipped kernels, or of all of these."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
-from cumae.properties.bench.device_times import WrongResult, timings, timings_of
+from cumae.properties.bench.clock import Timing, WrongResult
+from cumae.properties.bench.device_times import timings, timings_of
 from cumae.properties.bench.growth import Growth, growth
 from cumae.properties.bench.plot import plot
 from cumae.properties.bench.savings import Saving, savings
 from cumae.properties.commands.json_file import write_json
-from cumae.properties.commands.progress import telling
+from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
 
+Measured = Timing | Growth | Saving
+SECTIONS = {"timings": Timing, "growth": Growth, "savings": Saving}
+"""What each part of the JSON file lists."""
+
 
 def bench(
     target: str | None, operation: str | None, dialect: str, picture: Path | None, file: Path | None
 ) -> int:
-    """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU."""
+    """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU.
+
+    Each time is printed when it is there, and written even if a later function is wrong or raises.
+    """
     if picture is not None:
         require_file("--svg", picture)
     device = prepare("cuda")
-    saved: list[Saving] = []
-    grown: list[Growth] = []
+    found: list[Measured] = []
     with telling("timing") as tell:
+        if target is None:
+            measured: Iterator[Measured] = chain(
+                timings(device, tell), growth(device, tell), savings(device, tell)
+            )
+        else:
+            measured = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
         try:
-            if target is None:
-                found = timings(device, tell)
-                grown = growth(device, tell)
-                saved = savings(device, tell)
-            else:
-                found = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
+            for one in measured:
+                found.append(one)
+                click.echo(_line(one))
         except WrongResult as wrong:
             click.echo(f"not timed, because wrong: {wrong}")
             return 1
-    for timing in found:
-        rate = f"  {timing.gigabytes_per_second:7.0f} GB/s" if timing.gigabytes_per_second else ""
-        beside = f"  launched {timing.launched:9.2f}" if timing.launched else ""
-        if timing.floor:
-            beside += f"  floor {timing.floor:8.2f}, {timing.microseconds / timing.floor:5.1f} times"
-        time = f"{timing.microseconds:9.2f} µs ± {timing.spread:.2f}"
-        click.echo(f"{timing.kernel:32} {timing.size:36} {time}{beside}{rate}")
-    for sweep in grown:
-        told = f"{sweep.microseconds:.2f} µs and {sweep.nanoseconds:.4f} ns for each"
-        click.echo(f"{sweep.way}, {sweep.sizes[0]:,} to {sweep.sizes[-1]:,} {sweep.grows}: {told}")
-    for one in saved:
-        times = f"{one.before:,.1f} → {one.after:,.1f} µs, {one.before / one.after:,.1f} times"
-        click.echo(f"{one.report}, {one.size}, {one.clock}: {one.before_is} → {one.after_is}: {times}")
+        except KeyboardInterrupt:
+            click.echo(f"interrupted: {len(found)} measured")
+            return INTERRUPTED
+        finally:
+            if found:
+                _write(found, target, picture, file)
+    return 0
+
+
+def _write(found: list[Measured], target: str | None, picture: Path | None, file: Path | None) -> None:
     if picture is not None:
         with writing("--svg", picture):
-            picture.write_text(plot(found), encoding="utf-8")
+            picture.write_text(plot([one for one in found if isinstance(one, Timing)]), encoding="utf-8")
     if file is not None:
-        content = {
-            **machine(),
-            "command": f"cumae bench {target or ''}".strip(),
-            "timings": [asdict(timing) for timing in found],
-            **({"growth": [asdict(sweep) for sweep in grown]} if grown else {}),
-            **({"savings": [asdict(saving) for saving in saved]} if saved else {}),
-        }
+        content: dict[str, Any] = {**machine(), "command": f"cumae bench {target or ''}".strip()}
+        for name, kind in SECTIONS.items():
+            if listed := [asdict(one) for one in found if isinstance(one, kind)]:
+                content[name] = listed
         write_json(file, content)
-    return 0
+
+
+def _line(one: Measured) -> str:
+    """Return what was measured as a line of text."""
+    if isinstance(one, Growth):
+        told = f"{one.microseconds:.2f} µs and {one.nanoseconds:.4f} ns for each"
+        return f"{one.way}, {one.sizes[0]:,} to {one.sizes[-1]:,} {one.grows}: {told}"
+    if isinstance(one, Saving):
+        times = f"{one.before:,.1f} → {one.after:,.1f} µs, {one.before / one.after:,.1f} times"
+        return f"{one.report}, {one.size}, {one.clock}: {one.before_is} → {one.after_is}: {times}"
+    rate = f"  {one.gigabytes_per_second:7.0f} GB/s" if one.gigabytes_per_second else ""
+    beside = f"  launched {one.launched:9.2f}" if one.launched else ""
+    if one.floor:
+        beside += f"  floor {one.floor:8.2f}, {one.microseconds / one.floor:5.1f} times"
+    return f"{one.kernel:32} {one.size:36} {one.microseconds:9.2f} µs ± {one.spread:.2f}{beside}{rate}"

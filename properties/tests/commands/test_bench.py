@@ -1,7 +1,10 @@
 """What `cumae bench` times: ways that agree. The times themselves need a GPU."""
 
 import doctest
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -9,15 +12,20 @@ import torch
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.bench import floors, growth
-from cumae.properties.bench.clock import Timing
-from cumae.properties.bench.device_times import WrongResult, timings_of
+from cumae.properties.bench.clock import Timing, WrongResult
+from cumae.properties.bench.device_times import timings_of
 from cumae.properties.bench.plot import plot
+from cumae.properties.bench.router_times import misrouted, router_arguments
+from cumae.properties.bench.row_times import require_rows
 from cumae.properties.bench.savings import changes
 from cumae.properties.bench.step_times import SHAPES, drawn_step
+from cumae.properties.commands import bench as bench_command
+from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import prepare
+from cumae.properties.running.integrity import tampering
 from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
 
 DEVICE = prepare("auto")
@@ -102,6 +110,76 @@ def test_both_ways_of_a_change_do_the_same_work() -> None:
     assert all(torch.equal(a, b) for a, b in zip(kept[:5], rebuilt[:5], strict=True))
 
 
+def test_a_router_is_judged_before_it_is_timed() -> None:
+    torch.manual_seed(3)
+    right = router_arguments(40, torch.bfloat16, DEVICE)
+    load_function("cumae.gpu_impl:write_grouped_topk")(**right)
+    assert misrouted(right) == ""
+    ids, weights = right["expert_ids"], right["expert_weights"]
+    others = ids.clone()
+    others[7, 2] = next(e for e in range(256) if e not in ids[7].tolist())
+    assert misrouted(right | {"expert_ids": others}) == "token 7 goes to wrong experts or weights"
+    twice = ids.clone()
+    twice[5, 1] = twice[5, 0]
+    assert misrouted(right | {"expert_ids": twice}) == "token 5 goes to wrong experts or weights"
+    assert "token 0 " in misrouted(right | {"expert_weights": weights * 1.001})
+    unwritten = router_arguments(40, torch.bfloat16, DEVICE)
+    assert "token 0 " in misrouted(unwritten)
+    level = right | {"logits": torch.zeros_like(right["logits"]), "bias": torch.zeros_like(right["bias"])}
+    assert misrouted(level) == "fewer than nine of ten tokens could be judged"
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(torch.bfloat16, 576), (torch.uint8, 656)])
+def test_rows_are_judged_before_they_are_timed(dtype: torch.dtype, width: int) -> None:
+    new = torch.randn((5, 576), device=DEVICE).to(torch.bfloat16)
+    slots = torch.tensor([3, 0, 7, 4, 1], device=DEVICE)
+    cache = torch.zeros((2, 4, width), dtype=dtype, device=DEVICE)
+    load_function("cumae.gpu_impl:write_cache")(new, slots, cache, False)
+    require_rows("rows", new, slots, cache)
+    with pytest.raises(WrongResult, match="rows: a row is not in its slot"):
+        require_rows("rows", new, slots.flip(0), cache)
+    cache.view(torch.uint8)[0, 1, -1] ^= 1
+    with pytest.raises(WrongResult, match="rows: a row is not in its slot"):
+        require_rows("rows", new, slots, cache)
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "told"),
+    [
+        (WrongResult("b, 2 rows: wrong"), 1, "not timed, because wrong: b, 2 rows: wrong"),
+        (KeyboardInterrupt(), INTERRUPTED, "interrupted: 1 measured"),
+        (RuntimeError("out of memory"), None, ""),
+    ],
+)
+def test_what_was_timed_is_kept_when_a_later_function_fails(
+    ends: BaseException,
+    status: int | None,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def timed(*given: Any) -> Iterator[Timing]:
+        yield Timing("a", "1 row", 2.0, 0.1)
+        raise ends
+
+    tampering()
+    monkeypatch.setattr(bench_command, "prepare", lambda device: device)
+    monkeypatch.setattr(bench_command, "timings", timed)
+    file, picture = tmp_path / "out.json", tmp_path / "out.svg"
+    try:
+        done = bench_command.bench(None, None, "cumae", picture, file)
+    except RuntimeError as error:
+        done = None
+        assert error is ends
+    assert done == status
+    content = json.loads(file.read_text())
+    assert [one["kernel"] for one in content["timings"]] == ["a"]
+    assert "growth" not in content and picture.exists()
+    said = capsys.readouterr().out
+    assert said.startswith("a  ") and told in said
+
+
 @pytest.mark.skipif(DEVICE == "cuda", reason="without a GPU it is refused")
 def test_without_a_gpu_nothing_is_timed(tmp_path: Path) -> None:
     done = cumae("bench", BROKEN, *AS_BROKEN, cwd=tmp_path)
@@ -112,7 +190,7 @@ def test_without_a_gpu_nothing_is_timed(tmp_path: Path) -> None:
 @pytest.mark.skipif(DEVICE == "cpu", reason="times need a GPU")
 def test_a_function_is_timed_only_if_it_agrees() -> None:
     right = binding_of(load_function("cumae.gpu_impl:write_position_ids"), "position_ids")
-    found = timings_of(right, "cuda")
+    found = list(timings_of(right, "cuda"))
     assert {timing.kernel for timing in found} == {"write_position_ids"}
     assert all(0 < timing.microseconds < 1000 for timing in found)
 
@@ -120,4 +198,4 @@ def test_a_function_is_timed_only_if_it_agrees() -> None:
         position_ids.zero_()
 
     with pytest.raises(WrongResult, match=r"wrong, 64 requests, 62,560 tokens: `position_ids\["):
-        timings_of(binding_of(wrong, "position_ids"), "cuda")
+        list(timings_of(binding_of(wrong, "position_ids"), "cuda"))
