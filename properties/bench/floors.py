@@ -17,6 +17,7 @@ COPIED = 2**29
 class Floor(NamedTuple):
     """Microseconds of a ``launch`` that loads and stores one number, in a CUDA graph.
 
+    It waits for the launch before it; one that begins while that ends may take half a microsecond less.
     ``rate``: bytes a microsecond of a copy too large for the caches; its bytes count as read and as written.
     Bytes that stay in a cache move faster.
     """

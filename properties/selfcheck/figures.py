@@ -40,7 +40,9 @@ def tables(results: Json) -> str:
         ["## What bf16 changes in a router"],
         router_lines(results["cpu-router-bf16"]),
         ["## Times"],
-        times_lines(results["gpu-bench"]),
+        times_lines(
+            results["gpu-bench"], [results[name] for name in sorted(results) if "gpu-bench-" in name]
+        ),
         counters_lines(results["gpu-counters"]["launches"]),
         growth_lines(results["gpu-bench"]["growth"]),
         savings_lines(results["gpu-bench"]["savings"]),

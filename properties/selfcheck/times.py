@@ -1,21 +1,25 @@
 """Times, hardware counters and growth as Markdown, from the JSON files that the runs wrote."""
 
+from collections.abc import Sequence
 from typing import Any
 
 Json = dict[str, Any]
 
 
-def times_lines(run: Json) -> list[str]:
-    """Return the table of times."""
+def times_lines(run: Json, others: Sequence[Json]) -> list[str]:
+    """Return the table of times. ``others``: runs on other GPUs, with a column each."""
     note = f"; {run['note']}" if "note" in run else ""
     lines = [
         f"Device time of one call (`cumae bench`{note}), in a CUDA graph unless it says host, device or "
         "launched. Floor: a launch that changes one number, and the outputs with as many bytes of each "
         "input at most, at the rate of a large copy. Bytes that stay in the cache between calls, or need "
-        "not be read, take less:",
+        "not be read, take less, as does a launch that begins early:",
         "",
     ]
-    lines += ["| kernel | size | time | launched | floor | times the floor |", "|---|---|---|---|---|---|"]
+    beside = [f"{one['device']}{', ' + one['note'] if 'note' in one else ''}" for one in others]
+    columns = ["kernel", "size", f"time, {run['device']}", "launched", "floor", "times the floor", *beside]
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    elsewhere = [{(one["kernel"], one["size"]): one for one in other["timings"]} for other in others]
     for timing in run["timings"]:
         rate = timing["gigabytes_per_second"]
         speed = f", {rate:,.0f} GB/s read and written" if rate else ""
@@ -24,8 +28,19 @@ def times_lines(run: Json) -> list[str]:
         launched, floor = timing.get("launched"), timing.get("floor")
         beside = f"{launched:.2f} µs" if launched else "–"
         beside += f" | {floor:.2f} µs | {timing['microseconds'] / floor:.1f}" if floor else " | – | –"
+        for timings in elsewhere:
+            beside += f" | {_briefly(timings.get((timing['kernel'], timing['size'])))}"
         lines.append(f"| `{timing['kernel']}` | {timing['size']} | {time} | {beside} |")
     return lines
+
+
+def _briefly(timing: Json | None) -> str:
+    """Return a time, and how many times the floor of its own GPU it is."""
+    if timing is None:
+        return "–"
+    time, floor = timing["microseconds"], timing.get("floor")
+    said = f"{time:.{2 if time < 10 else 1}f} µs"
+    return f"{said}, {time / floor:.1f} times" if floor else said
 
 
 def counters_lines(launches: list[Json]) -> list[str]:

@@ -34,9 +34,21 @@ def test_counters_are_those_of_each_launch() -> None:
 def test_a_time_stands_beside_its_floor() -> None:
     timed = Timing("a", "1 row", 3.0, 0.1, None, 4.0, 1.5)
     plain = Timing("copy", "1 row", 20.0, 0.1, 3000.0)
-    *_, first, second = times_lines({"timings": [asdict(timed), asdict(plain)]})
+    run = {"device": "NVIDIA H200", "timings": [asdict(timed), asdict(plain)]}
+    *_, first, second = times_lines(run, [])
     assert first == "| `a` | 1 row | 3.00 µs | 4.00 µs | 1.50 µs | 2.0 |"
     assert second == "| `copy` | 1 row | 20.0 µs, 3,000 GB/s read and written | – | – | – |"
+
+
+def test_a_time_on_another_gpu_stands_behind() -> None:
+    timed, plain = Timing("a", "1 row", 3.0, 0.1, None, 4.0, 1.5), Timing("copy", "1 row", 20.0, 0.1)
+    new = Timing("b", "1 row", 9.0, 0.1, None, 9.0, 4.5)
+    run = {"device": "NVIDIA H200", "timings": [asdict(timed), asdict(plain), asdict(new)]}
+    other = {"device": "NVIDIA H100", "note": "later", "timings": [asdict(plain), asdict(timed)]}
+    *_, head, _, first, second, third = times_lines(run, [other])
+    assert head.endswith(" | times the floor | NVIDIA H100, later |")
+    assert first.endswith(" | 2.0 | 3.00 µs, 2.0 times |")
+    assert second.endswith(" | – | 20.0 µs |") and third.endswith(" | 2.0 | – |")
 
 
 def test_counters_become_a_table() -> None:
