@@ -55,7 +55,7 @@ class Request:
         block_ids: Sequence[tuple[int, ...]],
         phases: Sequence[Phase],
     ) -> tuple["Request", ...]:
-        """Return requests of these lengths, blocks and phases, made in a fifth of the time.
+        """Return requests of these lengths, blocks and phases; many are made in a fifth of the time.
 
         Nothing is looked at: only a generator that keeps the rules of a request may call it.
         """

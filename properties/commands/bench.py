@@ -31,33 +31,35 @@ def bench(
 ) -> int:
     """Time TARGET, or every shipped kernel, in CUDA graphs. Needs a GPU.
 
-    Each time is printed when it is there, and written even if a later function is wrong or raises.
+    What was measured is printed and written, even if a later function is wrong or raises.
     """
     if picture is not None:
         require_file("--svg", picture)
     device = prepare("cuda")
     found: list[Measured] = []
-    with telling("timing") as tell:
-        if target is None:
-            measured: Iterator[Measured] = chain(
-                timings(device, tell), growth(device, tell), savings(device, tell)
-            )
-        else:
-            measured = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
-        try:
+    status, told = 0, ""
+    try:
+        with telling("timing") as tell:
+            if target is None:
+                measured: Iterator[Measured] = chain(
+                    timings(device, tell), growth(device, tell), savings(device, tell)
+                )
+            else:
+                measured = timings_of(binding_of(load_function(target), operation, dialect), device, tell)
             for one in measured:
                 found.append(one)
-                click.echo(_line(one))
-        except WrongResult as wrong:
-            click.echo(f"not timed, because wrong: {wrong}")
-            return 1
-        except KeyboardInterrupt:
-            click.echo(f"interrupted: {len(found)} measured")
-            return INTERRUPTED
-        finally:
-            if found:
-                _write(found, target, picture, file)
-    return 0
+    except WrongResult as wrong:
+        status, told = 1, f"not timed, because wrong: {wrong}"
+    except KeyboardInterrupt:
+        status, told = INTERRUPTED, f"interrupted: {len(found)} measured"
+    finally:
+        for one in found:
+            click.echo(_line(one))
+        if found:
+            _write(found, target, picture, file)
+    if told:
+        click.echo(told)
+    return status
 
 
 def _write(found: list[Measured], target: str | None, picture: Path | None, file: Path | None) -> None:
