@@ -16,8 +16,8 @@ def times_lines(run: Json, others: Sequence[Json]) -> list[str]:
         "not be read, take less, as does a launch that begins early:",
         "",
     ]
-    beside = [f"{one['device']}{', ' + one['note'] if 'note' in one else ''}" for one in others]
-    columns = ["kernel", "size", f"time, {run['device']}", "launched", "floor", "times the floor", *beside]
+    headings = [f"{one['device']}{', ' + one['note'] if 'note' in one else ''}" for one in others]
+    columns = ["kernel", "size", f"time, {run['device']}", "launched", "floor", "times the floor", *headings]
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     elsewhere = [{(one["kernel"], one["size"]): one for one in other["timings"]} for other in others]
     for timing in run["timings"]:
