@@ -63,8 +63,8 @@ def _guarded(
         else:
             live = np.asarray(arguments[mask_at].data, dtype=bool)
             live = live if live.shape == addresses.shape else np.broadcast_to(live, addresses.shape)
-        watch.counts[kind] += 1
         reached = addresses[live]
+        watch.access(kind, reached.size)
         inside = None if watch.holds(reached) else watch.inside(pointers)
         if inside is not None and not np.all(inside | ~live):
             watch.stray(kind, pointers[live & ~inside])

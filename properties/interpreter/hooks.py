@@ -115,6 +115,7 @@ class _Hooks:
         if not is_nested:
             marked = marking.rewriter(logic.Rewriter(rewriter.ast_transformer))
             patches[rewriter, "ast_transformer"] = marked
+        patches |= _early_launches(now)
         self._originals = {place: getattr(*place) for place in patches}
         for (owner, name), patch in patches.items():
             setattr(owner, name, patch)
@@ -167,6 +168,15 @@ def _hooked(kind: Kind) -> Iterator[_Hooks]:
         yield hooks
     finally:
         kept.is_used = False
+
+
+def _early_launches(now: Current) -> dict[tuple[Any, str], Any]:
+    """Return what a kernel may call that begins early: the interpreter has neither of the two."""
+    from triton.language.extra import cuda
+
+    calls = {"gdc_wait": hooked.waiting(now), "gdc_launch_dependents": lambda: None}
+    modules = cuda, getattr(cuda, "gdc", cuda)
+    return {(own, name): call for own in modules for name, call in calls.items() if hasattr(own, name)}
 
 
 def require_hooks() -> None:

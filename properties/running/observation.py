@@ -12,6 +12,9 @@ from cumae.properties.operations.tracebacks import told_of, traceback_of
 from cumae.properties.running.words import Words
 from cumae.properties.taking.stub import NotGiven
 
+_LACKING = "not supported in interpreter mode"
+"""What Triton's interpreter says of inline assembly and of functions of libraries."""
+
 
 class KernelRaised(Exception):
     """The function under test raised on a valid case. ``traceback``: of its own error, in full.
@@ -30,13 +33,18 @@ class KernelRaised(Exception):
     def of(cls, error: BaseException, function: object, when: str = "") -> Exception:
         """Return the exception for an error of a function; ``when`` follows the error's type in it.
 
-        If it needs the value of a stub, which says nothing about the function, that is a ``ValueError``.
+        If it needs the value of a stub, or what Triton's interpreter cannot do, that is a ``ValueError``: it says
+        nothing about the function.
         """
         origin: BaseException | None = error
-        while origin is not None and not isinstance(origin, (WaitsForEver, TooManyTurns, NotGiven)):
+        known = WaitsForEver, TooManyTurns, NotGiven, NotImplementedError
+        while origin is not None and not isinstance(origin, known):
             origin = origin.__cause__ or origin.__context__
         if isinstance(origin, NotGiven):
             return ValueError(str(origin))
+        if isinstance(origin, NotImplementedError) and _LACKING in str(origin):
+            rule = f"run on a GPU: Triton says {str(origin)!r}"
+            return ValueError(f"target = {getattr(function, '__name__', function)!r}, must {rule}")
         waits = str(origin) if isinstance(origin, WaitsForEver) else ""
         said = f"waits for ever: {waits}" if waits else f"raised {told_of(error, function, when)}"
         return cls(said, traceback_of(error), waits=waits, gives_up=isinstance(origin, TooManyTurns))

@@ -31,8 +31,8 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
         names = _named_in(answer, names, binding.outputs)
         values: list[Any] = [dict.get(answer, name) for name in names]
     else:
-        alone = isinstance(answer, _PLAIN) or (len(names) == 1 and _is_ints(answer))
-        values = [answer] if alone else list(() if answer is None else answer)
+        is_list = isinstance(answer, (tuple, list)) and not (len(names) == 1 and _is_ints(answer))
+        values = list(answer) if is_list else [] if answer is None else [answer]
         if len(values) < len(names):
             names = tuple(name for name in names if not binding.forms[name].optional)
     if len(values) != len(names) or not all(type(v) in _PLAIN or _is_ints(v) for v in values):

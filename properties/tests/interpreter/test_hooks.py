@@ -14,6 +14,7 @@ from cumae.properties.interpreter.hooks import keeping_hooks, watching
 from cumae.properties.interpreter.threads import Layout
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.running.device import prepare
+from cumae.properties.search.direct import check
 
 if prepare("auto") == "cuda":
     pytest.skip("nothing is interpreted where there is a GPU", allow_module_level=True)
@@ -151,3 +152,19 @@ def test_a_launch_takes_arguments_of_the_kernel_and_options_alone() -> None:
         _fill[(1,)](out, 8, BLOCK=16, num_warps=2, maxnreg=64, waves_per_eu=2)
         with pytest.raises(KeyError, match="TILES was specified but unrecognised"):
             _fill[(1,)](out, 8, BLOCK=16, TILES=2)
+
+
+@triton.jit
+def _counted_by_assembly(out: tl.tensor) -> None:
+    at = tl.arange(0, 4)
+    one = tl.inline_asm_elementwise("mov.u32 $0, 1;", "=r,r", [at], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(out + at, one)
+
+
+def test_what_the_interpreter_cannot_run_is_refused_and_not_accused() -> None:
+    def positions(position_ids: torch.Tensor) -> None:
+        _counted_by_assembly[(1,)](position_ids)
+
+    must = r"target = 'positions', must run on a GPU: Triton says 'inline_asm not supported"
+    with pytest.raises(ValueError, match=must):
+        check(positions, "position_ids", examples=5, save_to=None)

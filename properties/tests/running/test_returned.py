@@ -1,0 +1,32 @@
+"""Values that a function returns: what is no tensor is told, and is no error of the suite."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from cumae.properties.running.device import prepare
+from cumae.properties.search.direct import check
+
+DEVICE = prepare("auto")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (3.5, "float"),
+        ("ab", "str"),
+        (lambda: 1, "function"),
+        ((one for one in [torch.zeros(3)]), "generator"),
+        ({4, 5}, "set"),
+        ([torch.zeros(3), torch.zeros(3)], "list of 2 (Tensor)"),
+    ],
+)
+def test_what_is_no_output_is_told_by_its_type(answer: Any, told: str) -> None:
+    def positions(context_lens: torch.Tensor) -> Any:
+        return answer
+
+    verdict = check(positions, "position_ids", examples=3, save_to=None)
+    assert verdict.failure is not None
+    must = "must be position_ids: a plain tensor, an int or a list of ints each"
+    assert verdict.failure.finding.message == f"the kernel returned {told}, {must}"
