@@ -33,8 +33,8 @@ class KernelRaised(Exception):
     def of(cls, error: BaseException, function: object, when: str = "") -> Exception:
         """Return the exception for an error of a function; ``when`` follows the error's type in it.
 
-        If it needs the value of a stub, or what Triton's interpreter cannot do, that is a ``ValueError``: it says
-        nothing about the function.
+        If it needs the value of a stub, or what Triton's interpreter cannot do, that is a ``ValueError``: it
+        says nothing about the function.
         """
         origin: BaseException | None = error
         known = WaitsForEver, TooManyTurns, NotGiven, NotImplementedError
