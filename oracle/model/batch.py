@@ -1,9 +1,9 @@
 """The work of one step: requests, their cached context, and the blocks that hold their keys."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from itertools import chain, repeat
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from cumae.oracle.model.rules import INT32_MAX, require, require_choice, require_int
@@ -47,31 +47,10 @@ class Request:
             if type(block_id) is not int or not -1 <= block_id <= INT32_MAX:
                 require_int(f"block_ids[{i}]", block_id, -1)
 
-    @classmethod
-    def unchecked(
-        cls,
-        context_lens: Sequence[int],
-        query_lens: Sequence[int],
-        block_ids: Sequence[tuple[int, ...]],
-        phases: Sequence[Phase],
-    ) -> tuple["Request", ...]:
-        """Return requests of these lengths, blocks and phases; many are made in a fifth of the time.
-
-        Nothing is looked at: only a generator that keeps the rules of a request may call it.
-        """
-        made = tuple(map(object.__new__, repeat(cls, len(phases))))
-        for put, column in zip(_PUT, (context_lens, query_lens, block_ids, phases), strict=True):
-            deque(map(put, made, column), maxlen=0)
-        return made
-
     @property
     def seq_len(self) -> int:
         """Tokens of the request once this step is done."""
         return self.context_len + self.query_len
-
-
-_PUT = tuple(vars(Request)[field.name].__set__ for field in fields(Request))
-"""Set the fields of a request that is not yet seen by anyone."""
 
 
 @dataclass(frozen=True, slots=True)

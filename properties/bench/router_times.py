@@ -65,7 +65,7 @@ def misrouted(arguments: dict[str, Any]) -> str:
     wrong = (chosen.sort().values != experts[:, :-1].sort().values).any(1)
     share = scores.gather(1, chosen.clamp(0, 255))
     must = share / share.sum(1, keepdim=True) * SHAPE["scaling_factor"]
-    wrong |= ((weights - must).abs() > NEAR).any(1)
+    wrong |= ~((weights - must).abs() <= NEAR).all(1)  # also for NaN
     wrong &= is_clear
     if not is_clear.float().mean() > 0.9:
         return "fewer than nine of ten tokens could be judged"

@@ -50,7 +50,7 @@ def page_timings() -> Iterator[Timing]:
             slots = (table.view(-1, 1) * 64 + torch.arange(64, device="cuda")).flatten()
             how = (order, head_format, 1.0, 1.0)
             write = partial(load_function("cumae.gpu_impl:write_pages"), *rows, slots, pages, 64, *how)
-            found = [torch.empty_like(row) for row in rows]
+            found = [torch.zeros_like(row) for row in rows]
             lens = torch.full((requests,), count // requests, device="cuda", dtype=torch.int32)
             listed = (table, None, lens, requests, 64, heads, 0)
             read = partial(load_function("cumae.gpu_impl:read_pages"), pages, *listed, *how, *found)

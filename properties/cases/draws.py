@@ -79,12 +79,14 @@ def _spread(patterns: list[Work], domain: Domain, count: int, salt: int = 0) -> 
     contexts = np.array([work.context_len for work in patterns])[which] + _part(bits, 16, 4)
     grows = np.array([work.phase == "prefill" and work.query_len > 0 for work in patterns])
     queries = np.array([work.query_len for work in patterns])[which] + _part(bits, 32, 3) * grows[which]
-    columns = (
-        [patterns[i].phase for i in which.tolist()],
-        np.minimum(contexts, domain.max_context_len).tolist(),
-        np.minimum(queries, domain.max_query_len).tolist(),
+    return list(
+        map(
+            Work,
+            [patterns[i].phase for i in which.tolist()],
+            np.minimum(contexts, domain.max_context_len).tolist(),
+            np.minimum(queries, domain.max_query_len).tolist(),
+        )
     )
-    return list(map(Work._make, zip(*columns, strict=True)))
 
 
 def _part(bits: npt.NDArray[np.uint64], first: int, size: int) -> npt.NDArray[np.int64]:

@@ -1,10 +1,7 @@
 """The drawing rules for requests: kinds of work, lengths at edges, blocks, shared prefixes."""
 
 from dataclasses import replace
-from itertools import accumulate
 from typing import NamedTuple
-
-import numpy as np
 
 from cumae.oracle import Layout, Phase, Request
 from cumae.properties.cases.choices import Choices, draw_permutation, mixed
@@ -102,10 +99,10 @@ def give_blocks(
 ) -> tuple[Request, ...]:
     """Return the requests with blocks: scattered ids, shared prefixes, spare blocks at the end of some."""
     shared = _draw_sharing(choices, works, tokens_per_block)
-    phases, context_lens, query_lens = zip(*works, strict=True) if works else ((), (), ())
-    counts = [-(-(m + n) // tokens_per_block) for m, n in zip(context_lens, query_lens, strict=True)]
-    for b, (_, num_shared) in enumerate(shared):
-        counts[b] -= num_shared
+    counts = [
+        -(-(context_len + query_len) // tokens_per_block) - num_shared
+        for (_, context_len, query_len), (_, num_shared) in zip(works, shared, strict=True)
+    ]
     room = domain.max_block_id + 1 - domain.reserved_blocks
     if len(works) < MANY:
         extended = [count + choices.pick((0, 0, 0, 1, 2)) for count in counts]
@@ -113,13 +110,18 @@ def give_blocks(
     total = sum(counts)
     pool = min(max(1, total + choices.pick((0, 1, 7, 100))), max(room, 1))
     step, first = draw_permutation(choices, pool)
-    free = tuple((domain.reserved_blocks + (first + np.arange(total) * step) % pool).tolist())
-    stops = list(accumulate(counts))
-    block_ids = [free[stop - count : stop] for stop, count in zip(stops, counts, strict=True)]
-    for b, (owner, num_shared) in enumerate(shared):
+    free = tuple([domain.reserved_blocks + (first + i * step) % pool for i in range(total)])
+    requests: list[Request] = []
+    stop = 0
+    for (phase, context_len, query_len), (owner, num_shared), count in zip(
+        works, shared, counts, strict=True
+    ):
+        start, stop = stop, stop + count
+        ids = free[start:stop]
         if num_shared:
-            block_ids[b] = block_ids[owner][:num_shared] + block_ids[b]
-    return Request.unchecked(context_lens, query_lens, block_ids, phases)
+            ids = requests[owner].block_ids[:num_shared] + ids
+        requests.append(Request(context_len, query_len, ids, phase))
+    return tuple(requests)
 
 
 def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: int) -> tuple[Request, ...]:
@@ -148,7 +150,7 @@ def _with_holes(request: Request) -> Request:
 
 
 def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) -> list[tuple[int, int]]:
-    """Return for each of the first requests an earlier one and how many first blocks it shares with that.
+    """Return for each request an earlier one and how many of its first blocks are shared with it.
 
     Full cached blocks are shared freely. A partly filled last block has at most one writer: it is shared
     once, if its first holder is idle and the second continues after it.
@@ -173,7 +175,7 @@ def _draw_sharing(choices: Choices, works: list[Work], tokens_per_block: int) ->
             shared.append((owner, full + 1))
         else:
             shared.append((owner, choices.integer(min(1, full), full)))
-    return shared[: len(works)]
+    return (shared + [(0, 0)] * len(works))[: len(works)]
 
 
 def _free_first(choices: Choices, request: Request, tokens_per_block: int) -> Request:

@@ -18,28 +18,28 @@ def _empty(request: Request) -> bool:
     return request.query_len == 0
 
 
-def kept(function: Callable[[Case], T]) -> Callable[[Case], T]:
-    """Return the function with its answer for the last case kept: many ask for the same."""
+def _kept(function: Callable[[Case], T]) -> Callable[[Case], T]:
+    """Return the function with its answer for the last case kept: many shapes ask for the same."""
     last: tuple[Case | None, Any] = (None, None)
 
-    def answer_for(case: Case) -> T:
+    def kept(case: Case) -> T:
         nonlocal last
         if last[0] is not case:
             last = case, function(case)
         answer: T = last[1]
         return answer
 
-    return answer_for
+    return kept
 
 
-@kept
+@_kept
 def _lengths(case: Case) -> set[int]:
     """Return every context, query and sequence length of a case."""
     lens = {(r.context_len, r.query_len) for r in _requests(case)}
     return {length for pair in lens for length in (*pair, sum(pair))}
 
 
-@kept
+@_kept
 def _live_blocks(case: Case) -> list[tuple[int, ...]]:
     """Return the blocks of each request that hold a token once the step is done."""
     size = case.batch.tokens_per_block
@@ -54,12 +54,12 @@ def _has(phase: str, holds: Callable[[Request], bool]) -> Callable[[Case], bool]
     return lambda case: any(r.phase == phase and holds(r) for r in _requests(case))
 
 
-@kept
+@_kept
 def _computing(case: Case) -> list[Request]:
     return [r for r in _requests(case) if r.query_len > 0]
 
 
-@kept
+@_kept
 def _items(case: Case) -> int:
     """Return the number of work items in the case's sparse schedule."""
     topk, size = case.options.selection.topk, case.options.schedule.split_size
@@ -79,7 +79,7 @@ def _scattered(ids: Sequence[int]) -> bool:
     return list(ids) != list(range(len(ids)))
 
 
-@kept
+@_kept
 def _shares(case: Case) -> bool:
     live = [i for ids in _live_blocks(case) for i in ids if i >= 0]
     return len(set(live)) < len(live)
@@ -97,7 +97,7 @@ def _shares_partly_filled(case: Case) -> bool:
     return False
 
 
-@kept
+@_kept
 def _tokens_of_each(case: Case) -> int:
     """Return the tokens that each of several requests decodes, 0 if they differ or one does not decode."""
     requests = _requests(case)

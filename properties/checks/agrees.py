@@ -12,8 +12,8 @@ def agrees(trial: Trial) -> Finding | None:
     watch = trial.first.watch
     if watch is not None and (found := _asserted(watch) or _hasty(watch)):
         return found
-    if watch is not None and watch.hasty:
-        where = watch.hasty["load"]
+    if watch is not None and watch.early.hasty:
+        where = watch.early.hasty["load"]
         trial.note = f"it loads at {where} before gdc_wait: right if no kernel before writes that"
     found = wrong_values("agrees", trial.binding, trial.first, trial.expected, trial.quiet.case)
     return found and with_cause(trial, found)
@@ -31,7 +31,7 @@ def _asserted(watch: Watch) -> Finding | None:
 
 def _hasty(watch: Watch) -> Finding | None:
     """Return a change of memory in a launch that begins early, before it waits for the kernel before."""
-    lines = [line for kind, line in watch.hasty.items() if kind != "load"]
+    lines = [line for kind, line in watch.early.hasty.items() if kind != "load"]
     if not lines:
         return None
     message = f"launched with launch_pdl, the kernel changes memory before gdc_wait, at {lines[0]}"

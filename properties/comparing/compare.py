@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from cumae.oracle import Case
 from cumae.properties.comparing.cause import likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
@@ -36,7 +34,7 @@ def wrong_values(
             found = _wrong_shape(check, binding, name, seen, want)
             return replace(found, cause=read_output(binding, seen, expected))
         differs = wrong_elements(seen, name, want)
-        if np.count_nonzero(differs):
+        if differs.any():
             cause = read_output(binding, seen, expected)
             cause = cause or likely_cause(*evidence(binding, seen, name, want, case))
             what = "differs from the oracle"
@@ -77,7 +75,7 @@ def wrong_extent(
         if words.shape != want.words.shape or second.outputs[name].shape != words.shape:
             return _wrong_shape(check, binding, name, first, want)
         missing = never_written(first, second, name, want)
-        if np.count_nonzero(missing):
+        if missing.any():
             cause = read_output(binding, first, {name: want})
             cause = cause or cause_of_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
@@ -87,7 +85,7 @@ def wrong_extent(
             return replace(found, actual="the value from before the call")
         kept = unwritten(first, name) & unwritten(second, name)
         excess = elements(~kept) & (want.state == KEEP)
-        if np.count_nonzero(excess) and name not in binding.returned:
+        if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"
             return difference(check, binding, name, excess, want.words, words, what, cause)
@@ -107,6 +105,6 @@ def changed(
         if len(words) != len(live[name]):
             continue  # a wrong shape: `agrees` reports it
         differs = elements(words != found) & live[name]
-        if np.count_nonzero(differs):
+        if differs.any():
             return difference(check, binding, name, differs, words, found, f"changed {because}")
     return None

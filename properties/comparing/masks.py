@@ -51,7 +51,7 @@ def has_written_all(seen: Observation, expected: Mapping[str, Expected]) -> bool
         if words.shape != want.words.shape:
             return False
         if want.is_plain:
-            if np.count_nonzero(unwritten(seen, name)):
+            if unwritten(seen, name).any():
                 return False
         elif np.any(want.state == KEEP) or unwritten(seen, name)[want.is_specified].any():
             return False

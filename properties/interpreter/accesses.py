@@ -63,8 +63,10 @@ def _guarded(
         else:
             live = np.asarray(arguments[mask_at].data, dtype=bool)
             live = live if live.shape == addresses.shape else np.broadcast_to(live, addresses.shape)
+        watch.counts[kind] += 1
         reached = addresses[live]
-        watch.access(kind, reached.size)
+        if reached.size:
+            watch.early.access(kind, watch.program)
         inside = None if watch.holds(reached) else watch.inside(pointers)
         if inside is not None and not np.all(inside | ~live):
             watch.stray(kind, pointers[live & ~inside])

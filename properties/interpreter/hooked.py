@@ -101,7 +101,7 @@ def waiting(now: Current) -> Any:
     """Record that a program waits for the kernel before; here, that one has ended."""
 
     def hooked() -> None:
-        now.watch.wait_for_kernel_before()
+        now.watch.early.wait(now.watch.program)
 
     return hooked
 
@@ -116,7 +116,7 @@ def launching(original: Callable[..., Any], now: Current) -> Any:
         for name in kwargs:
             if name not in self.arg_names and name not in _launch_options():
                 raise KeyError(f"Keyword argument {name} was specified but unrecognised")
-        now.watch.begins_early = bool(kwargs.get("launch_pdl"))
+        now.watch.early.begins = bool(kwargs.get("launch_pdl"))
         if now.watch.threads is not None:
             now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         return original(self, *args, **kwargs)

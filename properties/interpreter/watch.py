@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter.early import Early
 from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
 from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of, stores_over
@@ -31,8 +32,7 @@ class Watch:
     that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
     and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
     the programs.
-    ``begins_early``: whether the launch may begin before the kernel before it has ended; ``hasty``: by kind,
-    the first line that then accesses memory before its program has waited for that.
+    ``early``: what launches that begin early access before they wait.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -54,8 +54,7 @@ class Watch:
     stores_over: bool = False
     program: int = 0
     semantic: str = ""
-    begins_early: bool = False
-    hasty: dict[str, str] = field(default_factory=dict)
+    early: Early = field(default_factory=Early)
     given: Callable[[], Iterable[Region]] = tuple
     pointers: Pointers = field(default_factory=Pointers)
     _spans: list[Region] = field(default_factory=list)
@@ -65,7 +64,6 @@ class Watch:
     _poisoned: Callable[[], Iterable[Region]] = tuple
     _ended: list[Event] = field(default_factory=list)
     _lines: list[Counter[tuple[int, str]]] = field(default_factory=list)
-    _waited: set[int] = field(default_factory=set)
 
     @property
     def keeps_accesses(self) -> bool:
@@ -88,17 +86,7 @@ class Watch:
         whole = [r for r in self.given() if any(s.start in r and s.stop <= r.stop for s in spans)]
         self._reached = [*spans, *whole]
         self.pointers = Pointers(self.given)
-        self._waited.clear()
-
-    def wait_for_kernel_before(self) -> None:
-        """Let the program wait for the end of the kernel before its launch."""
-        self._waited.add(self.program)
-
-    def access(self, kind: str, num_lanes: int) -> None:
-        """Count an access, and record one that does not wait for the kernel before."""
-        self.counts[kind] += 1
-        if self.begins_early and num_lanes and kind not in self.hasty and self.program not in self._waited:
-            self.hasty[kind] = source_line()
+        self.early.launch()
 
     def begin(self, program: int) -> None:
         """Begin a program of the launch."""

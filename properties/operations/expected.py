@@ -38,7 +38,7 @@ class Expected:
     @property
     def is_plain(self) -> bool:
         """Whether every state is VALUE, which is 0."""
-        return not np.count_nonzero(self.state)
+        return not self.state.any()
 
     @property
     def is_specified(self) -> npt.NDArray[np.bool_]:

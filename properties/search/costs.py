@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import Case
-from cumae.properties.cases.shapes import kept
 
 UNUSUAL = 4.0
 """A case is left out or stopped only if it costs more than this many times the cheapest."""
@@ -20,7 +19,6 @@ _LEAST, _ROUNDS = 1e-4, 200
 Size = tuple[int, int, int]
 
 
-@kept
 def size(case: Case) -> Size:
     """Return requests, tokens and keys of a case, padding included."""
     keys = sum([request.context_len for request in case.batch.requests]) + case.batch.num_tokens

@@ -19,10 +19,10 @@ def bench(**given: Any) -> int:
     """Time TARGET beside the shipped kernels of its operation, in CUDA graphs and launched. Needs a GPU.
 
     TARGET is module:function or file.py:function. Without it, every shipped kernel is timed, whole steps in
-    three ways, how their times grow, and what the original pull requests save. What is timed on a step must
-    agree there; a function that does not ends the run, and the times before it are kept. Beside a time stands
-    its floor: a launch that changes one number, and the outputs with as many bytes of each input at most, at
-    the rate of a large copy.
+    three ways, how their times grow, and what the original pull requests save. A function must agree on each
+    step that it is timed on; one that does not ends the run, and the times before it are kept. Beside a time
+    stands its floor: a launch that changes one number, and the outputs with as many bytes of each input at
+    most, at the rate of a large copy.
     """
     from cumae.properties.commands.bench import bench as run
 

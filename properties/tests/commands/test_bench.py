@@ -123,6 +123,7 @@ def test_a_router_is_judged_before_it_is_timed() -> None:
     twice[5, 1] = twice[5, 0]
     assert misrouted(right | {"expert_ids": twice}) == "token 5 goes to wrong experts or weights"
     assert "token 0 " in misrouted(right | {"expert_weights": weights * 1.001})
+    assert "token 0 " in misrouted(right | {"expert_weights": weights * torch.nan})
     unwritten = router_arguments(40, torch.bfloat16, DEVICE)
     assert "token 0 " in misrouted(unwritten)
     level = right | {"logits": torch.zeros_like(right["logits"]), "bias": torch.zeros_like(right["bias"])}

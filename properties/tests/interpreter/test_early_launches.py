@@ -87,13 +87,13 @@ def test_each_program_of_each_launch_waits_for_itself() -> None:
     out = torch.zeros(64, dtype=torch.int64)
     with watching() as watch:
         _positions[(2,)](*given, out, 64, ALWAYS, 32, launch_pdl=True)
-        assert watch.hasty == {}
+        assert watch.early.hasty == {}
         _positions[(2,)](*given, out, 64, NEVER, 32)
-        assert watch.hasty == {}
+        assert watch.early.hasty == {}
         _positions[(2,)](*given, out, 0, NEVER, 32, launch_pdl=True)
-        assert watch.hasty == {}, "no lane is live"
+        assert watch.early.hasty == {}, "no lane is live"
         _positions[(2,)](*given, out, 64, NEVER, 32, launch_pdl=True)
-        assert set(watch.hasty) == {"load", "store"}
+        assert set(watch.early.hasty) == {"load", "store"}
 
 
 def test_outside_of_a_watched_call_nothing_is_replaced() -> None:
