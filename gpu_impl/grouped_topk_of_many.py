@@ -1,5 +1,7 @@
 """The experts of many tokens, chosen from candidates: all no worse than two of each kept group."""
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -55,6 +57,30 @@ def _two_most(choice: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
+def _logits_by_rows(
+    logits: tl.tensor,
+    num_rows: tl.tensor,
+    row_stride: tl.tensor,
+    num_groups: tl.tensor,
+    group_size: tl.tensor,
+    FULL: tl.constexpr,
+    ROWS: tl.constexpr,
+    GROUPS: tl.constexpr,
+    SIZE: tl.constexpr,
+) -> tl.tensor:
+    """Return the logits [rows, groups * size]; neighbours are loaded by neighbouring threads."""
+    o_row, o_column = tl.arange(0, ROWS)[:, None], tl.arange(0, GROUPS * SIZE)[None, :]
+    p_row, m_row = logits + o_row.to(tl.int64) * row_stride, o_row < num_rows
+    if FULL:
+        logit = tl.load(p_row + o_column, mask=m_row, other=0)
+    else:
+        i_group, o_size = o_column // SIZE, o_column % SIZE
+        m_expert = (i_group < num_groups) & (o_size < group_size)
+        logit = tl.load(p_row + (i_group.to(tl.int64) * group_size + o_size), mask=m_row & m_expert, other=0)
+    return logit
+
+
+@triton.jit
 def _choices(
     logits: tl.tensor,
     bias: tl.tensor,
@@ -63,6 +89,7 @@ def _choices(
     num_groups: tl.tensor,
     group_size: tl.tensor,
     FULL: tl.constexpr,
+    BY_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
     ABREAST: tl.constexpr,
     GROUPS: tl.constexpr,
@@ -84,12 +111,19 @@ def _choices(
     )
     p_bias = (bias + o_group) + o_chunk
     m_logit = i_deep + i_abreast < num_rows
-    if FULL:
+    m_bias = (i_group < num_groups) & (o_chunk + o_part < group_size)
+    if BY_ROWS:
+        sizes = num_rows, row_stride, num_groups, group_size
+        logit = _logits_by_rows(logits, *sizes, FULL, ROWS, GROUPS, SIZE)
+        logit = tl.permute(tl.reshape(logit, (DEEP, ABREAST, GROUPS, CHUNKS, PART)), (0, 3, 2, 1, 4))
+        logit = tl.reshape(logit, p_logit.shape)
+    elif FULL:
         logit = tl.load(p_logit, mask=m_logit, other=0)
+    else:
+        logit = tl.load(p_logit, mask=m_logit & m_bias, other=0)
+    if FULL:
         added = tl.load(p_bias)
     else:
-        m_bias = (i_group < num_groups) & (o_chunk + o_part < group_size)
-        logit = tl.load(p_logit, mask=m_logit & m_bias, other=0)
         added = tl.load(p_bias, mask=m_bias, other=0)
     root = root_of_sigmoid(logit.to(tl.float32))
     choice = tl.reshape(root * root + added.to(tl.float32), (DEEP, CHUNKS, GROUPS, ABREAST, PART))
@@ -112,15 +146,19 @@ def _select_from_candidates(
     RENORMALIZE: tl.constexpr,
     KEEPS_ALL: tl.constexpr,
     FULL: tl.constexpr,
+    BY_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
     ABREAST: tl.constexpr,
     GROUPS: tl.constexpr,
     SIZE: tl.constexpr,
     PART: tl.constexpr,
     CHOSEN: tl.constexpr,
+    UNIT: tl.constexpr,
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
     wait_for_kernel_before(BEGINS_EARLY)
+    # Says what divides it.
+    group_size = (group_size // UNIT) * UNIT
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     logits += i_first * logit_row_stride
     num_rows = tl.minimum(num_tokens - i_first, ROWS).to(tl.int32)
@@ -132,6 +170,7 @@ def _select_from_candidates(
         num_groups,
         group_size,
         FULL,
+        BY_ROWS,
         ROWS,
         ABREAST,
         GROUPS,
@@ -161,7 +200,9 @@ def _select_from_candidates(
     o_row = tl.arange(0, ROWS)
     m_row = o_row < num_rows
     p_logits = logits + o_row.to(tl.int64) * logit_row_stride
-    p_ids, p_weights = expert_ids + (i_first + o_row) * top_k, expert_weights + (i_first + o_row) * top_k
+    o_output = o_row.to(tl.int64) * top_k
+    p_ids = (expert_ids + i_first * top_k) + o_output
+    p_weights = (expert_weights + i_first * top_k) + o_output
     o_chosen = tl.arange(0, CHOSEN)[None, :]
     m_chosen = m_row[:, None] & (o_chosen < top_k)
     most_candidates = tl.max(num_candidates, axis=0)
@@ -225,12 +266,15 @@ def select_from_candidates(
             RENORMALIZE=renormalize,
             KEEPS_ALL=topk_group == num_groups,
             FULL=groups * size == num_experts,
+            # To change places costs more than it saves where threads load fewer neighbours of less width.
+            BY_ROWS=item_bytes == bias.element_size() == 4,
             ROWS=rows,
             ABREAST=min(rows, max(1, THREADS // groups)),
             GROUPS=groups,
             SIZE=size,
             PART=min(size, LOAD_BYTES // item_bytes),
             CHOSEN=triton.next_power_of_2(top_k),
+            UNIT=math.gcd(group_size, 16),
             num_warps=1,
             **early(logits.device),
         )
