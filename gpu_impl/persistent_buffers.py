@@ -203,6 +203,7 @@ class PersistentBuffers:
                     ROWS=rows,
                     COLUMNS=columns,
                     FILL=ENTRIES_PER_FILL,
+                    num_warps=8 if rows == 1 else 4,
                     **early(token_to_request.device),
                 )
         self._num_live_tokens = num_tokens

@@ -7,7 +7,9 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, check_shard, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
-KEYS_PER_BLOCK = 2048
+# The most keys of a token that are loaded at once, and of several tokens together.
+MOST_OF_TOKEN = 2048
+MOST_OF_TOKENS = 1024
 NUM_WARPS = 8
 
 
@@ -181,8 +183,8 @@ def launch_selected(
         check_tensor("num_valid", num_valid, (torch.int32,), (num_tokens_padded,), device)
     if num_tokens_padded == 0 or (topk == 0 and num_valid is None):
         return
-    columns = min(triton.next_power_of_2(max(topk, 1)), KEYS_PER_BLOCK)
-    rows = KEYS_PER_BLOCK // columns
+    columns = min(triton.next_power_of_2(max(topk, 1)), MOST_OF_TOKEN)
+    rows = max(1, MOST_OF_TOKENS // columns)
     with torch.cuda.device(token_to_request.get_device()):
         _write_selected[(-(-num_tokens_padded // rows),)](
             token_to_request,

@@ -212,11 +212,12 @@ def test_a_target_meets_more_requests_than_its_largest_tile_holds() -> None:
     assert not suite()._far
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_every_mutant_of_a_shipped_kernel_is_python(operation: str) -> None:
-    kernels = [Target(kernel, operation) for kernel in OPERATIONS[operation].kernels]
-    for task in tasks_of(kernels):
-        ast.parse(task.mutant.source)
+def test_every_mutant_of_a_shipped_kernel_is_python() -> None:
+    kernels = [Target(kernel, operation.name) for operation in OPERATIONS.values() for kernel in operation.kernels]
+    tasks = tasks_of(kernels)
+    assert len(tasks) > 10_000
+    for task in tasks:
+        compile(task.mutant.source, task.mutant.name, "exec", dont_inherit=True)
 
 
 def test_killed_and_equivalent_mutants_are_told_apart() -> None:
