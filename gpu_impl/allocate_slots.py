@@ -7,7 +7,6 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
-    ENTRIES_PER_TILE,
     NUM_WARPS,
     find_owners,
     own_entries,
@@ -216,7 +215,7 @@ def write_allocate_slots(
             page_size,
             HAS_ENDS=shape.has_ends,
             REQUESTS=shape.requests,
-            ENTRIES=ENTRIES_PER_TILE,
+            ENTRIES=shape.entries,
             num_warps=NUM_WARPS,
             **early(last_loc.device),
         )

@@ -8,6 +8,7 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, chec
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 TOKENS_PER_TILE = 512
+NUM_WARPS = 8
 
 
 @triton.jit
@@ -162,6 +163,7 @@ def write_causal_windows(
             HAS_WINDOW=window > 0,
             IS_SHARDED=world > 1,
             TILE=TOKENS_PER_TILE,
+            num_warps=NUM_WARPS,
             **early(token_to_request.device),
         )
 

@@ -10,7 +10,7 @@ from cumae.gpu_impl.sequence_layout import KeyScope
 from cumae.gpu_impl.tile_ends import carry_over_ends, end_of_tile
 
 # A program has few requests in many chunks, or many in one. Each number of requests is a compile.
-ENTRIES_PER_TILE = 1024
+ENTRIES_PER_TILE = 512
 REQUESTS_PER_TILE = (64, 1024, 4096)
 REQUESTS_OF_MANY = 1024  # of a tile, where earlier launches add up tiles
 

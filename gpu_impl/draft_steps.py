@@ -7,7 +7,6 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.owners import (
-    ENTRIES_PER_TILE,
     NUM_WARPS,
     find_owners,
     next_own_tile,
@@ -239,7 +238,7 @@ def write_draft_steps(
             num_targets,
             HAS_ENDS=shape.has_ends,
             REQUESTS=shape.requests,
-            ENTRIES=ENTRIES_PER_TILE,
+            ENTRIES=shape.entries,
             num_warps=NUM_WARPS,
             **early(num_drafts.device),
         )

@@ -8,7 +8,6 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.key_counts import TOKENS_PER_TILE, launch_carries_into_tiles
 from cumae.gpu_impl.owners import (
-    ENTRIES_PER_TILE,
     NUM_WARPS,
     find_owners,
     next_own_tile,
@@ -175,7 +174,7 @@ def write_flat_decodes(
             num_tokens_padded,
             topk,
             REQUESTS=shape.requests,
-            ENTRIES=ENTRIES_PER_TILE,
+            ENTRIES=shape.entries,
             num_warps=NUM_WARPS,
             **early(context_lens.device),
         )

@@ -8,7 +8,8 @@ from cumae.gpu_impl.arguments import check_indices
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.tile_ends import launch_carries
 
-TOKENS_PER_TILE = 1024
+TOKENS_PER_TILE = 512
+NUM_WARPS = 8
 
 
 @triton.jit
@@ -98,6 +99,7 @@ def launch_tile_sums(
         topk,
         split_size,
         TILE=TOKENS_PER_TILE,
+        num_warps=NUM_WARPS,
         **early(token_to_request.device),
     )
     if num_tiles > 1:
@@ -113,19 +115,22 @@ def launch_running_counts(
 ) -> None:
     """Write the running sum of kv_len after each token into sums int32 [T], T > 0."""
     launch_tile_sums(token_to_request, cu_seqlens_q, context_lens, topk, 1, sums)
-    num_tokens = token_to_request.numel()
-    num_tiles = -(-num_tokens // TOKENS_PER_TILE)
-    if num_tiles > 1:
-        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE, **early(sums.device))
+    _launch_carries_into_scans(sums)
 
 
 def launch_carries_into_tiles(sums: torch.Tensor) -> None:
     """Turn sums int32 [T], each from the first token of its tile of TOKENS_PER_TILE, into running sums."""
-    num_tokens = sums.numel()
-    num_tiles = -(-num_tokens // TOKENS_PER_TILE)
+    if sums.numel() > TOKENS_PER_TILE:
+        launch_carries(sums, None, sums.numel(), TOKENS_PER_TILE)
+        _launch_carries_into_scans(sums)
+
+
+def _launch_carries_into_scans(sums: torch.Tensor) -> None:
+    num_tiles = -(-sums.numel() // TOKENS_PER_TILE)
     if num_tiles > 1:
-        launch_carries(sums, None, num_tokens, TOKENS_PER_TILE)
-        _carry_into_scans[(num_tiles - 1,)](sums, num_tokens, TILE=TOKENS_PER_TILE, **early(sums.device))
+        _carry_into_scans[(num_tiles - 1,)](
+            sums, sums.numel(), TILE=TOKENS_PER_TILE, num_warps=NUM_WARPS, **early(sums.device)
+        )
 
 
 def check_tokens(

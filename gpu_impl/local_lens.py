@@ -11,7 +11,7 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
-ENTRIES_PER_TILE = 512
+ENTRIES_PER_TILE = 128
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_rows", "world", "rank", "interleave"])

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-ENTRIES_PER_TILE = 512
+# Entries of a tile, where a program has no more than one, and where it may have many.
+ENTRIES_OF_ONE, ENTRIES_OF_MANY = 256, 512
 # Requests of a tile. Each number is a compile.
 REQUESTS_PER_TILE = (64, 256, 1024, 4096)
 # Where programs do not add up all requests, the requests of a tile.
@@ -94,10 +95,11 @@ def find_owners(first: tl.tensor, i_first: tl.tensor, ENTRIES: tl.constexpr) -> 
 
 
 class ListShape(NamedTuple):
-    """The requests of a tile, the tiles of requests, and the programs that share the entries."""
+    """The requests of a tile and their tiles, the entries of a tile and the programs that share these."""
 
     requests: int
     num_tiles: int
+    entries: int
     num_programs: int
 
     @property
@@ -114,7 +116,9 @@ def shape_of_list(num_entries: int, num_requests: int) -> ListShape:
     elif num_requests > FEW_REQUESTS:
         limit = MAX_PROGRAMS_OF_MANY
     num_tiles = max(1, -(-num_requests // requests))
-    return ListShape(requests, num_tiles, max(1, min(-(-num_entries // ENTRIES_PER_TILE), limit)))
+    is_one = num_tiles == 1 and num_entries <= ENTRIES_OF_ONE * limit
+    entries = ENTRIES_OF_ONE if is_one else ENTRIES_OF_MANY
+    return ListShape(requests, num_tiles, entries, max(1, min(-(-num_entries // entries), limit)))
 
 
 def requests_per_tile(num_requests: int) -> int:

@@ -8,7 +8,7 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
-PAGES_PER_TILE = 2048
+PAGES_PER_TILE = 1024
 MAX_COLUMNS = 512
 
 

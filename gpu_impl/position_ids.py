@@ -8,6 +8,7 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
 TOKENS_PER_TILE = 512
+NUM_WARPS = 8
 
 
 @triton.jit(do_not_specialize=["num_requests", "num_tokens_padded"])
@@ -72,5 +73,6 @@ def write_position_ids(
             num_requests,
             num_tokens_padded,
             TILE=TOKENS_PER_TILE,
+            num_warps=NUM_WARPS,
             **early(token_to_request.device),
         )

@@ -9,6 +9,7 @@ from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
 TOKENS_PER_TILE = 512
+NUM_WARPS = 8
 
 
 @triton.jit(
@@ -98,5 +99,6 @@ def write_ring_slots(
             ring_capacity,
             HAS_ROW_INDEX=row_index is not None,
             TILE=TOKENS_PER_TILE,
+            num_warps=NUM_WARPS,
             **early(token_to_request.device),
         )

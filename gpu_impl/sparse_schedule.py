@@ -14,7 +14,7 @@ from cumae.gpu_impl.key_counts import (
     launch_tile_sums,
 )
 
-ITEMS_PER_BLOCK = 1024
+ITEMS_PER_BLOCK = 512
 SPLITS_PER_BLOCK = 128
 WORKERS_PER_CHUNK = 1024
 

@@ -8,8 +8,9 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
-SLOTS_PER_TILE = 2048
+SLOTS_PER_TILE = 1024
 MAX_COLUMNS = 256
+NUM_WARPS = 8
 
 
 @triton.jit(
@@ -146,5 +147,6 @@ def write_window_slots(
             HAS_ROW_INDEX=row_index is not None,
             ROWS=rows,
             COLUMNS=columns,
+            num_warps=NUM_WARPS,
             **early(token_to_request.device),
         )
