@@ -73,7 +73,7 @@ def test_a_record_spares_compiles_and_tells_what_rose(tmp_path: Path) -> None:
     content = json.loads(record.read_text())
     ((name, kernel),) = content["kernels"].items()
     assert name.startswith("_write_positions(token_to_request: *i32, ")
-    assert name.endswith(", TILE=512, BEGINS_EARLY=False)")
+    assert name.endswith(", TILE=512, BEGINS_EARLY=False, num_warps=8)")
     assert list(kernel) == ["text", *TARGETS]
     assert all(8 <= kernel[target]["registers"] <= 128 for target in TARGETS)
     assert "0 compiles" in run(tmp_path, *command).stdout
