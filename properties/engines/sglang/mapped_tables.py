@@ -50,7 +50,7 @@ def of_pages(shift: int) -> Callable[[int, Case], int]:
     return lambda page, case: max(physical(case, shift)[page], 0)
 
 
-def _of_slots(page: int, case: Case) -> int:
+def of_slots(page: int, case: Case) -> int:
     """Return the page of the window's pool, whose slots are counted from the end."""
     return case.num_cache_blocks - page
 
@@ -63,7 +63,7 @@ _PAGES = having(
     full_v2p=_map(1),
     swa_v2p=_map(2),
 )
-SLOT_TABLES = (table("page_table", lambda page, _: page), table("swa_page_table", _of_slots))
+SLOT_TABLES = (table("page_table", lambda page, _: page), table("swa_page_table", of_slots))
 _SLOTS = having(SGLANG, "page_table", *SLOT_TABLES)
 
 

@@ -17,7 +17,7 @@ MOST_FILES = 10
 # Files outside the recipe that name the walked thing, with the reason. Of an operation: adapters alone.
 BESIDE_THE_DIALECT = {
     "fixtures/bugs/collection.py": "a bug of the engine",
-    "properties/engines/flashinfer.py": "the adapters of the engine's released code",
+    "properties/engines/flashinfer/engine.py": "the adapters of the engine's released code",
     "properties/engines/released.py": "the adapters of the engine's released code",
     "properties/tests/dialects/test_dialect_flashinfer_capture.py": "the way back from dumped tensors",
     "properties/tests/dialects/test_dialect_heads.py": "keys and values with the names of three engines",

@@ -1,4 +1,4 @@
-"""FlashInfer's metadata functions under its dialect."""
+"""What FlashInfer derives of appended tokens and of lists of pages."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -10,10 +10,9 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import CUMAE
-from cumae.properties.engines.adapter import Engine
+from cumae.properties.engines.flashinfer.engine import ENGINE
 
 Tensor = torch.Tensor
-ENGINE = Engine("flashinfer", "flashinfer", ("0.7.2",), "flashinfer-python")
 
 
 @ENGINE.adapts(

@@ -1,0 +1,5 @@
+"""FlashInfer's adapters."""
+
+from cumae.properties.engines.adapter import Engine
+
+ENGINE = Engine("flashinfer", "flashinfer", ("0.7.2", "0.7.2.post1"), "flashinfer-python")
