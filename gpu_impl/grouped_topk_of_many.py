@@ -157,7 +157,7 @@ def _select_from_candidates(
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
     wait_for_kernel_before(BEGINS_EARLY)
-    # Says what divides it.
+    # The compiler then knows that UNIT divides it.
     group_size = (group_size // UNIT) * UNIT
     i_first = tl.program_id(0).to(tl.int64) * ROWS
     logits += i_first * logit_row_stride

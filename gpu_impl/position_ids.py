@@ -7,6 +7,7 @@ import triton.language as tl
 from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 
+# A thread has two tokens of a tile: each of its loads waits for the one before.
 TOKENS_PER_TILE = 512
 NUM_WARPS = 8
 

@@ -8,6 +8,7 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_shard, chec
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
+# A thread has two tokens of a tile: each of its loads waits for the one before.
 TOKENS_PER_TILE = 512
 NUM_WARPS = 8
 

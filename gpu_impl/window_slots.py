@@ -8,6 +8,7 @@ from cumae.gpu_impl.arguments import check_indices, check_int, check_tensor
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.table_rows import check_table, find_rows
 
+# A thread has four slots of a tile: each of its loads waits for the one before.
 SLOTS_PER_TILE = 1024
 MAX_COLUMNS = 256
 NUM_WARPS = 8
