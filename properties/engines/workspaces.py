@@ -18,7 +18,9 @@ from cumae.properties.engines.pages import having
 Tensor = torch.Tensor
 ALIGNMENT = 128
 """A list's width is a multiple of this one."""
-_FEATURES = ("topk", "window", "compress_ratio")
+RATIOS = (4, 1, 128)
+MOST_SELECTED = (2, 1, 3, 16, 64)
+_FEATURES = ("window",)
 
 
 class Chunk(NamedTuple):
@@ -47,13 +49,18 @@ def _host(value: Callable[[Case], int]) -> Input:
 
 
 def ratio_of(case: Case) -> int:
-    """Return the tokens of a state."""
-    return case.options.keys.compress_ratio
+    """Return the tokens of a state, by the number of requests: no options have states and windows at once."""
+    return RATIOS[len(case.batch.requests) % len(RATIOS)]
+
+
+def selected_columns(case: Case) -> int:
+    """Return the columns of a selection, by the number of tokens."""
+    return MOST_SELECTED[case.batch.num_tokens % len(MOST_SELECTED)]
 
 
 def topk_of(case: Case) -> int:
     """Return the most states that a token selects: none in layers that see their window alone."""
-    return case.options.selection.topk if ratio_of(case) > 1 else 0
+    return selected_columns(case) if ratio_of(case) > 1 else 0
 
 
 def _gathered(case: Case, request: Request) -> int:
@@ -108,7 +115,7 @@ def with_workspaces(dialect: Dialect, *, holes: bool) -> Dialect:
     def selected(inputs: Inputs) -> Ints:
         case = inputs.case
         rows = [_selected(case, position, holes) for _, _, position in _tokens(case)]
-        width = case.options.selection.topk
+        width = selected_columns(case)
         padded = [[*row, *[GARBAGE] * (width - len(row))] for row in rows]
         return ints(padded, "int32", case.layout.garbage, width=width)
 

@@ -110,7 +110,11 @@ def bind(
             refuse(name, rule)
     for name in domain.views if domain else ():
         require(name in called_with, "views", name, f"be an argument: {', '.join(called_with)}")
-    features = _features(operation, dialect, {*inputs, *made_with}, [known[name] for name in outputs])
+    shown = _shown(dialect, {*inputs, *made_with}, [known[name] for name in outputs])
+    features = operation.features & shown
+    for name, values in domain.values.items() if domain else ():
+        rule = f"be one value: {operation.name} has no such option, so its cases have the first alone"
+        require(len(values) == 1 or name in features or name not in shown, name, values, rule)
     own = {output.name for output in operation.outputs}
     merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
@@ -173,13 +177,11 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
     )
 
 
-def _features(
-    operation: Operation, dialect: Dialect, inputs: set[str], outputs: Collection[Output]
-) -> frozenset[str]:
-    """Return the features that an input or an output of the function shows."""
+def _shown(dialect: Dialect, inputs: set[str], outputs: Collection[Output]) -> frozenset[str]:
+    """Return the features that an input or an output of the function shows, of whatever operation."""
     inputs = inputs | {dialect.inputs[name].alias for name in inputs & set(dialect.inputs)}
     shown = inputs.union(*(dialect.inputs[name].carries for name in inputs & set(dialect.inputs)))
-    return operation.features & shown.union(*(output.carries for output in outputs))
+    return frozenset(shown.union(*(output.carries for output in outputs)))
 
 
 def binding_of(

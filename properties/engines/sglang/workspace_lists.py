@@ -16,7 +16,7 @@ from cumae.properties.engines.workspaces import Chunk, in_chunks, with_workspace
     operation="window_slots",
     dialect=with_workspaces(SGLANG, holes=True),
     domain=EXTENDS.having(
-        window=(1, 2, 3, 4, 16, 127, 128), compress_ratio=(1, 4, 128), strided=True, views=("combined_rows",)
+        window=(1, 2, 3, 4, 16, 127, 128), strided=True, views=("combined_rows",)
     ),
 )
 def combined_rows(function: Any) -> Callable[..., None]:

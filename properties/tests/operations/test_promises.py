@@ -228,3 +228,13 @@ def test_no_live_request_stands_in_the_row_that_sglang_gives_nobody() -> None:
 def test_dimensions_are_one_or_more_or_all(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name} = .*, must be None or a non-empty tuple"):
         Domain(**{name: value})
+
+
+def test_several_values_of_an_option_that_the_operation_has_not_are_refused() -> None:
+    def positions(world: int, num_tokens_padded: int, position_ids: torch.Tensor) -> None:
+        raise AssertionError("not called")
+
+    message = r"world = \(1, 2\), must be one value: position_ids has no such option"
+    with pytest.raises(ValueError, match=message):
+        binding_of(positions, "position_ids", domain=Domain(world=(1, 2)))
+    assert binding_of(positions, "position_ids", domain=Domain(world=(2,))).domain.values["world"] == (2,)
