@@ -266,7 +266,7 @@ def select_from_candidates(
             RENORMALIZE=renormalize,
             KEEPS_ALL=topk_group == num_groups,
             FULL=groups * size == num_experts,
-            # To change places costs more than it saves where threads load fewer neighbours of less width.
+            # With other dtypes the exchange through shared memory costs more than the loads save.
             BY_ROWS=item_bytes == bias.element_size() == 4,
             ROWS=rows,
             ABREAST=min(rows, max(1, THREADS // groups)),

@@ -76,7 +76,7 @@ def bits_of(words: tl.tensor) -> tl.tensor:
     bits = bits - ((bits >> 1) & 0x55555555)
     bits = (bits & 0x33333333) + ((bits >> 2) & 0x33333333)
     bits = (bits + (bits >> 4)) & 0x0F0F0F0F
-    # The form in which a compiler knows its instruction.
+    # LLVM makes one instruction of this form.
     return (tl.mul(bits, 0x01010101, sanitize_overflow=False) >> 24).to(tl.int32)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-# Entries of a tile, where a program has no more than one, and where it may have many.
+# Entries of a tile: where a program has one tile, and where it may have several.
 ENTRIES_OF_ONE, ENTRIES_OF_MANY = 256, 512
 # Requests of a tile. Each number is a compile.
 REQUESTS_PER_TILE = (64, 256, 1024, 4096)

@@ -49,7 +49,8 @@ class Domain:
     Other options are promised by name with a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
     ``index_dtype=("int32",)``, ``row_format=("bf16",)`` or ``select_beyond=(False,)``. ``values`` holds them.
     A function that does not name the option gets its neutral value, or the first promised one; these are in
-    ``settled_values``. ``limits``: the promises by name that a case may go beyond.
+    ``settled_values``. One that names an option which its operation has not may have one value promised.
+    ``limits``: the promises by name that a case may go beyond.
 
     Raises ``ValueError`` for an unknown promise, and for promises that contradict each other.
     """

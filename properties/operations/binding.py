@@ -78,7 +78,8 @@ def bind(
     The function returns the outputs that it does not name, in the table's order; one that names some and
     returns None computes only those. For a class, the parameters of ``__call__`` are bound, and those of its
     constructor: ``device`` and host numbers. Raises ``ValueError`` for a name that is neither an input nor an
-    output, listing the known ones, and for an operation without outputs in the dialect.
+    output, listing the known ones, for an operation without outputs in the dialect, and for a domain with
+    several values of an option that an argument shows and the operation has not.
     """
     _refuse_a_taken_name(operation)
     known = outputs_of(operation, dialect)

@@ -12,23 +12,12 @@ from cumae.properties.dialects.sglang.step import cache_seqlens
 from cumae.properties.engines.flashinfer.engine import ENGINE
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import DECODES
+from cumae.properties.engines.sglang.graph_tables import of_requests
 from cumae.properties.engines.sglang.mapped_tables import MAPPED, of_slots
 
 Tensor = torch.Tensor
 _REPLAY = "flashinfer/experimental/b12x/attention/paged/graph_replay.py"
 _PAGES_OF_PROGRAM = 128
-
-
-def _of_requests(name: str, rule: str, more: int, values: Callable[[Inputs], list[Any]]) -> Output:
-    return Output(
-        name,
-        "int32",
-        "graph_request",
-        rule,
-        follows="page_table",
-        shape=lambda case: (case.num_requests_padded + more,),
-        expect=lambda _, inputs: values(inputs),
-    )
 
 
 def _starts(inputs: Inputs) -> list[int]:
@@ -57,8 +46,8 @@ _STAGED = having(
     "page_table",
     _TABLE,
     _table("swa_page_table", of_slots),
-    _of_requests("staged_lens", "the keys", 0, lambda inputs: cache_seqlens(inputs.case)),
-    _of_requests("staged_starts", "the number of requests before", 1, _starts),
+    of_requests("staged_lens", "the keys", 0, lambda inputs: cache_seqlens(inputs.case)),
+    of_requests("staged_starts", "the number of requests before", 1, _starts),
 )
 
 

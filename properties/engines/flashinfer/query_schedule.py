@@ -37,15 +37,8 @@ def _write_items(starts: Tensor, seq_lens: Tensor, split_size: int, outputs: tup
         output[: len(column)] = column
 
 
-@ENGINE.adapts(
-    _SCHEDULE,
-    "_build_paged_mqa_schedule_triton",
-    operation="any_schedule",
-    dialect="cumae",
-    domain=_STEPS,
-)
-def paged_schedule(kernel: Any) -> Callable[..., None]:
-    """By one program."""
+def _dealt(schedule: Callable[[Tensor, int, int, Tensor], Any]) -> Callable[..., None]:
+    """Return a launch that writes the items between the starts which a schedule writes."""
 
     def launch(
         seq_lens: Tensor,
@@ -56,12 +49,28 @@ def paged_schedule(kernel: Any) -> Callable[..., None]:
         work_stop: Tensor,
     ) -> None:
         starts = torch.empty((num_workers + 1, 2), dtype=torch.int32, device=seq_lens.device)
-        rows, workers = len(seq_lens), num_workers + 1
-        blocks = triton.next_power_of_2(rows), triton.next_power_of_2(workers)
-        kernel[(1,)](seq_lens, starts, rows, 0, num_workers, 0, starts.stride(0), split_size, False, *blocks)
+        schedule(seq_lens, split_size, num_workers, starts)
         _write_items(starts, seq_lens, split_size, (work_token, work_start, work_stop))
 
     return launch
+
+
+@ENGINE.adapts(
+    _SCHEDULE,
+    "_build_paged_mqa_schedule_triton",
+    operation="any_schedule",
+    dialect="cumae",
+    domain=_STEPS,
+)
+def paged_schedule(kernel: Any) -> Callable[..., None]:
+    """By one program."""
+
+    def schedule(seq_lens: Tensor, split_size: int, num_workers: int, starts: Tensor) -> None:
+        rows = len(seq_lens)
+        blocks = triton.next_power_of_2(rows), triton.next_power_of_2(num_workers + 1)
+        kernel[(1,)](seq_lens, starts, rows, 0, num_workers, 0, starts.stride(0), split_size, False, *blocks)
+
+    return _dealt(schedule)
 
 
 @ENGINE.adapts(
@@ -74,16 +83,7 @@ def paged_schedule(kernel: Any) -> Callable[..., None]:
 def paged_schedule_by_torch(function: Any) -> Callable[..., None]:
     """By torch, for more requests than one program takes."""
 
-    def launch(
-        seq_lens: Tensor,
-        split_size: int,
-        num_workers: int,
-        work_token: Tensor,
-        work_start: Tensor,
-        work_stop: Tensor,
-    ) -> None:
-        starts = torch.empty((num_workers + 1, 2), dtype=torch.int32, device=seq_lens.device)
+    def schedule(seq_lens: Tensor, split_size: int, num_workers: int, starts: Tensor) -> None:
         function(seq_lens, block_kv=split_size, num_sms=num_workers, pages_per_split=1, out=starts)
-        _write_items(starts, seq_lens, split_size, (work_token, work_start, work_stop))
 
-    return launch
+    return _dealt(schedule)

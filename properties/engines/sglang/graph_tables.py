@@ -16,7 +16,8 @@ from cumae.properties.engines.sglang.mapped_tables import LOCS, MAPPED, SLOT_TAB
 Tensor = torch.Tensor
 
 
-def _lens(name: str, rule: str, more: int, values: Callable[[Inputs], list[Any]]) -> Output:
+def of_requests(name: str, rule: str, more: int, values: Callable[[Inputs], list[Any]]) -> Output:
+    """Return an output of a captured step with an entry for each request, and ``more`` of them."""
     return Output(
         name,
         "int32",
@@ -47,9 +48,9 @@ def _starts_q(inputs: Inputs) -> list[Any]:
         "page_table",
         *SLOT_TABLES,
         LOCS,
-        _lens("graph_lens", "the keys", 0, lambda inputs: cache_seqlens(inputs.case)),
-        _lens("graph_starts_k", "the running sum of the keys", 1, _starts_k),
-        _lens("graph_starts_q", "the running sum of the new tokens", 1, _starts_q),
+        of_requests("graph_lens", "the keys", 0, lambda inputs: cache_seqlens(inputs.case)),
+        of_requests("graph_starts_k", "the running sum of the keys", 1, _starts_k),
+        of_requests("graph_starts_q", "the running sum of the new tokens", 1, _starts_q),
         num_rows=num_rows,
     ),
     domain=STEPS.having(phases=("decode",), verify_steps=True, max_query_len=64, **MAPPED),

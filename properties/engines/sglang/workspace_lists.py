@@ -15,9 +15,7 @@ from cumae.properties.engines.workspaces import Chunk, in_chunks, with_workspace
     "combine_topk_swa_indices",
     operation="window_slots",
     dialect=with_workspaces(SGLANG, holes=True),
-    domain=EXTENDS.having(
-        window=(1, 2, 3, 4, 16, 127, 128), strided=True, views=("combined_rows",)
-    ),
+    domain=EXTENDS.having(window=(1, 2, 3, 4, 16, 127, 128), strided=True, views=("combined_rows",)),
 )
 def combined_rows(function: Any) -> Callable[..., None]:
     """DeepSeek V4: selected states and windows of a chunk of prefills, two tokens a program."""

@@ -7,9 +7,7 @@ from cumae.properties.dialects import VLLM
 from cumae.properties.engines.vllm.engine import ENGINE, NEW
 from cumae.properties.engines.workspaces import Chunk, in_chunks, with_workspaces
 
-_PREFILLS = NEW.having(
-    window=(1, 2, 4, 16, 128), missing_blocks=False, max_requests=64
-)
+_PREFILLS = NEW.having(window=(1, 2, 4, 16, 128), missing_blocks=False, max_requests=64)
 _NO_HOLES, _HOLES = (with_workspaces(VLLM, holes=holes) for holes in (False, True))
 
 
