@@ -17,6 +17,13 @@ MOST_OF_FEW = 8192
 ROWS_OF_FEW = 16
 WORDS_OF_MANY = 1024
 COLUMNS = 256
+# Short rows whose grain is small, such as an indexer's, leave half the threads of such a pass idle. If there
+# are many, the words of ROWS_OF_FLAT rows are one list instead, and a pass copies WORDS_OF_FLAT of it.
+LEAST_OF_FLAT = 30_000
+BYTES_OF_FLAT = 512
+ROWS_OF_FLAT = 128
+WORDS_OF_FLAT = 1024
+NO_ROW = tl.constexpr(-(2**62))
 
 
 @triton.jit(
@@ -55,6 +62,7 @@ def _copy_rows(
     GRAIN: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    IS_FLAT: tl.constexpr,
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
     wait_for_kernel_before(BEGINS_EARLY)
@@ -93,22 +101,44 @@ def _copy_rows(
     m_block = m_block & (block_id >= 0) & (block_id < num_blocks)
     i_new = tl.load(cu_seqlens_q + i_request, mask=m_row, other=0).to(tl.int64) + position - context_len
     m_new = m_row & (position >= context_len) & (i_new < num_new_rows)
-    m_copied = (m_block | m_new)[:, None]
-
+    m_copied = m_block | m_new
     cached_row = block_id * cache_block_stride + position % block_size * cache_row_stride
-    source = tl.where(
-        m_cached,
-        cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
-        new_rows.to(tl.pointer_type(WORD)) + i_new * new_row_stride * WORDS_PER_GRAIN,
-    )
-    # A choice between two pointers loses their divisibility, and without it loads are half as wide.
-    source = tl.multiple_of(source, GRAIN)
-    target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
-    for i_word in range(0, width * WORDS_PER_GRAIN, COLUMNS):
-        o_word = i_word + tl.arange(0, COLUMNS)
-        m_word = m_copied & (o_word < width * WORDS_PER_GRAIN)[None, :]
-        words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
-        tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
+    new_row = i_new * new_row_stride
+    num_words = width * WORDS_PER_GRAIN
+
+    if IS_FLAT:
+        # Of each row: where the list would begin in the cache or the new rows, if it went on there as it
+        # does in this row, and which of the two it is.
+        origin = tl.where(m_cached, cached_row, new_row) * WORDS_PER_GRAIN
+        origin = (origin - tl.arange(0, ROWS).to(tl.int64) * num_words) * 2 + m_cached
+        origin = tl.where(m_copied, origin, NO_ROW)
+        target = keys.to(tl.pointer_type(WORD)) + i_first * key_row_stride * WORDS_PER_GRAIN
+        gap = key_row_stride * WORDS_PER_GRAIN - num_words
+        for i_word in range(0, ROWS * num_words, COLUMNS):
+            o_word = i_word + tl.arange(0, COLUMNS)
+            # Exact for up to 2^20 words; a division of integers would take longer than what it divides.
+            i_row = ((o_word + 0.5) * (1.0 / num_words)).to(tl.int32)
+            its_origin = tl.gather(origin, tl.minimum(i_row, ROWS - 1), 0)
+            m_word = (i_row < ROWS) & (its_origin != NO_ROW)
+            source = tl.where(
+                (its_origin & 1) != 0, cache.to(tl.pointer_type(WORD)), new_rows.to(tl.pointer_type(WORD))
+            )
+            words = tl.load(source + (its_origin >> 1) + o_word, mask=m_word, other=0)
+            tl.store(target + i_row.to(tl.int64) * gap + o_word, words, mask=m_word)
+    else:
+        source = tl.where(
+            m_cached,
+            cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
+            new_rows.to(tl.pointer_type(WORD)) + new_row * WORDS_PER_GRAIN,
+        )
+        # A choice between two pointers loses their divisibility, and without it loads are half as wide.
+        source = tl.multiple_of(source, GRAIN)
+        target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
+        for i_word in range(0, num_words, COLUMNS):
+            o_word = i_word + tl.arange(0, COLUMNS)
+            m_word = m_copied[:, None] & (o_word < num_words)[None, :]
+            words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
+            tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
 
 
 def write_prefix_interleave(
@@ -182,6 +212,9 @@ def write_prefix_interleave(
     strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
     rows, num_warps = (ROWS_OF_FEW, 4) if capacity <= MOST_OF_FEW else (WORDS_OF_MANY // columns, 1)
+    is_flat = capacity >= LEAST_OF_FLAT and grain < 16 and grains * grain < BYTES_OF_FLAT
+    if is_flat:
+        rows, columns, num_warps = ROWS_OF_FLAT, WORDS_OF_FLAT, 4
     with torch.cuda.device(cache.get_device()):
         _copy_rows[(-(-capacity // rows),)](
             as_bytes(cache),
@@ -205,6 +238,7 @@ def write_prefix_interleave(
             GRAIN=grain,
             ROWS=rows,
             COLUMNS=columns,
+            IS_FLAT=is_flat,
             num_warps=num_warps,
             **early(cache.device),
         )

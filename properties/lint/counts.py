@@ -1,10 +1,9 @@
 """Steps that differ only in size, and the number of programs in the largest step."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from cumae.oracle import Batch, Case, Options, Request
-from cumae.properties.cases.domain import MAX_LEN
+from cumae.properties.cases.domain import MAX_LEN, Domain
 from cumae.properties.lint.launches import Launch
 from cumae.properties.operations.binding import Binding
 
@@ -13,36 +12,34 @@ MOST_VALUES = 16  # more than the powers of two up to the largest count
 MOST_TOKENS = MAX_LEN
 _CONTEXT_LEN = 5
 # The router of DeepSeek-V3. Of the default's experts, one form of a kernel may be for all counts.
-_ROUTER = {"num_experts": 256, "num_groups": 8, "topk_group": 4, "top_k": 8}
+_ROUTER = Options.of(num_experts=256, num_groups=8, topk_group=4, top_k=8)
+_ROWS, _UNALIGNED_ROWS = (Options.of(kv_lora_rank=16, qk_rope_head_dim=d) for d in (8, 2))
 
 
 def counting_cases(binding: Binding) -> Iterator[Case]:
     """Yield, for each count n, a step of n requests with one token each, and one request of n tokens.
 
-    A router has the default's experts, and in one more step of the most tokens those of DeepSeek-V3.
+    One more step of the most tokens has the experts of DeepSeek-V3 in place of the default's, and one rows
+    of which only four bytes are aligned.
     """
-    domain = binding.domain
-    size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
-    phase = domain.phases[0]
-    narrow = "row_format" in binding.features and domain.latent_dims is None
-    options = Options.of(kv_lora_rank=16, qk_rope_head_dim=8) if narrow else Options()
-    for count in COUNTS:
+    narrow = "row_format" in binding.features and binding.domain.latent_dims is None
+    steps = [(count, _ROWS if narrow else Options()) for count in COUNTS]
+    steps += [(COUNTS[-1], _UNALIGNED_ROWS)] if narrow else []
+    steps += [(COUNTS[-1], _ROUTER)] if "router" in binding.features else []
+    for count, options in steps:
         for num_requests, query_len in ((count, 1), (1, count)):
-            blocks = -(-(context_len + query_len) // size)
-            first = domain.reserved_blocks
-            requests = tuple(
-                Request(
-                    context_len, query_len, tuple(range(first + b * blocks, first + (b + 1) * blocks)), phase
-                )
-                for b in range(num_requests)
-            )
-            case = Case(Batch(requests, size), options=options)
+            case = _step(binding.domain, num_requests, query_len, options)
             if binding.why_not(case) is None:
                 yield case
-    if "router" in binding.features:
-        routed = replace(case, options=Options.of(**_ROUTER))
-        if binding.why_not(routed) is None:
-            yield routed
+
+
+def _step(domain: Domain, num_requests: int, query_len: int, options: Options) -> Case:
+    size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
+    blocks = -(-(context_len + query_len) // size)
+    starts = range(domain.reserved_blocks, domain.reserved_blocks + num_requests * blocks, blocks)
+    phase = domain.phases[0]
+    requests = (Request(context_len, query_len, tuple(range(n, n + blocks)), phase) for n in starts)
+    return Case(Batch(tuple(requests), size), options=options)
 
 
 def most_programs(recorded: Iterable[tuple[Case, list[Launch]]]) -> dict[str, tuple[int, ...]]:

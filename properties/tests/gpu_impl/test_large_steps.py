@@ -43,10 +43,12 @@ def test_thousands_of_requests_are_listed(
         assert CHECKS[check](trial) is None
 
 
-@pytest.mark.parametrize("name", ["cache_write", "prefix_interleave"])
-def test_programs_for_many_rows_write_few_rows_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"cumae.gpu_impl.{name}.MOST_OF_FEW", 0)
-    operation = OPERATIONS[name]
+@pytest.mark.parametrize(
+    "limit", ["cache_write.MOST_OF_FEW", "prefix_interleave.MOST_OF_FEW", "prefix_interleave.LEAST_OF_FLAT"]
+)
+def test_programs_for_many_rows_write_few_rows_too(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"cumae.gpu_impl.{limit}", 0)
+    operation = OPERATIONS[limit.split(".")[0]]
     (kernel,) = operation.kernels
     binding = bind(load_function(kernel), operation, CUMAE)
     for case in islice(seeded_cases(3, binding.domain, binding.features), 30):
