@@ -18,6 +18,7 @@ from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import gaps_of, survives_large_ids
+from cumae.properties.checks.waits_for_arguments import waits_for_arguments
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.dialects import Held, Ints
 from cumae.properties.operations.binding import Binding
@@ -41,6 +42,7 @@ CheckName = Literal[
     "survives_large_ids",
     "replays_in_graph",
     "never_synchronises",
+    "waits_for_arguments",
 ]
 Check = Callable[[Trial], Finding | None]
 CHECKS: dict[str, Check] = {
@@ -57,8 +59,9 @@ CHECKS: dict[str, Check] = {
     "survives_large_ids": survives_large_ids,
     "replays_in_graph": replays_in_graph,
     "never_synchronises": never_synchronises,
+    "waits_for_arguments": waits_for_arguments,
 }
-ON_GPU_ONLY = ("replays_in_graph", "never_synchronises")
+ON_GPU_ONLY = ("replays_in_graph", "never_synchronises", "waits_for_arguments")
 IN_INTERPRETER_ONLY = ("holds_in_any_order",)
 _PROBE = Case(Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4))
 
@@ -75,6 +78,8 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
         dropped |= set(ON_GPU_ONLY)
     if device == "cuda":
         dropped |= set(IN_INTERPRETER_ONLY)
+    if binding.keeps_state:
+        dropped.add("waits_for_arguments")
     if not binding.outputs and not binding.keeps_state:
         dropped |= {"forgets_history", "replays_in_graph"}
     # memcheck runs without PyTorch's caching allocator, and tensors of tens of gigabytes do not fit.

@@ -37,12 +37,12 @@ def replays_in_graph(trial: Trial) -> Finding | None:
         message = f"the call cannot be captured: {told_of(error, captured.function)}"
         rule = "a call can be captured in a CUDA graph"
         return Finding("replays_in_graph", message, rule, traceback=traceback_of(error))
-    for case in (trial.quiet.case, *_others(trial.quiet.case)):
+    for case in (trial.quiet.case, *of_the_same_sizes(trial.quiet.case)):
         if trial.binding.why_not(case) is not None:
             continue
         bench = trial.bench(case, "when replayed from a graph")
         call = bench.call(POISON, earlier=captured)
-        if not _same_launch(captured, call):
+        if not is_same_launch(captured, call):
             continue
         graph.replay()
         torch.cuda.synchronize()
@@ -61,7 +61,7 @@ def replays_in_graph(trial: Trial) -> Finding | None:
     return None
 
 
-def _same_launch(captured: Call, call: Call) -> bool:
+def is_same_launch(captured: Call, call: Call) -> bool:
     """Whether a replay of the captured call has these arguments: the same addresses, shapes and numbers."""
     pairs = zip((*captured.inputs, *captured.outputs), (*call.inputs, *call.outputs), strict=True)
     same = all(
@@ -75,7 +75,7 @@ def _same_launch(captured: Call, call: Call) -> bool:
     return same and call.reuses and call.numbers == captured.numbers
 
 
-def _others(case: Case) -> list[Case]:
+def of_the_same_sizes(case: Case) -> list[Case]:
     """Return cases of the same padded sizes: reversed requests, and one token turned into padding."""
     requests = list(case.batch.requests)
     others = [permuted(case, list(range(len(requests)))[::-1])]

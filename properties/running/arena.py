@@ -15,33 +15,33 @@ _ALIGNMENT = 256
 
 
 class Memory:
-    """Bytes on a device, written and read as a whole."""
+    """Bytes on a device, written and read as a whole. ``bytes``: a tensor of uint8."""
 
     def __init__(self, size: int, device: Device) -> None:
-        self._bytes = torch.empty(size, dtype=torch.uint8, device=device)
+        self.bytes = torch.empty(size, dtype=torch.uint8, device=device)
         self.on_host = device == "cpu"
         self._typed: dict[str, torch.Tensor] = {}
 
     def view(self, start: int, buffer: Buffer) -> torch.Tensor:
         """Return the elements of a buffer that lies from byte ``start`` on, guards included."""
         if buffer.dtype not in self._typed:
-            self._typed[buffer.dtype] = self._bytes.view(torch_dtype(buffer.dtype))
+            self._typed[buffer.dtype] = self.bytes.view(torch_dtype(buffer.dtype))
         first = (start + buffer.lead) // ITEM_BYTES[buffer.dtype]
         return self._typed[buffer.dtype].as_strided(buffer.shape, buffer.strides, first)
 
     def content(self) -> Bytes:
         """Return the bytes: on the host these themselves, of a GPU a copy."""
-        return np.asarray(self._bytes.cpu().numpy())
+        return np.asarray(self.bytes.cpu().numpy())
 
     def blank(self) -> Bytes:
         """Return bytes to be filled and then uploaded: on the host these themselves."""
         # Not pinned: with pinned memory, commands failed after a kernel had lost the CUDA context.
-        return self.content() if self.on_host else np.empty(len(self._bytes), dtype=np.uint8)
+        return self.content() if self.on_host else np.empty(len(self.bytes), dtype=np.uint8)
 
     def upload(self, content: Bytes) -> None:
         """Write all bytes."""
         if not self.on_host:
-            self._bytes.copy_(torch.from_numpy(content))
+            self.bytes.copy_(torch.from_numpy(content))
 
 
 class Arena:

@@ -24,6 +24,13 @@ def has_gpu() -> bool:
     return nvidia or amd
 
 
+def can_begin_early() -> bool:
+    """Return whether a kernel can begin before the one before has ended: on NVIDIA's GPUs from Hopper on."""
+    import torch
+
+    return torch.version.hip is None and torch.cuda.get_device_capability()[0] >= 9
+
+
 def prepare(wanted: str) -> Device:
     """Return the device of this process and set Triton's mode; call before triton is imported.
 

@@ -9,6 +9,7 @@ EVERY = {
     "survives_large_ids": 20,
     "replays_in_graph": 10,
     "never_synchronises": 10,
+    "waits_for_arguments": 10,
 }
 """If several checks run together, a costly one runs every so many cases, and more often at first."""
 _CALLS = {

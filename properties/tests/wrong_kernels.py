@@ -1,5 +1,7 @@
 """Triton kernels that are wrong on purpose, each in the one way that a single check is there to see."""
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -187,3 +189,57 @@ def wraps_where_masked(
     """Fails only under ``--sanitize debug``: a product wraps in lanes that nobody uses."""
     right = _positions(token_to_request, cu_seqlens_q, context_lens)
     _wraps_where_masked[(1,)](right, position_ids, right.numel(), TILE=1024)
+
+
+ALWAYS, LATE, LAST, NEVER = 0, 1, 2, 3
+
+
+@triton.jit
+def positions(
+    owner: tl.tensor,
+    starts: tl.tensor,
+    contexts: tl.tensor,
+    out: tl.tensor,
+    count: tl.tensor,
+    WAITS: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    tl.extra.cuda.gdc_launch_dependents()
+    if WAITS == 0:
+        tl.extra.cuda.gdc_wait()
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    request = tl.load(owner + at, mask=at < count, other=-1)
+    if WAITS == 1:
+        tl.extra.cuda.gdc_wait()
+    live = request >= 0
+    start = tl.load(starts + request, mask=live, other=0)
+    position = tl.load(contexts + request, mask=live, other=0) + at - start
+    tl.store(out + at, tl.where(live, position, 0).to(tl.int64), mask=at < count)
+    if WAITS == 2:
+        tl.extra.cuda.gdc_wait()
+
+
+def waiting(waits: int, **options: Any) -> Any:
+    """Return a function whose kernel waits for the kernel before it: at once, late or never."""
+
+    def launch(
+        token_to_request: torch.Tensor,
+        cu_seqlens_q: torch.Tensor,
+        context_lens: torch.Tensor,
+        position_ids: torch.Tensor,
+    ) -> None:
+        if count := len(position_ids):
+            given = token_to_request, cu_seqlens_q, context_lens, position_ids, count
+            positions[(triton.cdiv(count, 32),)](*given, waits, 32, **options)
+
+    return launch
+
+
+def stores_without_waiting(
+    token_to_request: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    context_lens: torch.Tensor,
+    position_ids: torch.Tensor,
+) -> None:
+    """Fails ``waits_for_arguments``: the kernel may begin early, and does not wait."""
+    waiting(NEVER, launch_pdl=True)(token_to_request, cu_seqlens_q, context_lens, position_ids)

@@ -38,6 +38,7 @@ ONLY_IN_INTERPRETER = [
 ONLY_ON_GPU = [
     ("never_synchronises", wrong.synchronises, "position_ids"),
     ("replays_in_graph", wrong.counts_on_the_host, "position_ids"),
+    ("waits_for_arguments", wrong_kernels.stores_without_waiting, "position_ids"),
 ]
 if DEVICE == "cuda":
     ONLY += ONLY_ON_GPU
