@@ -24,13 +24,6 @@ def has_gpu() -> bool:
     return nvidia or amd
 
 
-def can_begin_early() -> bool:
-    """Return whether a kernel can begin before the one before has ended: on NVIDIA's GPUs from Hopper on."""
-    import torch
-
-    return torch.version.hip is None and torch.cuda.get_device_capability()[0] >= 9
-
-
 def prepare(wanted: str) -> Device:
     """Return the device of this process and set Triton's mode; call before triton is imported.
 
@@ -54,6 +47,18 @@ def prepare(wanted: str) -> Device:
     os.environ["TRITON_INTERPRET"] = "1"
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     return "cpu"
+
+
+def can_begin_early() -> bool:
+    """Return whether kernels may be launched with ``launch_pdl``, to begin before the one before has ended.
+
+    In the interpreter, and on NVIDIA's GPUs from Hopper on.
+    """
+    import torch
+
+    if interpreting():
+        return True
+    return torch.version.hip is None and torch.cuda.get_device_capability()[0] >= 9
 
 
 @contextmanager

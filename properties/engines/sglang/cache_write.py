@@ -10,6 +10,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
+from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 
@@ -39,7 +40,8 @@ _WRITER = "sglang/kernels/ops/kvcache/mla_buffer.py"
     dialect="vllm",
     domain=_ROWS,
     current_platform=_platform(has_triton=True),
-    is_arch_support_pdl=lambda: False,
+    is_arch_support_pdl=can_begin_early,
+    can_use_set_mla_kv_buffer=lambda *bytes_of_parts: False,
 )
 def set_mla_kv_buffer(function: Any) -> Callable[..., None]:
     """Latent rows written to their slots, by Triton."""

@@ -10,6 +10,7 @@ import torch
 from cumae.oracle import Case, Request
 from cumae.properties.dialects import VLLM
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
+from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 _UNPADDED = STEPS.having(padding="none")
@@ -62,7 +63,8 @@ def _wide_locs(case: Case) -> Any:
         rowless_requests=False,
     ),
     current_platform=SimpleNamespace(capabilities=SimpleNamespace(supports_triton=True)),
-    is_arch_support_pdl=lambda: False,
+    is_arch_support_pdl=can_begin_early,
+    can_use_set_mla_kv_buffer=lambda *bytes_of_parts: False,
     get_parallel=lambda: _PARALLEL,
 )
 def set_mla_kv_buffer_of_rank(function: Any) -> Callable[..., None]:

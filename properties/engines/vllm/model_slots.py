@@ -12,6 +12,7 @@ from cumae.properties.dialects.held import ints
 from cumae.properties.engines.vllm.cache_groups import RINGS
 from cumae.properties.engines.vllm.engine import ENGINE, SELECTED, STARTS, STEPS, UNPADDED
 from cumae.properties.engines.vllm.steps import FULL, LAST_PAGE
+from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 _QSA = "vllm/models/qwen4_exp/common/qsa_cache.py"
@@ -162,7 +163,7 @@ def kimi_state_indices(kernel: Any) -> Callable[..., Tensor]:
         found = torch.empty((num_reqs, 1), dtype=torch.int32, device=seq_lens.device)
         step = (block_table, seq_lens, found, *block_table.stride(), seq_lens.stride(0), *found.stride())
         sizes = {"CACHE_BLOCK_SIZE": block_size, "NUM_STATE_SLOTS": 1, "BLOCK_STATE_SLOTS": 1}
-        kernel[(-(-num_reqs // 32),)](*step, num_reqs, **sizes, BLOCK_ROWS=32, launch_pdl=False)
+        kernel[(-(-num_reqs // 32),)](*step, num_reqs, **sizes, BLOCK_ROWS=32, launch_pdl=can_begin_early())
         return found
 
     return launch

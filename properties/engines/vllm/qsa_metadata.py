@@ -13,6 +13,7 @@ from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.cache_groups import RINGS
 from cumae.properties.engines.vllm.draft_windows import LAST_SLOTS
 from cumae.properties.engines.vllm.engine import ENGINE, SMALL
+from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 _GRANTED = {"min_tokens": 1, "num_padding_slots": (0,)}
@@ -109,7 +110,7 @@ _FILE, _BUILD = "vllm/models/qwen4_exp/common/qsa_cache.py", "build_qsa_metadata
         ),
     ),
     domain=SMALL.having(compress_ratio=(2, 3, 4, 16, 128), missing_blocks=False, world=(1,), **_GRANTED),
-    _metadata_launch_pdl=lambda: False,
+    _metadata_launch_pdl=can_begin_early,
 )
 def qsa_metadata(function: Any) -> Callable[..., None]:
     """Qwen 4: slots of compressed states, with positions, owners, groups seen and the work list."""
@@ -149,7 +150,7 @@ def qsa_metadata(function: Any) -> Callable[..., None]:
         starts="query_start_loc",
     ),
     domain=SMALL.having(all_but=("survives_large_ids",), **_GRANTED),
-    _metadata_launch_pdl=lambda: False,
+    _metadata_launch_pdl=can_begin_early,
 )
 def qsa_metadata_of_rings(function: Any) -> Callable[..., None]:
     """Qwen 4: slots in the rings for the last tokens of each chunk; each request has one ring."""
