@@ -21,9 +21,11 @@ from cumae.gpu_impl.page_orders import Plane
 COLUMNS_OF_GRAIN = {16: 32, 4: 32, 2: 64, 1: 64}
 COLUMNS_OF_FP8_GRAIN = {8: 128, 1: 64}
 COLUMNS_OF_TOKENS = 64
-# Rows and warps of a program. Short rows, and rows that are neighbours in pages, are taken by more.
+# Rows and warps of a program. Short rows, and rows that are neighbours in pages, are taken by more. If there
+# are many short rows, a program copies both keys and values, so that places are found once for both.
 ROWS, NUM_WARPS = 32, 4
 SHORT_GRAINS, SHORT_ROWS = 8, 64
+MANY_SHORT, NUM_WARPS_OF_MANY = 16_384, 2
 ROWS_OF_TOKENS, NUM_WARPS_OF_TOKENS = 64, 8
 # A row is divided among programs until there are so many.
 ENOUGH_PROGRAMS = 1024
@@ -39,13 +41,17 @@ class PlaneCopy(NamedTuple):
 
 
 class PagesCopy(NamedTuple):
-    """How keys and values are copied by tiles of `rows` rows. tokens_last: neighbouring values are tokens."""
+    """How keys and values are copied by tiles of `rows` rows. tokens_last: neighbouring values are tokens.
+
+    parts: 2 if keys and values are taken by programs of their own, 1 if not.
+    """
 
     key: PlaneCopy
     value: PlaneCopy
     tokens_last: bool
     rows: int
     num_warps: int
+    parts: int = 2
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -62,7 +68,7 @@ class PagesCopy(NamedTuple):
     def grid(self, num_tiles: int) -> tuple[int, int, int]:
         """Return the programs for tiles, for keys and values, and for parts of a row."""
         passes = max(-(-plane.sizes[1] * plane.words // plane.columns) for plane in (self.key, self.value))
-        return num_tiles, 2, max(1, min(passes, ENOUGH_PROGRAMS // (2 * num_tiles)))
+        return num_tiles, self.parts, max(1, min(passes, ENOUGH_PROGRAMS // (self.parts * num_tiles)))
 
 
 @triton.jit
@@ -145,12 +151,12 @@ def copy_planes(
     TOKENS_LAST: tl.constexpr,
     HAS_FP8: tl.constexpr,
 ) -> None:
-    """Copy the keys of tokens to or from rows in programs 0 of axis 1, and the values in programs 1."""
+    """Copy the keys of tokens to or from rows in programs 0 of axis 1, and the values in the last ones."""
     if tl.program_id(1) == 0:
         copy_plane(
             pages, keys, place, key, scales[0], TO_PAGES, KEY_WORD, KEY_WORDS, KEY_COLUMNS, False, HAS_FP8
         )
-    else:
+    if tl.program_id(1) == tl.num_programs(1) - 1:
         copy_plane(
             pages,
             values,
@@ -191,6 +197,8 @@ def pages_copy_of(
         copies.append(PlaneCopy(sizes, word, words, COLUMNS_OF_TOKENS if by_tokens else columns))
     if tokens_last:
         return PagesCopy(copies[0], copies[1], True, ROWS_OF_TOKENS, NUM_WARPS_OF_TOKENS)
+    if is_short and rows[0].shape[0] >= MANY_SHORT:
+        return PagesCopy(copies[0], copies[1], False, SHORT_ROWS, NUM_WARPS_OF_MANY, parts=1)
     return PagesCopy(copies[0], copies[1], False, SHORT_ROWS if is_short else ROWS, NUM_WARPS)
 
 

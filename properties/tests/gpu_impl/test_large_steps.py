@@ -44,11 +44,20 @@ def test_thousands_of_requests_are_listed(
 
 
 @pytest.mark.parametrize(
-    "limit", ["cache_write.MOST_OF_FEW", "prefix_interleave.MOST_OF_FEW", "prefix_interleave.LEAST_OF_FLAT"]
+    ("name", "limit"),
+    [
+        ("cache_write", "cache_write.MOST_OF_FEW"),
+        ("prefix_interleave", "prefix_interleave.MOST_OF_FEW"),
+        ("prefix_interleave", "prefix_interleave.LEAST_OF_FLAT"),
+        ("page_write", "plane_copy.MANY_SHORT"),
+        ("page_read", "plane_copy.MANY_SHORT"),
+    ],
 )
-def test_programs_for_many_rows_write_few_rows_too(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_for_many_rows_write_few_rows_too(
+    name: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(f"cumae.gpu_impl.{limit}", 0)
-    operation = OPERATIONS[limit.split(".")[0]]
+    operation = OPERATIONS[name]
     (kernel,) = operation.kernels
     binding = bind(load_function(kernel), operation, CUMAE)
     for case in islice(seeded_cases(3, binding.domain, binding.features), 30):
