@@ -22,7 +22,7 @@ LINT = ("-m", "cumae.properties.commands", "lint")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
 ROUNDING = ("_quantise_rows", "_write_pages", "_read_pages", "_write_scaled_heads")
 # Tiles of `_write_pages` follow the width of the table, `_copy_rows` has ways for few and for many rows of
-# each alignment, and so has `_read_pages`. It and the next scan 64, 256, 1,024 or 4,096 requests in a tile, of
+# each alignment, as `_read_pages` has. It and the next scan 64, 256, 1,024 or 4,096 requests in a tile, of
 # which `_write_chunks` has three sizes. With more requests, lists and `_write_step` find sums in memory.
 SCANNING = ("_write_flat_decodes", "_write_layout")
 LISTING = ("_write_allocated_slots", "_write_draft_steps", "_write_kv_indices", "_write_sequence_chunks")
