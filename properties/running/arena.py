@@ -27,7 +27,8 @@ class Memory:
         if buffer.dtype not in self._typed:
             self._typed[buffer.dtype] = self.bytes.view(torch_dtype(buffer.dtype))
         first = (start + buffer.lead) // ITEM_BYTES[buffer.dtype]
-        return self._typed[buffer.dtype].as_strided(buffer.shape, buffer.strides, first)
+        # `data` counts its own changes: kernels of an engine change memory without a count of torch.
+        return self._typed[buffer.dtype].as_strided(buffer.shape, buffer.strides, first).data
 
     def content(self) -> Bytes:
         """Return the bytes: on the host these themselves, of a GPU a copy."""
@@ -59,6 +60,7 @@ class Arena:
         within: tuple[Memory, int] | None = None,
     ) -> None:
         self._places: dict[str, tuple[int, int]] = {}
+        self._tensors: dict[str, tuple[tuple[object, ...], torch.Tensor]] = {}
         stop = within[1] if within is not None else 0
         for buffer in buffers:
             if buffer.before is not None:
@@ -93,7 +95,15 @@ class Arena:
             else:
                 content[start:stop] = buffer.before
                 content[stop : start + room] = 0
-            buffer.tensor = self.memory.view(start, buffer)
+            buffer.tensor = self._tensor(start, buffer)
+
+    def _tensor(self, start: int, buffer: Buffer) -> torch.Tensor:
+        """Return the tensor of a buffer: the same object as before, if nothing but its content is new."""
+        kind = buffer.dtype, buffer.shape, buffer.strides, buffer.lead
+        known = self._tensors.get(buffer.name)
+        if known is None or known[0] != kind:
+            known = self._tensors[buffer.name] = kind, self.memory.view(start, buffer)
+        return known[1]
 
     def collect(self, buffers: Sequence[Buffer]) -> None:
         """Read the current bytes of every small buffer into ``after``."""
