@@ -169,6 +169,20 @@ def in_order(order: str, ladder: Ladder, size: int) -> Case | None:
     return ordered.step([*short(33), ("prefill", size // 4, size)], seed=size)
 
 
+def selecting(topk: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that select up to ``topk`` keys each, without padding."""
+    if (chosen := ladder.having("topk", topk)) is None:
+        return None
+    lens: list[Lens] = [("decode", topk - 9 + mixed(b) % 40, 1) for b in range(count)]
+    return chosen.step(lens, seed=count, padding=(0, 0))
+
+
+def routed(shape: tuple[int, int, int, int], ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` tokens and a router of this shape."""
+    router = ladder.routing(shape)
+    return None if router is None else router.tokens(count, 0)
+
+
 def _verifying(number: int) -> int:
     """Return a context with which a decode has as many drafts as it can have."""
     query_len = DRAFTS + 1
@@ -211,6 +225,9 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
     **{f"in chunks of {size}": (partial(in_chunks, False), (size,)) for size in LARGE_CHUNKS},
     **{f"in chunks of {size} positions": (partial(in_chunks, True), (size,)) for size in LARGE_CHUNKS},
+    "selections of 512 keys": (partial(selecting, 512), (128, 64)),
+    "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
+    "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (131, 67)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -7,7 +7,7 @@ part twice is wrong on it.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from cumae.oracle import Case
+from cumae.oracle import LOGITS_KINDS, Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
@@ -35,7 +35,7 @@ class Ladder:
     """
 
     def __init__(self, domain: Domain, features: Collection[str]) -> None:
-        self._domain = plain(domain)
+        self._given, self._domain = domain, plain(domain)
         self._named = frozenset(features)
         self._features = self._named - _WORLD
 
@@ -58,6 +58,12 @@ class Ladder:
         block_size = min(self.sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
         return self.unlimited._case(lens, seed=size, block_size=block_size)
+
+    def fresh(self, size: int) -> Case | None:
+        """Return a case of a prefill whose new tokens fill ``size`` pages of the smallest size."""
+        block_size = min(self.sizes)
+        lens: list[Lens] = [("prefill", 2, 3), ("prefill", block_size + 1, size * block_size)]
+        return self.unlimited._case([*lens, ("decode", 4, 1)], seed=size + 1, block_size=block_size)
 
     def many(self, size: int) -> Case | None:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
@@ -200,6 +206,15 @@ class Ladder:
         """Return the ladder of cases with one value of an option, None if no case varies the option."""
         domain = self._having(name, value)
         return None if domain is None else Ladder(domain, self._named)
+
+    def routing(self, shape: tuple[int, int, int, int]) -> "Ladder | None":
+        """Return the ladder of a router of this shape, whose choices are below 0 if they may be."""
+        shapes, values = self._given.router_shapes, dict(self._given.values)
+        if "router" not in self._named or (shapes is not None and shape not in shapes):
+            return None
+        if "negative" in self._given.among("logits_kind", LOGITS_KINDS):
+            values["logits_kind"] = ("negative",)
+        return Ladder(self._given.having(router_shapes=(shape,), values=values), self._named)
 
     def step(
         self,

@@ -17,8 +17,10 @@ LENGTHS = (
     "chunk_size",
     "world",
     "row",
+    "num_heads",
 )
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
+MOST_HEADS = 2**8
 MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
 
@@ -29,6 +31,8 @@ def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterato
     Splits come with a selection of several of them.
     """
     for name in names:
+        if name == "num_heads" and size > MOST_HEADS:
+            continue
         if (chosen := ladder.having(name, size)) is not None:
             if name == "split_size":
                 chosen = chosen.having("topk", 2 * size + 3) or chosen

@@ -39,7 +39,7 @@ ROUTER: tuple[Feature, ...] = (
             (8, 4, 2, 2),
         ),
         shown_by=("bias", "logits"),
-        engines=ROUTER_SHAPES[-6:],
+        engines=ROUTER_SHAPES[-8:],
     ),
     row(
         "options",

@@ -31,8 +31,10 @@ ROUTER_SHAPES = (
     (256, 8, 4, 8),
     (384, 1, 1, 8),
     (512, 1, 1, 10),
+    (512, 1, 1, 22),
+    (768, 1, 1, 12),
 )
-"""Experts, groups, groups kept, experts selected; the last six are those of released models."""
+"""Experts, groups, groups kept, experts selected; the last eight are those of released models."""
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 CHUNKS = (1, 2, 8, 64, 128, 256)

@@ -7,51 +7,78 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.cases.draws import edited, permuted, renamed
-from cumae.properties.comparing.compare import changed
+from cumae.properties.comparing.compare import changed, wrong_values
 from cumae.properties.comparing.difference import with_strays
 from cumae.properties.comparing.judged import wrong_besides
 from cumae.properties.comparing.masks import Mask, unwritten
 from cumae.properties.interpreter.hooks import watching
+from cumae.properties.interpreter.watch import Watch
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.bench import POISON
+from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.bench import POISON, Bench
+from cumae.properties.running.call import Call
 from cumae.properties.running.device import interpreting
+from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial
 
 
 def forgets_history(trial: Trial) -> Finding | None:
     """Call on a larger case and on one of the same shapes, each followed by this case in the same buffers."""
-    base = trial.first
-    live = {
-        name: trial.expected[name].is_repeatable & _written(trial, name) for name in trial.binding.outputs
-    }
+    base, binding = trial.first, trial.binding
+    if base.is_misshapen or base.mistyped:
+        return None
+    # Each call has an instance of its own, and traces show what an instance returns.
+    names = binding.outputs if binding.keeps_state else base.outputs
+    live = {name: trial.expected[name].is_repeatable & _written(trial, name) for name in names}
     if not live:
         return None
-    for case, what in _earlier(trial.quiet.case):
-        if trial.binding.why_not(case) is not None:
+    for case, what in _earlier(trial.quiet.case, trial.number):
+        if binding.why_not(case) is not None:
             continue
         if trial.is_over():
             return None
         # Watch this call too: a stray access in the other case must not end the process.
         because = f"after a call on {what}"
         with watching() if interpreting() else nullcontext() as watch:
-            before = trial.bench(case, f"in a call on {what}").call(POISON)
-            if watch is not None:
-                watch.given = before.given
-            before.run()
-            call = trial.bench(trial.quiet.case, because).call(POISON, earlier=before)
-            if watch is not None:
-                watch.given = call.given
-            call.run()
-        call.collect()
-        words = {buffer.name: buffer.words() for buffer in call.outputs}
-        seen = replace(base, outputs=words)
-        told = replace(base, outputs={name: base.outputs[name] for name in words})
-        found = changed("forgets_history", trial.binding, told, seen, live, because) or wrong_besides(
-            "forgets_history", trial.binding, told, seen, trial.expected, trial.quiet.case, because
+            other = trial.bench(case, f"in a call on {what}")
+            before = other.call(POISON)
+            seen_before = _observed(other, before, watch)
+            bench = trial.bench(trial.quiet.case, because)
+            seen = _observed(bench, bench.call(POISON, earlier=before), watch)
+        if (stale := _stale(trial, other, seen_before, what)) is not None:
+            return stale
+        seen = replace(base, outputs={name: seen.outputs[name] for name in live}, shapes=seen.shapes)
+        told = replace(base, outputs={name: base.outputs[name] for name in live})
+        found = changed("forgets_history", binding, told, seen, live, because) or wrong_besides(
+            "forgets_history", binding, told, seen, trial.expected, trial.quiet.case, because
         )
         if found is not None:
             return with_strays(found, replace(base, watch=watch))
     return None
+
+
+def _observed(bench: Bench, call: Call, watch: Watch | None) -> Observation:
+    """Run a prepared call; return what it did."""
+    if watch is not None:
+        watch.given = call.given
+    allocated = FencedAllocations(POISON)
+    with allocated:
+        answer = call.run()
+    call.collect()
+    return bench.seen(call, answer, allocated, None)
+
+
+def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding | None:
+    """Return the finding if a call on another case gave the answer for this one, which was called before."""
+    same = all(np.array_equal(words, seen.outputs.get(name)) for name, words in trial.first.outputs.items())
+    if not same or seen.is_misshapen:
+        return None
+    found = wrong_values("forgets_history", trial.binding, seen, bench.expected(), bench.case)
+    here = trial.first, trial.expected, trial.quiet.case
+    if found is None or wrong_values("forgets_history", trial.binding, *here) is not None:
+        return None
+    message = f"a call on {what} gives the answer for this case, on which it was called before"
+    return Finding("forgets_history", message, found.rule, output=found.output)
 
 
 def _written(trial: Trial, name: str) -> Mask:
@@ -60,14 +87,19 @@ def _written(trial: Trial, name: str) -> Mask:
     return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
 
 
-def _earlier(case: Case) -> list[tuple[Case, str]]:
-    """Return the case with every request twice, the copies in other blocks, and with reversed requests."""
+def _earlier(case: Case, number: int) -> list[tuple[Case, str]]:
+    """Return the case with every request twice, the copies in other blocks, and with reversed requests.
+
+    In every second trial, if there are enough, the first and the last request stay where they are.
+    """
     requests, rows = case.batch.requests, case.layout.row_index
     offset = 1 + max((max(r.block_ids, default=0) for r in requests), default=0)
     twice = [*requests, *renamed(case, offset).batch.requests]
     rows_twice = None if rows is None else (*rows, *(r + max(rows) + 1 if r >= 0 else r for r in rows))
-    same_shapes = permuted(case, list(range(len(requests)))[::-1])
+    order = list(range(len(requests)))
+    kept = number % 2 if len(order) > 3 else 0
+    order[kept : len(order) - kept] = order[kept : len(order) - kept][::-1]
     return [
         (edited(case, twice, rows_twice), "a case twice as large in the same buffers"),
-        (same_shapes, "another case of the same shapes in the same buffers"),
+        (permuted(case, order), "another case of the same shapes in the same buffers"),
     ]

@@ -86,11 +86,19 @@ def _order(seed: int, count: int) -> Any:
     return np.random.default_rng(seed).permutation(count)[::-1]
 
 
+MOST_OF_LATER_AXES = 65_535
+"""Programs of a launch on its second and third axis: more are an invalid configuration for CUDA."""
+
+
 def counted(original: Callable[..., Any], now: Current) -> Any:
-    """Record the number of programs."""
+    """Record the number of programs; refuse a grid that CUDA refuses."""
 
     def hooked(self: Any, *sizes: Any) -> Any:
         x, y, z = map(int, sizes)  # a tensor of one element is a size, too
+        if max(y, z) > MOST_OF_LATER_AXES:
+            raise RuntimeError(
+                f"grid = {(x, y, z)}, a launch has at most {MOST_OF_LATER_AXES:,} programs on axes 1 and 2"
+            )
         now.watch.most_programs = max(now.watch.most_programs, x * y * z)
         return original(self, x, y, z)
 

@@ -76,7 +76,7 @@ FAR_CONTEXTS = (131_073, 8_193)
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
-BROAD = (8, 128, 1_100)
+BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 """Heads, the numbers of each, and tokens of a case."""
 CUTS = ((1, 5, 32_779), (3, 65_601, 71))
 """Chunk sizes, and the context and new tokens of a prefill: more chunks than int16 counts, and positions
@@ -129,6 +129,11 @@ class Tour:
                 visitor.visit(ladder.tokens(count, padding))
             visitor.visit(ladder.padded(size, min(size, MOST_COUNT) - 4))
             visitor.visit(ladder.wide(size + 1))
+            visitor.visit(ladder.fresh(size + 1))
+            if size > MOST_COUNT:
+                visitor.visit(ladder.crowd(size))
+            else:
+                visitor.visit(drafted(ladder, size, 5))
         for size in edges[:MOST_NAMED]:
             for value in (size + 1, size):
                 for case in valued(ladder, value):
@@ -138,13 +143,16 @@ class Tour:
                 visitor.visit(ladder.requests(count, padding))
         for count, num_idle in AMONG_DECODES:
             visitor.visit(among_decodes(ladder, count, num_idle))
-        visitor.visit(ladder.broad(*BROAD), lent=LENT * visitor.work)
+        for broad in BROAD:
+            visitor.visit(ladder.broad(*broad), lent=LENT * visitor.work)
         self._crowds(ladder)
         self._alike(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if visitor.fits("long", size + 1):
                 visitor.visit(ladder.long(size + 1))
+                visitor.visit(ladder.tokens(size, 0))
+                visitor.visit(ladder.fresh(size + 1))
             visitor.visit(ladder.ids(size + 1))
         visitor.first("long", ladder.long, FAR_LENGTHS)
         visitor.first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[1:])
