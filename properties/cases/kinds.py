@@ -26,6 +26,8 @@ COLUMNS = 131
 """Pages of the longest request where the block size is chosen: more than a tile of columns."""
 ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256)
 """Block sizes that engines run beside 16."""
+ODD_BLOCKS, DEPTHS = (24, 1_056), (140_003, 33_793)
+"""Block sizes that are no powers of two, as of hybrid models, and the depths of contexts in them."""
 LARGE_CHUNKS = (64, 128, 256)
 """Smaller chunks are drawn often enough with requests of several whole ones."""
 
@@ -90,6 +92,29 @@ def among_decodes(ladder: Ladder, count: int, num_idle: int = 0) -> Case | None:
     return ladder.step(lens, seed=count)
 
 
+def idle_around(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of a few requests between two runs of ``count`` requests without new tokens."""
+    idle: list[Lens] = [("prefill", 1 + mixed(b) % 5, 0) for b in range(count)]
+    return ladder.step([*idle, *short(5), ("decode", 3, 1), *idle], seed=count)
+
+
+def uneven(third: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``3 * count + 3`` decodes: the first, the last and the mean have two new tokens.
+
+    Others have one or three, and every third ``third``; a step of idle ones has two for each busy one.
+    """
+    query_lens = [2, *(1, 3, third) * count, 2, 2]
+    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, n) for b, n in enumerate(query_lens)]
+    return ladder.step(lens, seed=count, padding=(0, 0))
+
+
+def heavy(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of decodes with ``size`` cached tokens each, whose sum passes 2^24 and is odd."""
+    lens: list[Lens] = [("decode", size, 1)] * (2**24 // size) + [("decode", 2, 1), ("prefill", 1, 1)]
+    whole = ladder.without("window", "compress_ratio", "key_scope", "kernel_block_size")
+    return whole.step(lens, seed=size, block_size=max(ladder.sizes))
+
+
 def single(ladder: Ladder, size: int) -> Case | None:
     """Return a case of one request, with ``size`` new tokens."""
     return ladder.step([("prefill", size // 2, size)], seed=size)
@@ -130,6 +155,14 @@ def in_runs_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
     lens: list[Lens] = [("decode", 3 * rounds + block_size // 2, 1), ("prefill", 5, size), ("prefill", 9, 0)]
     lens += [("prefill", 2 * rounds - 3, rounds + 7), ("decode", 4 * rounds - 1, 1)]
     return (runs.having("compress_ratio", GROUP) or runs).step(lens, seed=block_size, block_size=block_size)
+
+
+def deep_in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of blocks of one size, with one decode behind ``size`` cached tokens."""
+    if block_size not in ladder.sizes:
+        return None
+    lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("decode", size // 3, 1)]
+    return ladder.without("window", "kernel_block_size").step(lens, seed=size, block_size=block_size)
 
 
 def in_windows(ladder: Ladder, size: int) -> Case | None:
@@ -218,10 +251,14 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "filled pages": (filled_pages, QUIET),
     "first alone": (first_alone, QUIET),
     "last alone": (last_alone, QUIET),
+    "idle around": (idle_around, (519, 263, 131)),
+    "uneven": (partial(uneven, 2), (21, 3)),
+    "uneven with idle ones": (partial(uneven, 0), (21, 3)),
     "single": (single, LENGTHS),
     "full columns": (full_columns, (1_024, 256)),
     "in windows": (in_windows, WINDOWED),
     **{f"in blocks of {size}": (partial(in_blocks_of, size), LENGTHS) for size in ENGINE_BLOCKS},
+    **{f"deep in blocks of {size}": (partial(deep_in_blocks_of, size), DEPTHS) for size in ODD_BLOCKS},
     **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
     **{f"in chunks of {size}": (partial(in_chunks, False), (size,)) for size in LARGE_CHUNKS},
     **{f"in chunks of {size} positions": (partial(in_chunks, True), (size,)) for size in LARGE_CHUNKS},

@@ -207,6 +207,10 @@ class Ladder:
         domain = self._having(name, value)
         return None if domain is None else Ladder(domain, self._named)
 
+    def without(self, *features: str) -> "Ladder":
+        """Return the ladder of cases in which these features are neutral."""
+        return Ladder(self._given, self._named.difference(features))
+
     def routing(self, shape: tuple[int, int, int, int]) -> "Ladder | None":
         """Return the ladder of a router of this shape, whose choices are below 0 if they may be."""
         shapes, values = self._given.router_shapes, dict(self._given.values)

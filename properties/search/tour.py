@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cumae.oracle import Case
-from cumae.properties.cases.kinds import KINDS, among_decodes
+from cumae.properties.cases.kinds import KINDS, among_decodes, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, selected, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
@@ -73,6 +73,8 @@ LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_s
 LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
 FAR_CONTEXTS = (131_073, 8_193)
+HEAVY = 2**20
+"""Cached tokens of each of many decodes: their sum passes 2^24, up to which fp32 counts."""
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
@@ -206,7 +208,10 @@ class Tour:
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 visitor.first("far", rungs.far, FAR_CONTEXTS)
-        if visitor.examiner.binding.operation.features.isdisjoint(LISTING):
+        features = visitor.examiner.binding.operation.features
+        if features.isdisjoint({*LISTING, "row_format", "head_format", "router"}):
+            visitor.visit(heavy(ladder, HEAVY))
+        if features.isdisjoint(LISTING):
             for case in valued(ladder, LONG_WINDOW, ("window",)):
                 visitor.visit(case)
             visitor.visit(selected(ladder, *SELECTED))
