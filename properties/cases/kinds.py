@@ -110,7 +110,8 @@ def uneven(third: int, ladder: Ladder, count: int) -> Case | None:
 
 def heavy(ladder: Ladder, size: int) -> Case | None:
     """Return a case of decodes with ``size`` cached tokens each, whose sum passes 2^24 and is odd."""
-    lens: list[Lens] = [("decode", size, 1)] * (2**24 // size) + [("decode", 2, 1), ("prefill", 1, 1)]
+    lens: list[Lens] = [("decode", size, 1) for _ in range(2**24 // size)]
+    lens += [("decode", 2, 1), ("prefill", 1, 1)]
     whole = ladder.without("window", "compress_ratio", "key_scope", "kernel_block_size")
     return whole.step(lens, seed=size, block_size=max(ladder.sizes))
 

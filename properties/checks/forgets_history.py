@@ -70,7 +70,10 @@ def _observed(bench: Bench, call: Call, watch: Watch | None) -> Observation:
 
 def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding | None:
     """Return the finding if a call on another case gave the answer for this one, which was called before."""
-    same = all(np.array_equal(words, seen.outputs.get(name)) for name, words in trial.first.outputs.items())
+    first = trial.first.outputs
+    same = first.keys() == seen.outputs.keys() and all(
+        np.array_equal(words, seen.outputs[name]) for name, words in first.items()
+    )
     if not same or seen.is_misshapen:
         return None
     found = wrong_values("forgets_history", trial.binding, seen, bench.expected(), bench.case)

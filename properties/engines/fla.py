@@ -1,4 +1,7 @@
-"""Index functions of flash-linear-attention: positions without cached context, chunks with any."""
+"""Index functions of flash-linear-attention: positions without cached context, chunks with any.
+
+They keep their last answers for arguments that are the same objects, as they say: each call gets new ones.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,7 +84,7 @@ def prepare_cu_seqlens_from_lens(function: Any) -> Callable[..., dict[str, Tenso
     """The running sum of lengths."""
 
     def launch(query_lens: Tensor) -> dict[str, Tensor]:
-        return {"cu_seqlens_q": function(query_lens, dtype=torch.int32)}
+        return {"cu_seqlens_q": function(query_lens[:], dtype=torch.int32)}
 
     return launch
 
@@ -115,7 +118,7 @@ def prepare_cu_seqlens_from_mask(function: Any) -> Callable[..., dict[str, Tenso
     """The running sum of lengths, from a padded mask."""
 
     def launch(mask: Tensor) -> dict[str, Tensor]:
-        return {"cu_seqlens_q": function(mask)}
+        return {"cu_seqlens_q": function(mask[:])}
 
     return launch
 
