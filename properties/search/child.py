@@ -34,8 +34,8 @@ class NextStep:
 class Tell(Protocol):
     """Sends the state of this process to the parent, by name; names that are not sent keep their value.
 
-    The state has left this process when the call returns. Sending ``tried`` restarts the time limit; a
-    ``NextStep`` continues the trace that was sent last.
+    The state has left this process when the call returns. Sending ``tried`` or ``other`` restarts the time
+    limit; a ``NextStep`` continues the trace that was sent last.
     """
 
     def __call__(self, **state: object) -> None:

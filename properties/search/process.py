@@ -30,9 +30,9 @@ State = Mapping[str, Any]
 class Call:
     """A call of a worker: the method and the argument.
 
-    ``limit``: seconds from one case sent as ``tried`` to the next, ten more for the first, which also
-    loads and compiles; ``patience``: seconds until the first case or the answer. ``seen`` gets the whole
-    state so far, whenever a part of it arrives.
+    ``limit``: seconds from one case sent as ``tried``, or variant of it sent as ``other``, to the next; ten
+    more for the first case, which also loads and compiles; ``patience``: seconds until that or the answer.
+    ``seen`` gets the whole state so far, whenever a part of it arrives.
     """
 
     method: str
@@ -156,6 +156,8 @@ class Process:
                 state = {**state, "tried": self._told["tried"].then(tried.case)}
             warm = 0.0 if "tried" in self._told else WARM_SECONDS
             self._late_at = time.monotonic() + self._call.limit + warm
+        elif "other" in state and "tried" in self._told:
+            self._late_at = max(self._late_at, time.monotonic() + self._call.limit)
         self._told |= state
         if self._call.seen is not None:
             self._call.seen(self._told)

@@ -60,8 +60,9 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-CROWDS, ALIKE = 0.3, 0.4
-"""The work of crowds, wide tables and ranks beside that of the tour, and of steps of one kind, as shares."""
+CROWDS, ALIKE, EXACT = 0.3, 0.5, 0.3
+"""The work of crowds, wide tables and ranks beside that of the tour, of steps of one kind, and of steps that are
+exactly as large as the function shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
@@ -70,6 +71,8 @@ DRAFTED = (64, 771)
 """Drafts of each request, and requests: as many rows as 15 bits count are sampled."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
+WEIGHTY = LISTING | {"row_format", "head_format", "router"}
+"""Features of operations for which millions of cached tokens are too much."""
 LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
 FAR_CONTEXTS = (131_073, 8_193)
@@ -131,11 +134,6 @@ class Tour:
                 visitor.visit(ladder.tokens(count, padding))
             visitor.visit(ladder.padded(size, min(size, MOST_COUNT) - 4))
             visitor.visit(ladder.wide(size + 1))
-            visitor.visit(ladder.fresh(size + 1))
-            if size > MOST_COUNT:
-                visitor.visit(ladder.crowd(size))
-            else:
-                visitor.visit(drafted(ladder, size, 5))
         for size in edges[:MOST_NAMED]:
             for value in (size + 1, size):
                 for case in valued(ladder, value):
@@ -149,12 +147,11 @@ class Tour:
             visitor.visit(ladder.broad(*broad), lent=LENT * visitor.work)
         self._crowds(ladder)
         self._alike(ladder)
+        self._exact(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if visitor.fits("long", size + 1):
                 visitor.visit(ladder.long(size + 1))
-                visitor.visit(ladder.tokens(size, 0))
-                visitor.visit(ladder.fresh(size + 1))
             visitor.visit(ladder.ids(size + 1))
         visitor.first("long", ladder.long, FAR_LENGTHS)
         visitor.first("many", lambda size: ladder.requests(size, IDLE), FAR_COUNTS[1:])
@@ -189,6 +186,24 @@ class Tour:
             for name, (build, sizes) in KINDS.items():
                 self.visitor.first(name, partial(build, ladder), sizes)
 
+    def _exact(self, ladder: Ladder) -> None:
+        """Examine what is exactly as large as a size that the function shows, or as many pages or drafts.
+
+        Last a sum past those that fp32 counts, where it takes little. All this has work of its own.
+        """
+        visitor = self.visitor
+        with visitor.own_work(EXACT):
+            for size in self.named[:MOST_NAMED]:
+                if size <= MOST_COUNT:
+                    visitor.visit(drafted(ladder, size, 5))
+                elif size <= MOST_EDGE:
+                    visitor.visit(ladder.crowd(size))
+                elif visitor.fits("long", size + 1):
+                    visitor.visit(ladder.tokens(size, 0))
+                visitor.visit(ladder.fresh(size + 1))
+            if visitor.examiner.binding.operation.features.isdisjoint(WEIGHTY):
+                visitor.visit(heavy(ladder, HEAVY))
+
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
         builds: dict[str, Callable[[int], Case | None]] = {
@@ -208,10 +223,7 @@ class Tour:
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 visitor.first("far", rungs.far, FAR_CONTEXTS)
-        features = visitor.examiner.binding.operation.features
-        if features.isdisjoint({*LISTING, "row_format", "head_format", "router"}):
-            visitor.visit(heavy(ladder, HEAVY))
-        if features.isdisjoint(LISTING):
+        if visitor.examiner.binding.operation.features.isdisjoint(LISTING):
             for case in valued(ladder, LONG_WINDOW, ("window",)):
                 visitor.visit(case)
             visitor.visit(selected(ladder, *SELECTED))
