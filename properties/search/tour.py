@@ -61,8 +61,8 @@ LARGE_OPTIONS = (
 )
 LARGE_WORLD = 67
 CROWDS, ALIKE, EXACT = 0.3, 0.5, 0.3
-"""The work of crowds, wide tables and ranks beside that of the tour, of steps of one kind, and of steps that are
-exactly as large as the function shows, as shares."""
+"""The work of crowds, wide tables and ranks beside that of the tour, of steps of one kind, and of those that
+are exactly as large as the function shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
