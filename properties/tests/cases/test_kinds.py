@@ -108,6 +108,14 @@ def test_one_request_among_decodes_has_several_tokens() -> None:
     assert sum(lens) == len(lens) and sorted({*lens}) == [0, 1, 6]
 
 
+def test_cached_tokens_of_a_heavy_step_pass_what_fp32_counts() -> None:
+    case = kinds.heavy(LADDER, 2**20)
+    assert case is not None and case.options.keys.compress_ratio == 1
+    contexts = [request.context_len for request in case.batch.requests]
+    assert sum(contexts) > 2**24 and sum(contexts) % 2
+    assert sum(len(request.block_ids) for request in case.batch.requests) < 20_000
+
+
 def test_a_single_request_is_as_long_as_asked_for() -> None:
     assert _lens(_made(kinds.single, 1_029)) == [(514, 1_029)]
 

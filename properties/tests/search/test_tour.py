@@ -79,6 +79,46 @@ def test_the_default_search_finds_what_is_wrong_beyond_a_size(function: Function
     assert verdict.failure.finding.check == "agrees"
 
 
+MULTIPLE = 4096
+
+
+def wrong_at_whole_tiles_of_requests(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(lens) and len(lens) % MULTIPLE == 0:
+        position_ids[0] += 1
+
+
+def wrong_behind_idle_requests(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(lens) > 250 and not lens[:250].any() and lens.any():
+        position_ids[0] += 1
+
+
+def wrong_for_decodes_alike_on_average(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    busy = lens[lens > 0]
+    each = int(lens[0]) if len(lens) >= 8 else 1
+    if each > 1 and each * len(busy) == int(lens.sum()) and int(lens[-1]) == each:
+        steps = torch.arange(each, dtype=position_ids.dtype)
+        position_ids[: int(lens.sum())] = (context_lens[: len(busy), None] + steps).flatten()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [wrong_at_whole_tiles_of_requests, wrong_behind_idle_requests, wrong_for_decodes_alike_on_average],
+)
+def test_the_default_search_finds_what_is_wrong_for_a_kind_of_step(function: Function) -> None:
+    verdict = check(function, "position_ids", domain=Domain(captured=False), save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "agrees"
+
+
 def wrong_beyond_a_hidden_length_if_wide(
     cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
 ) -> None:
