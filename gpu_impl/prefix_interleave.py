@@ -18,7 +18,8 @@ ROWS_OF_FEW = 16
 WORDS_OF_MANY = 1024
 COLUMNS = 256
 # Short rows whose grain is small, such as an indexer's, leave half the threads of such a pass idle. If there
-# are many, the words of ROWS_OF_FLAT rows are one list instead, and a pass copies WORDS_OF_FLAT of it.
+# are many, the words of ROWS_OF_FLAT rows are one list instead, and a pass copies WORDS_OF_FLAT of it. The
+# largest step of `cumae lint` has LEAST_OF_FLAT rows; the list is the faster way somewhat above.
 LEAST_OF_FLAT = 30_000
 BYTES_OF_FLAT = 512
 ROWS_OF_FLAT = 128
@@ -116,7 +117,7 @@ def _copy_rows(
         gap = key_row_stride * WORDS_PER_GRAIN - num_words
         for i_word in range(0, ROWS * num_words, COLUMNS):
             o_word = i_word + tl.arange(0, COLUMNS)
-            # Exact for up to 2^20 words; a division of integers would take longer than what it divides.
+            # Exact for rows as short as these; a division of integers would take longer.
             i_row = ((o_word + 0.5) * (1.0 / num_words)).to(tl.int32)
             its_origin = tl.gather(origin, tl.minimum(i_row, ROWS - 1), 0)
             m_word = (i_row < ROWS) & (its_origin != NO_ROW)

@@ -12,11 +12,8 @@ from cumae.properties.comparing.difference import with_strays
 from cumae.properties.comparing.judged import wrong_besides
 from cumae.properties.comparing.masks import Mask, unwritten
 from cumae.properties.interpreter.hooks import watching
-from cumae.properties.interpreter.watch import Watch
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.bench import POISON, Bench
-from cumae.properties.running.call import Call
 from cumae.properties.running.device import interpreting
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial
@@ -42,9 +39,9 @@ def forgets_history(trial: Trial) -> Finding | None:
         with watching() if interpreting() else nullcontext() as watch:
             other = trial.bench(case, f"in a call on {what}")
             before = other.call(POISON)
-            seen_before = _observed(other, before, watch)
+            seen_before = other.answered(before, watch)
             bench = trial.bench(trial.quiet.case, because)
-            seen = _observed(bench, bench.call(POISON, earlier=before), watch)
+            seen = bench.answered(bench.call(POISON, earlier=before), watch)
         if (stale := _stale(trial, other, seen_before, what)) is not None:
             return stale
         seen = replace(base, outputs={name: seen.outputs[name] for name in live}, shapes=seen.shapes)
@@ -55,17 +52,6 @@ def forgets_history(trial: Trial) -> Finding | None:
         if found is not None:
             return with_strays(found, replace(base, watch=watch))
     return None
-
-
-def _observed(bench: Bench, call: Call, watch: Watch | None) -> Observation:
-    """Run a prepared call; return what it did."""
-    if watch is not None:
-        watch.given = call.given
-    allocated = FencedAllocations(POISON)
-    with allocated:
-        answer = call.run()
-    call.collect()
-    return bench.seen(call, answer, allocated, None)
 
 
 def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding | None:

@@ -142,6 +142,16 @@ class Bench:
                 size = buffer.span_bytes(buffer.before)
                 yield Region(buffer.name, start, start + size, item, *_rows_of(buffer))
 
+    def answered(self, call: Call, watch: Watch | None = None) -> Observation:
+        """Run a prepared call, and return what it did; ``watch`` is told what memory the call was given."""
+        if watch is not None:
+            watch.given = call.given
+        allocated = FencedAllocations(POISON)
+        with allocated:
+            answer = call.run()
+        call.collect()
+        return self.seen(call, answer, allocated, None)
+
     def seen(
         self, call: Call, answer: Any, allocated: FencedAllocations, watch: Watch | None, poison: int = POISON
     ) -> Observation:

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 NANOSECONDS = 1_000_000
-"""How long the kernel waits before it writes: longer than a function takes to launch its first kernel."""
+"""How long the kernel waits before it writes. A function that launches later shows nothing."""
 TILE = 4096
 
 

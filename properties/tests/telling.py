@@ -32,3 +32,10 @@ class Tells:
     def hang(self, number: int) -> None:
         self._tell(tried=number)
         time.sleep(300)
+
+    def vary(self, number: int) -> int:
+        self._tell(tried=number)
+        for variant in range(4):
+            time.sleep(0.3)
+            self._tell(other=variant)
+        return number

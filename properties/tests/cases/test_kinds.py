@@ -6,7 +6,7 @@ import pytest
 
 from cumae.oracle import PAGE_ORDERS, Case
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases import kinds
+from cumae.properties.cases import engine_steps, kinds
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.kinds import DRAFTS, KINDS, Build
@@ -130,7 +130,7 @@ def test_columns_are_all_full() -> None:
 
 @pytest.mark.parametrize("size", [1, 8, 32, 64, 128, 256])
 def test_blocks_of_each_size_have_long_prefills_and_a_wide_row(size: int) -> None:
-    case = _made(partial(kinds.in_blocks_of, size), 1_029)
+    case = _made(partial(engine_steps.in_blocks_of, size), 1_029)
     assert case.kernel_block_size == case.batch.block_size == size
     assert max(case.batch.num_live_blocks(request) for request in case.batch.requests) > 128
     assert sum(query_len > 256 for _, query_len in _lens(case)) == 2
@@ -138,16 +138,16 @@ def test_blocks_of_each_size_have_long_prefills_and_a_wide_row(size: int) -> Non
 
 @pytest.mark.parametrize("size", [64, 256])
 def test_a_rank_takes_a_whole_block_of_several_groups_at_a_time(size: int) -> None:
-    case = _made(partial(kinds.in_runs_of, size), 261)
+    case = _made(partial(engine_steps.in_runs_of, size), 261)
     parallel, keys = case.options.parallel, case.options.keys
     assert (case.batch.block_size, parallel.interleave, case.batch.world) == (size, size, 4)
     assert parallel.rank == 3 and size // keys.compress_ratio > 1 < keys.compress_ratio
     assert max(context_len for context_len, _ in _lens(case)) > 3 * 4 * size
-    assert kinds.in_runs_of(size, Ladder(Domain(), {"world"}), 261) is None
+    assert engine_steps.in_runs_of(size, Ladder(Domain(), {"world"}), 261) is None
 
 
 def test_most_tokens_of_a_windowed_case_see_a_whole_window() -> None:
-    case = _made(kinds.in_windows, 1_040)
+    case = _made(engine_steps.in_windows, 1_040)
     window = case.options.keys.window
     seen = [min(c + i + 1, window) for c, q in _lens(case) for i in range(q)]
     assert window == 128 and len(seen) == 1_040 and seen.count(window) > 700
@@ -156,19 +156,19 @@ def test_most_tokens_of_a_windowed_case_see_a_whole_window() -> None:
 
 @pytest.mark.parametrize("absolute", [False, True])
 def test_chunks_are_whole_at_several_parts_of_a_position(absolute: bool) -> None:
-    case = _made(partial(kinds.in_chunks, absolute), 64)
+    case = _made(partial(engine_steps.in_chunks, absolute), 64)
     chunks = case.options.chunks
     assert (chunks.chunk_size, chunks.absolute_chunks) == (64, absolute)
     assert sum(query_len > 64 and query_len % 64 == 0 for _, query_len in _lens(case)) == 1 + absolute
     fresh = {query_len for context_len, query_len in _lens(case) if not context_len}
     assert fresh == ({63, 64, 65, 127, 128, 129} if absolute else {127})
     assert any(context_len % 64 and query_len > 64 for context_len, query_len in _lens(case))
-    rows_only = kinds.in_chunks(absolute, Ladder(Domain(), {"chunk_size"}), 64)
+    rows_only = engine_steps.in_chunks(absolute, Ladder(Domain(), {"chunk_size"}), 64)
     assert (rows_only is None) == absolute
 
 
 @pytest.mark.parametrize("order", PAGE_ORDERS)
 def test_pages_of_each_order_have_many_rows(order: str) -> None:
-    case = _made(partial(kinds.in_order, order), 700)
+    case = _made(partial(engine_steps.in_order, order), 700)
     assert case.options.heads.page_order == order
     assert case.batch.num_tokens > 700 and len(case.batch.requests) > 32

@@ -154,6 +154,15 @@ def test_a_launch_takes_arguments_of_the_kernel_and_options_alone() -> None:
             _fill[(1,)](out, 8, BLOCK=16, TILES=2)
 
 
+def test_a_grid_that_no_gpu_launches_is_refused() -> None:
+    out = torch.zeros(16, dtype=torch.int32)
+    with watching():
+        _fill[(1, 2, 3)](out, 8, BLOCK=16)
+        for grid in ((1, 65_536), (1, 1, 65_536)):
+            with pytest.raises(Exception, match="a launch has at most 65,535 programs on axes 1 and 2"):
+                _fill[grid](out, 8, BLOCK=16)
+
+
 @triton.jit
 def _counted_by_assembly(out: tl.tensor) -> None:
     at = tl.arange(0, 4)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from cumae.fixtures.correct.page_rows import page_write as right
 from cumae.gpu_impl import write_pages
 from cumae.oracle import PAGE_ORDERS, UNTOUCHED, PageOrder, page_units, page_write, scaled_head
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
@@ -180,6 +183,20 @@ def test_a_wrong_one_is_found(wrong: Callable[..., Any]) -> None:
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
     assert verdict.failure.finding.axis == "page_unit"
+
+
+def test_drawn_scales_tell_a_quotient_from_a_product_with_the_reciprocal() -> None:
+    binding = binding_of(write_pages, "page_write")
+    fp8 = Domain(head_format=("fp8",), page_order=("NHD",))
+    drawn = islice(seeded_cases(1, fp8, binding.features), 60)
+    x = torch.from_numpy(FINITE.astype(np.int16)).view(torch.bfloat16).float()
+
+    def rounded(y: Tensor) -> Tensor:
+        return y.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+
+    scales = {case.options.heads.key_scale_thousandths for case in drawn}
+    fp32 = [torch.tensor(scale / 1000, dtype=torch.float32) for scale in scales]
+    assert any(not torch.equal(rounded(x / one), rounded(x * (1 / one))) for one in fp32)
 
 
 # On a GPU, two writes of one unit race, and a check that launches again may see it first.

@@ -144,6 +144,15 @@ def test_what_a_worker_raises_is_raised_in_its_plan_and_a_hang_is_ended(
     assert (said[2], said[3]) == ("did not return within 0.2 s", "4")
 
 
+def test_each_variant_of_a_case_begins_the_limit_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "WARM_SECONDS", 0.0)
+    with Processes(TELLS, str(tmp_path)) as processes:
+        answer = processes.run(asked(Call("vary", 4, limit=0.9, patience=60)))
+    assert answer.result == 4
+
+
 PARENT = f"""
 from cumae.properties.search.process import Call
 from cumae.properties.search.processes import Processes, asked

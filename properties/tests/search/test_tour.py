@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
+from cumae.fixtures.correct.cumae import slot_mapping
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
@@ -117,6 +118,33 @@ def test_the_default_search_finds_what_is_wrong_for_a_kind_of_step(function: Fun
     verdict = check(function, "position_ids", domain=Domain(captured=False), save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
+
+
+def test_a_tour_meets_sums_that_fp32_does_not_count_and_long_contexts_in_odd_blocks() -> None:
+    sums, longest = [0], {24: 0, 1056: 0}
+
+    def positions(cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        _positions(cu_seqlens_q, context_lens, position_ids)
+        sums.append(int(context_lens.sum()))
+
+    def slots(
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        row_index: torch.Tensor,
+        kernel_block_size: int,
+        num_slots: int,
+    ) -> torch.Tensor:
+        if kernel_block_size in longest and position_ids.numel():
+            longest[kernel_block_size] = max(longest[kernel_block_size], int(position_ids.max()))
+        step = token_to_request, position_ids, row_index, block_table
+        return slot_mapping(*step, kernel_block_size, num_slots, 1, 0, 1)
+
+    domain = Domain(captured=False, all_but=("never_synchronises",))
+    assert check(positions, "position_ids", domain=domain, save_to=None)
+    assert check(slots, "slot_mapping", domain=domain.having(world=(1,)), save_to=None)
+    assert max(sums) > 2**24
+    assert min(longest.values()) > 2**15
 
 
 def wrong_beyond_a_hidden_length_if_wide(
