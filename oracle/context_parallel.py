@@ -20,5 +20,7 @@ def local_len(length: int, world: int, rank: int, interleave: int) -> int:
     >>> [local_len(bound, world=2, rank=1, interleave=1) for bound in (8, 9, 10)]
     [4, 4, 5]
     """
+    if world == 1:
+        return length
     first, step = rank * interleave, world * interleave
     return sum(len(range(first + place, length, step)) for place in range(min(interleave, length)))

@@ -49,18 +49,15 @@ def kv_indices(
     for b, length in enumerate(seq_lens):
         seq_len = length if b < num_requests else 0
         start = max(seq_len - window, 0) if window else 0
-        last_len = 0
-        for column in range(start // block_size, -(-seq_len // block_size)):
-            pages.append(block_of(block_table, row_index[b], column))
-            last_len = min(seq_len - column * block_size, block_size)
+        first, num_columns = start // block_size, -(-seq_len // block_size)
+        pages += blocks_of(block_table, row_index[b], first, num_columns)
         indptr.append(len(pages))
-        last_lens.append(last_len)
+        last_lens.append(seq_len - (num_columns - 1) * block_size if first < num_columns else 0)
     require_int("num_page_indices", num_page_indices, len(pages))
     return KvIndices(indptr, pages + [UNTOUCHED] * (num_page_indices - len(pages)), last_lens)
 
 
-def block_of(block_table: Sequence[Sequence[int]], row: int, column: int) -> int:
-    """Return the block in a column of a row of the table, -1 if there is none."""
-    if row < 0 or column >= len(block_table[row]):
-        return -1
-    return max(block_table[row][column], -1)
+def blocks_of(block_table: Sequence[Sequence[int]], row: int, first: int, stop: int) -> list[int]:
+    """Return the blocks from column ``first`` to before ``stop`` of a row, -1 where there is none."""
+    held = block_table[row][first:stop] if first < stop and row >= 0 else []
+    return [max(block_id, -1) for block_id in held] + [-1] * (stop - first - len(held))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cumae.oracle.kv_indices import block_of
+from cumae.oracle.kv_indices import blocks_of
 from cumae.oracle.model.heads import PAGE_ORDERS, PageOrder
 from cumae.oracle.model.marks import UNTOUCHED
 from cumae.oracle.model.rules import require_choice, require_int
@@ -66,12 +66,12 @@ def page_read(
     num_rows = 0
     for b in range(num_requests):
         first = max(seq_lens[b] - window, 0) if window else 0
+        blocks = blocks_of(block_table, row_index[b], 0, -(-seq_lens[b] // block_size))
         for position in range(first, seq_lens[b]):
             if num_rows == read_capacity:
                 break
             num_rows += 1
-            block = block_of(block_table, row_index[b], position // block_size)
-            token = position % block_size
+            block, token = blocks[position // block_size], position % block_size
             for of_token, row in zip(places[token], (keys, values), strict=True):
                 row += [("page", block, place) if block >= 0 else UNTOUCHED for place in of_token]
     spare = (read_capacity - num_rows) * num_heads

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.context_parallel import owns
+from cumae.oracle.context_parallel import local_len, owns
 
 
 class SlotMapping(NamedTuple):
@@ -42,11 +42,10 @@ def slot_mapping(
         if query_len == 0:
             continue
         block_ids = block_table[row] if row >= 0 else []
-        num_owned = 0
-        for position in range(context_len + query_len):
+        num_owned = local_len(context_len, world, rank, interleave)
+        for position in range(context_len, context_len + query_len):
             mine = owns(position, world, rank, interleave)
-            if position >= context_len:
-                slots.append(slot_of(block_ids, num_owned, kernel_block_size) if mine else -1)
+            slots.append(slot_of(block_ids, num_owned, kernel_block_size) if mine else -1)
             num_owned += mine
     return SlotMapping(slots + [-1] * (num_slots - len(slots)))
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from cumae.properties.interpreter import coverage, hooked, logic, marking
+from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_floats
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.threads import Threads
@@ -34,8 +34,9 @@ def watching(
 
     Lanes outside every tensor argument are recorded and masked off, so a stray access is a finding
     and not a crash. Failed assertions are recorded too. As in compiled code, arguments have annotated
-    widths, scalar conditions stay boolean in masks, and ``and``, ``or`` and ``not`` work by element. An
-    autotuned kernel takes its first configuration: the interpreter has no clock to choose by.
+    widths, scalar conditions stay boolean in masks, ``and``, ``or``, ``not``, ``min`` and ``max`` work by
+    element, loops count in tensors, and bf16 and fp8 numbers are rounded to the nearest. An autotuned kernel
+    takes its first configuration: the interpreter has no clock to choose by.
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
     64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
     side by side, in these turns. ``threads``: how the threads of a program see memory until they meet. Raises
@@ -91,6 +92,7 @@ class _Hooks:
         if kind.threads:
             patches |= meeting_patches(builder, interpreter, now)
         patches |= remembering(interpreter)
+        patches |= narrow_floats.patches(interpreter)
         patches |= {(builder, name): hooked.cast(getattr(builder, name), now) for name in _CASTS}
         patches |= {(builder, name): hooked.splat(getattr(builder, name)) for name in _SPLATS}
         options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
@@ -98,7 +100,8 @@ class _Hooks:
         to_host = executor._init_args_hst if is_nested else hooked.copied(executor._init_args_hst)
         self._language = PatchOnce(interpreter._patch_lang, by_numpy=not kind.overflow)
         rewriter = interpreter.FunctionRewriter
-        for name, function in {logic.NAME: logic.by_element, **coverage.MARKS}.items():
+        rewritten = {logic.NAME: logic.by_element, loops.NAME: loops.in_tensors}
+        for name, function in (rewritten | coverage.MARKS).items():
             setattr(interpreter, name, function)
         patches |= {
             (builder, "create_assert"): hooked.asserted(now),
@@ -113,7 +116,7 @@ class _Hooks:
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
         if not is_nested:
-            marked = marking.rewriter(logic.Rewriter(rewriter.ast_transformer))
+            marked = marking.rewriter(loops.Rewriter(logic.Rewriter(rewriter.ast_transformer)))
             patches[rewriter, "ast_transformer"] = marked
         patches |= _early_launches(now)
         self._originals = {place: getattr(*place) for place in patches}

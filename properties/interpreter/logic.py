@@ -1,4 +1,4 @@
-"""Elementwise `and`, `or` and `not` of blocks, as in compiled code; the interpreter has Python's."""
+"""`and`, `or`, `not`, `min` and `max` by element, as in compiled code; the interpreter has Python's."""
 
 import ast
 from collections.abc import Callable
@@ -34,20 +34,37 @@ class _Words(ast.NodeTransformer):
             return node
         return ast.copy_location(_call("not", node.operand), node)
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name not in ("min", "max") or len(node.args) != 2 or node.keywords:
+            return node
+        return ast.copy_location(_call(name, node.args[0], _later(node.args[1])), node)
+
 
 def by_element(word: str, first: Any, second: Callable[[], Any] | None = None) -> Any:
-    """Return ``first and second()``, ``first or second()`` or ``not first`` as compiled code gives it.
+    """Return ``first and second()``, ``first or second()``, ``not first``, the lesser or the greater of both.
 
-    Blocks combine by element; a scalar ``first`` decides whether ``second`` is evaluated.
+    Blocks combine by element; a scalar ``first`` of a condition decides whether ``second`` is evaluated.
     """
     if second is None:
         return first == 0 if _is_tensor(first) else not first
+    if word in ("min", "max"):
+        return _bound(word, first, second())
     if _is_tensor(first) and first.shape:
         other = _truth(second())
         return _truth(first) & other if word == "and" else _truth(first) | other
     if bool(first) == (word == "or"):
         return _truth(first)
     return _truth(second())
+
+
+def _bound(word: str, first: Any, second: Any) -> Any:
+    import triton.language as tl
+
+    if not (_is_tensor(first) or _is_tensor(second)):
+        return min(first, second) if word == "min" else max(first, second)
+    return tl.minimum(first, second) if word == "min" else tl.maximum(first, second)
 
 
 def _truth(value: Any) -> Any:

@@ -1,0 +1,144 @@
+"""Floating-point numbers of 16 and 8 bits as compiled code has them.
+
+The interpreter holds bf16 numbers as their bits, and adds, compares and converts these as integers. It drops
+what rounding to bf16 carries, and loses it in a conversion to fp8. Here bf16 operands become fp32 and
+results are rounded, and numbers become fp8 as by ``cvt.rn.satfinite`` (PTX ISA): to nearest even, and what is
+too large to the largest number.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+Data = np.ndarray[Any, np.dtype[Any]]
+Method = Callable[..., Any]
+_FP8 = {
+    "fp8e5": torch.float8_e5m2,
+    "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e4b8": torch.float8_e4m3fnuz,
+    "fp8e5b16": torch.float8_e5m2fnuz,
+}
+_NAN = 0x7FFF
+"""The bits of the NaN that a GPU writes."""
+
+
+def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
+    """Return for an owner and a name of Triton's the method that calculates with such numbers."""
+    builder = interpreter.InterpreterBuilder
+    operators = ("binary_op", "unary_op", "ternary_op", "create_fma")
+    found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in operators}
+    found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
+    found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)
+    for owner in (interpreter.ReduceOps, interpreter.ScanOps):
+        found[owner, "apply_impl"] = _reduction(owner.apply_impl, interpreter.tl)
+    return found
+
+
+def widened(bits: Data) -> Data:
+    """Return the fp32 numbers of bf16 numbers given as uint16 bits."""
+    return np.asarray((bits.astype(np.uint32) << np.uint32(16)).view(np.float32))
+
+
+def rounded(numbers: Data) -> Data:
+    """Return the uint16 bits of the nearest bf16 numbers, of the even one of two.
+
+    >>> rounded(np.array([1.0, 1.00390625, 1.01171875, -np.inf], dtype=np.float32)).tolist()
+    [16256, 16256, 16258, 65408]
+    """
+    single = np.asarray(numbers, dtype=np.float32)
+    bits = single.view(np.uint32)
+    half = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+    return np.where(np.isnan(single), _NAN, bits + half >> np.uint32(16)).astype(np.uint16)
+
+
+def saturated(numbers: Data, dtype: torch.dtype) -> Data:
+    """Return the bytes of the nearest fp8 numbers, of the largest where a number is larger.
+
+    >>> saturated(np.array([31.1, 1000.0, -0.0], dtype=np.float32), torch.float8_e4m3fn).tolist()
+    [96, 126, 128]
+    """
+    most = torch.finfo(dtype).max
+    single = torch.from_numpy(np.array(numbers, dtype=np.float32))
+    return np.asarray(single.clamp(-most, most).to(dtype).view(torch.uint8).numpy())
+
+
+def _is_bf16(handle: Any) -> bool:
+    """Return whether a handle holds the bits of bf16 numbers; that of a comparison holds conditions."""
+    dtype = getattr(handle, "dtype", None)
+    return dtype is not None and dtype.scalar.name == "bf16" and handle.data.dtype == np.uint16
+
+
+def _as_fp32(handle: Any, tl: Any) -> Any:
+    return type(handle)(widened(handle.data), tl.float32) if _is_bf16(handle) else handle
+
+
+def _operator(original: Method, tl: Any) -> Method:
+    """Calculate in fp32 and round; a choice between numbers takes their bits."""
+
+    def operator(self: Any, *operands: Any) -> Any:
+        narrow = next(filter(_is_bf16, operands), None)
+        if narrow is None or operands[-1] is np.where:
+            return original(self, *operands)
+        data = original(self, *[_as_fp32(one, tl) for one in operands]).data
+        return type(narrow)(rounded(data) if data.dtype == np.float32 else data, narrow.dtype)
+
+    return operator
+
+
+def _cast(original: Method, tl: Any) -> Method:
+    """Convert numbers from and to bf16, not their bits."""
+
+    def cast(self: Any, source: Any, wanted: Any) -> Any:
+        source = _as_fp32(source, tl)
+        if wanted.scalar.name == "bf16":
+            return type(source)(rounded(source.data), wanted.scalar)
+        return original(self, source, wanted)
+
+    return cast
+
+
+def _conversion(original: Method, interpreter: Any) -> Method:
+    """Convert between floating-point numbers; roundings other than to nearest even are the interpreter's."""
+    tl, nearest = interpreter.tl, (None, interpreter._ir.ROUNDING_MODE.RTNE)
+
+    def convert(self: Any, source: Any, wanted: Any, rounding: Any) -> Any:
+        here, there = _FP8.get(source.dtype.scalar.name), _FP8.get(wanted.scalar.name)
+        if rounding not in nearest or "fp8e4b15" in (source.dtype.scalar.name, wanted.scalar.name):
+            return original(self, source, wanted, rounding)
+        if here is not None:
+            numbers = torch.from_numpy(np.array(source.data)).view(here).float().numpy()
+            source = type(source)(numbers, tl.float32)
+        source = _as_fp32(source, tl)
+        if there is not None:
+            return type(source)(saturated(source.data, there), wanted.scalar)
+        return self.cast_impl(source, wanted)
+
+    return convert
+
+
+def _reduction(original: Method, tl: Any) -> Method:
+    """Reduce and scan in fp32, and round what comes out; an axis counts from the end if it is negative."""
+
+    def apply(self: Any, given: Any) -> Any:
+        if self.axis is not None and self.axis < 0:
+            self.axis += len(given[0].shape)
+        narrow = [_is_bf16(one.handle) for one in given]
+        if not any(narrow):
+            return original(self, given)
+        wide = [tl.tensor(_as_fp32(one.handle, tl), _with(one.type, tl.float32, tl)) for one in given]
+        found = original(self, tuple(wide))
+        answers = found if isinstance(found, (list, tuple)) else (found,)
+        return tuple(_as_bf16(one, tl) if was else one for one, was in zip(answers, narrow, strict=False))
+
+    return apply
+
+
+def _as_bf16(one: Any, tl: Any) -> Any:
+    handle = type(one.handle)(rounded(one.handle.data), tl.bfloat16)
+    return tl.tensor(handle, _with(one.type, tl.bfloat16, tl))
+
+
+def _with(kind: Any, dtype: Any, tl: Any) -> Any:
+    return tl.block_type(dtype, list(kind.shape)) if kind.is_block() else dtype
