@@ -60,4 +60,4 @@ def kv_indices(
 def blocks_of(block_table: Sequence[Sequence[int]], row: int, first: int, stop: int) -> list[int]:
     """Return the blocks from column ``first`` to before ``stop`` of a row, -1 where there is none."""
     held = block_table[row][first:stop] if first < stop and row >= 0 else []
-    return [max(block_id, -1) for block_id in held] + [-1] * (stop - first - len(held))
+    return [i if i >= 0 else -1 for i in held] + [-1] * (stop - first - len(held))

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_floats
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
@@ -43,7 +45,7 @@ def watching(
     ``ValueError`` if this Triton's interpreter lacks a hooked method.
     """
     watch = Watch(seeks_races=races, turns=turns, threads=threads, order_seed=order_seed)
-    with _hooked(Kind(overflow, threads is not None)) as hooks:
+    with np.errstate(all="ignore"), _hooked(Kind(overflow, threads is not None)) as hooks:
         hooks.now.watch = watch
         try:
             yield watch
@@ -186,9 +188,9 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *_OTHERS)]
+    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_floats.METHODS, *_OTHERS)]
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
-    needed += [("ReduceScanOpInterface", "apply")]
+    needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
     needed += [("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]

@@ -20,6 +20,9 @@ _FP8 = {
     "fp8e4b8": torch.float8_e4m3fnuz,
     "fp8e5b16": torch.float8_e5m2fnuz,
 }
+_OPERATORS = ("binary_op", "unary_op", "ternary_op", "create_fma")
+METHODS = (*_OPERATORS, "cast_impl", "create_fp_to_fp")
+"""Methods of the interpreter's builder that are replaced."""
 _NAN = 0x7FFF
 """The bits of the NaN that a GPU writes."""
 
@@ -27,8 +30,9 @@ _NAN = 0x7FFF
 def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     """Return for an owner and a name of Triton's the method that calculates with such numbers."""
     builder = interpreter.InterpreterBuilder
-    operators = ("binary_op", "unary_op", "ternary_op", "create_fma")
-    found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in operators}
+    if not hasattr(builder, "get_bf16"):  # before Triton 3.7
+        builder.get_bf16 = lambda self, value: interpreter.TensorHandle(rounded([value]), interpreter.tl.bfloat16)
+    found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in _OPERATORS}
     found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
     found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)
     for owner in (interpreter.ReduceOps, interpreter.ScanOps):
@@ -41,7 +45,7 @@ def widened(bits: Data) -> Data:
     return np.asarray((bits.astype(np.uint32) << np.uint32(16)).view(np.float32))
 
 
-def rounded(numbers: Data) -> Data:
+def rounded(numbers: Data | list[float]) -> Data:
     """Return the uint16 bits of the nearest bf16 numbers, of the even one of two.
 
     >>> rounded(np.array([1.0, 1.00390625, 1.01171875, -np.inf], dtype=np.float32)).tolist()

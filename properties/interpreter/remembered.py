@@ -52,10 +52,16 @@ def _np_dtype(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _argument(original: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
-    """Remember the type of a launch's tensors, which follows from their dtype."""
+    """Remember the type of a launch's tensors, which follows from their dtype.
+
+    A condition has one bit, as when it is compiled; Triton 3.6 refuses it.
+    """
     known: dict[torch.dtype, Any] = {}
+    int1 = interpreter.tl.int1
 
     def argument(value: Any) -> Any:
+        if type(value) is bool:
+            return interpreter.tl.tensor(interpreter.TensorHandle(np.array([value]), int1), int1)
         if type(value) is not torch.Tensor:
             return original(value)
         if value.dtype not in known:

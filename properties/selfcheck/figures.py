@@ -35,6 +35,8 @@ def tables(results: Json) -> str:
         [repeated_line(results["cpu-repeated"])],
         ["## Attention"],
         [attention_line(results["gpu-attention"])],
+        ["## Interpreted and compiled"],
+        [compiled_line(results["gpu-as-compiled"])],
         ["## Injected faults"],
         mutants_lines(results["cpu-mutants"], results["cpu-oracle-mutants"]),
         ["## What bf16 changes in a router"],
@@ -72,6 +74,17 @@ def runs_lines(fuzz: Json, steps: Json) -> list[str]:
     for name, said_of in sorted(kernels.items()):
         lines.append(f"| `{name}` | {' | '.join(said_of.get(column, '–') for column in COLUMNS)} |")
     return lines
+
+
+def compiled_line(found: Json) -> str:
+    """Return the line that compares interpreted with compiled expressions."""
+    same, total = found["same"], found["expressions"] - found["neither runs"]
+    machine = f"{found['device']}, triton {found['triton']}"
+    others = f": {'; '.join(found['others'])}" if found["others"] else ""
+    return (
+        f"Expressions that Triton's interpreter, as cumae runs it, calculates as compiled code does, with the same type "
+        f"and bits (`ci/as_compiled.py`, {machine}): {same:,} of {total:,} that both or one of them runs{others}."
+    )
 
 
 def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:

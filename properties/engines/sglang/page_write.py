@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
+from cumae.properties.running.device import can_begin_early
 
 Tensor = torch.Tensor
 _FLASH = "sglang/kernels/ops/kvcache/cache_ops.py"
@@ -191,5 +192,31 @@ def set_k_and_s(function: Any) -> Callable[..., None]:
         keys, scales = key[:count].view(count, 128), value[:count].view(count, 4)
         parts = keys.view(torch.float8_e4m3fn), scales.view(torch.float32)
         function(kv_cache.flatten(1), slot_mapping[:count], *parts, _PAGE)
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/kvcache/mla_buffer.py",
+    "set_mla_kv_buffer_triton_fp8_quant",
+    operation="page_write",
+    dialect="vllm",
+    domain=_COPIED.having(
+        head_format=("fp8",),
+        num_heads=(1,),
+        head_dims=((48, 16), (128, 64), (512, 64)),
+        page_order=("joined",),
+        key_scale_thousandths=(1000,),
+        value_scale_thousandths=(1000,),
+    ),
+    is_arch_support_pdl=can_begin_early,
+)
+def set_mla_kv_buffer_fp8(function: Any) -> Callable[..., None]:
+    """Latent rows and their rotated part side by side, as bytes of fp8 without a scale."""
+
+    def launch(key: Tensor, value: Tensor, kv_cache: Tensor, slot_mapping: Tensor, block_size: int) -> None:
+        count, width = _count(slot_mapping, key), key.shape[2] + value.shape[2]
+        rows, parts = kv_cache.view(-1, width), (key[:count].flatten(1), value[:count].flatten(1))
+        function(rows, slot_mapping[:count], *parts, torch.float8_e4m3fn, reserved_skip_index=-1)
 
     return launch

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cumae.properties.engines.read_rows import EXACT
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
@@ -17,6 +18,17 @@ _STUBS: dict[str, Any] = {
     "is_quantized_kv_cache": lambda kind: False,
     "_is_supported_kv_cache_dtype": lambda kind: True,
     "current_platform": SimpleNamespace(is_rocm=lambda: False, is_xpu=lambda: False),
+}
+_FP8: dict[str, Any] = {"head_format": ("fp8",), **EXACT}
+"""Numbers divided by scales that are powers of two: by others, compiled division may be off by one."""
+_FP8_STUBS = {
+    "is_quantized_kv_cache": lambda kind: kind == "fp8",
+    "current_platform": SimpleNamespace(
+        is_rocm=lambda: False,
+        is_xpu=lambda: False,
+        has_device_capability=lambda least: True,
+        fp8_dtype=lambda: torch.float8_e4m3fn,
+    ),
 }
 
 
@@ -53,12 +65,12 @@ def _by_token(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tup
 
 
 def _by_element(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
-    (_, heads, dim), group = key.shape, 16 // key.element_size()
+    (_, heads, dim), group = key.shape, 16 // keys.element_size()
     return keys.view(-1, heads, dim // group, block_size, group), values.view(-1, heads, dim, block_size)
 
 
 def _by_group(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tuple[Tensor, Tensor, int]:
-    (_, heads, dim), group = key.shape, 16 // key.element_size()
+    (_, heads, dim), group = key.shape, 16 // keys.element_size()
     keys = keys.view(-1, heads, dim // group, block_size, group)
     return keys, values.view(-1, heads, block_size // group, dim, group), group
 
@@ -72,6 +84,18 @@ def _by_group(key: Tensor, keys: Tensor, values: Tensor, block_size: int) -> tup
 )
 def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
     """Two caches of tokens that hold their heads."""
+    return _writing(function, _by_token)
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL), **_FP8),
+    **_FP8_STUBS,
+)
+def reshape_and_cache_flash_fp8(function: Any) -> Callable[..., None]:
+    """The same with numbers divided by a scale, as bytes of fp8."""
     return _writing(function, _by_token)
 
 
@@ -128,6 +152,30 @@ def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
 
 
 @ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("packed",), **_FP8),
+    **_FP8_STUBS,
+)
+def reshape_and_cache_head_major_fp8(function: Any) -> Callable[..., None]:
+    """Keys and values by head, as bytes of fp8."""
+    return _writing(function, _by_element)
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash",
+    operation="page_write",
+    domain=_GROUPS.having(page_order=("shuffled",), block_sizes=(16, 64), **_FP8),
+    **_FP8_STUBS,
+)
+def reshape_and_cache_interleaved_values_fp8(function: Any) -> Callable[..., None]:
+    """The same with values by head, group of tokens, element and token of the group."""
+    return _writing(function, _by_group)
+
+
+@ENGINE.adapts(
     "vllm/v1/attention/backends/rocm_aiter_fa.py",
     "reshape_and_cache_shuffle_triton",
     operation="page_write",
@@ -149,6 +197,23 @@ def reshape_and_cache_shuffle(function: Any) -> Callable[..., None]:
 )
 def reshape_and_cache_diffkv(function: Any) -> Callable[..., None]:
     """Keys and values of different widths side by side in one cache."""
+    return _writing_one(function)
+
+
+@ENGINE.adapts(
+    _FILE,
+    "triton_reshape_and_cache_flash_diffkv",
+    operation="page_write",
+    domain=_STEPS.having(page_order=("joined",), **_FP8),
+    **_FP8_STUBS,
+)
+def reshape_and_cache_diffkv_fp8(function: Any) -> Callable[..., None]:
+    """The same with numbers divided by a scale, as bytes of fp8."""
+    return _writing_one(function)
+
+
+def _writing_one(function: Any) -> Callable[..., None]:
+    """Return a launch into one cache of keys and values side by side."""
 
     def launch(
         key: Tensor,

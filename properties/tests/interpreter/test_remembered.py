@@ -58,7 +58,8 @@ def test_arguments_are_those_of_the_interpreter(dtype: torch.dtype) -> None:
         assert remembered.handle.data.dtype == right.handle.data.dtype
         assert remembered.handle.data.tolist() == right.handle.data.tolist() == [argument.data_ptr()]
     assert convert(2**40).handle.data.tolist() == [2**40]
-    assert convert(True).type == interpreter._implicit_cvt(True).type
+    condition = convert(True)
+    assert (condition.type, condition.handle.data.tolist()) == (tl.int1, [True])
 
 
 def test_a_kernel_runs_the_same_inside_outside_and_nested() -> None:
