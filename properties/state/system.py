@@ -121,7 +121,8 @@ class System:
         for name, value in returned_by(self.binding, answer).items():
             if isinstance(value, torch.Tensor) and value.numel():
                 if self._addresses.setdefault(name, value.data_ptr()) != value.data_ptr():
-                    return f"`{name}` was returned at another address than in the step before"
+                    told = f"`{name}` was returned at another address than in the step before"
+                    return f"{told}, which a captured graph needs; `Domain(captured=False)` promises no graph"
         return ""
 
     def _wrongly_written(self, seen: Observation, expected: dict[str, Expected]) -> Finding | None:
