@@ -27,10 +27,10 @@ class Domain:
 
     ``block_sizes``: tokens of a block. ``min_requests``, ``max_requests``: live requests. ``min_tokens``: new
     tokens of a step, 1 for a kernel that is never called without tokens; ``max_tokens``: tokens of a step,
-    padding included. ``max_context_len``, ``max_query_len``: tokens of a request. ``phases``: of requests.
-    ``empty_requests``: whether requests without new tokens may stand among the others. ``uniform_decodes``:
-    all decodes of a step have the same number of new tokens. ``verify_steps``: every request of a step
-    decodes the same number of tokens, at least two.
+    padding included. ``max_context_len``, ``max_query_len``: tokens of a request. ``phases``: of requests; a
+    decode has a cached token. ``empty_requests``: whether requests without new tokens may stand among the
+    others. ``uniform_decodes``: all decodes of a step have the same number of new tokens. ``verify_steps``:
+    every request of a step decodes the same number of tokens, at least two.
 
     ``rowless_requests``: whether a request may have no row of the table, -1. ``missing_blocks``: whether a
     live token may have no block, -1. ``reserved_blocks``: lowest block ids that belong to no request.
@@ -89,6 +89,8 @@ class Domain:
             value = promises.pop(one.name, one.default)
             PROMISES[one.name].check(one.name, value)
             object.__setattr__(self, one.name, value)
+        if self.max_context_len == 0 and "prefill" in self.phases:
+            object.__setattr__(self, "phases", ("prefill",))
         for name, value in promises.items():
             known = (*PROMISES, *PROMISED)
             if name not in PROMISED:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from cumae.oracle import Case
+from cumae.oracle.model.rules import require
 from cumae.properties.comparing.cause import likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
@@ -31,6 +32,8 @@ def wrong_values(
             what = f"has dtype {seen.dtypes[name]}, must have {seen.mistyped[name]}"
             return about_output(check, binding, name, what)
         if words.shape != want.words.shape:
+            rule = f"be {len(words)}, as the shape or axis of the output says"
+            require(name in binding.returned, f"{name}: number of values", len(want.words), rule)
             found = _wrong_shape(check, binding, name, seen, want)
             return replace(found, cause=read_output(binding, seen, expected))
         differs = wrong_elements(seen, name, want)

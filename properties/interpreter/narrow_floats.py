@@ -35,8 +35,6 @@ def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in _OPERATORS}
     found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
     found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)
-    for owner in (interpreter.ReduceOps, interpreter.ScanOps):
-        found[owner, "apply_impl"] = _reduction(owner.apply_impl, interpreter.tl)
     return found
 
 
@@ -68,24 +66,25 @@ def saturated(numbers: Data, dtype: torch.dtype) -> Data:
     return np.asarray(single.clamp(-most, most).to(dtype).view(torch.uint8).numpy())
 
 
-def _is_bf16(handle: Any) -> bool:
+def is_bf16(handle: Any) -> bool:
     """Return whether a handle holds the bits of bf16 numbers; that of a comparison holds conditions."""
     dtype = getattr(handle, "dtype", None)
     return dtype is not None and dtype.scalar.name == "bf16" and handle.data.dtype == np.uint16
 
 
-def _as_fp32(handle: Any, tl: Any) -> Any:
-    return type(handle)(widened(handle.data), tl.float32) if _is_bf16(handle) else handle
+def as_fp32(handle: Any, tl: Any) -> Any:
+    """Return the handle, with fp32 numbers if it holds those of bf16."""
+    return type(handle)(widened(handle.data), tl.float32) if is_bf16(handle) else handle
 
 
 def _operator(original: Method, tl: Any) -> Method:
     """Calculate in fp32 and round; a choice between numbers takes their bits."""
 
     def operator(self: Any, *operands: Any) -> Any:
-        narrow = next(filter(_is_bf16, operands), None)
+        narrow = next(filter(is_bf16, operands), None)
         if narrow is None or operands[-1] is np.where:
             return original(self, *operands)
-        data = original(self, *[_as_fp32(one, tl) for one in operands]).data
+        data = original(self, *[as_fp32(one, tl) for one in operands]).data
         return type(narrow)(rounded(data) if data.dtype == np.float32 else data, narrow.dtype)
 
     return operator
@@ -95,7 +94,7 @@ def _cast(original: Method, tl: Any) -> Method:
     """Convert numbers from and to bf16, not their bits."""
 
     def cast(self: Any, source: Any, wanted: Any) -> Any:
-        source = _as_fp32(source, tl)
+        source = as_fp32(source, tl)
         if wanted.scalar.name == "bf16":
             return type(source)(rounded(source.data), wanted.scalar)
         return original(self, source, wanted)
@@ -114,35 +113,9 @@ def _conversion(original: Method, interpreter: Any) -> Method:
         if here is not None:
             numbers = torch.from_numpy(np.array(source.data)).view(here).float().numpy()
             source = type(source)(numbers, tl.float32)
-        source = _as_fp32(source, tl)
+        source = as_fp32(source, tl)
         if there is not None:
             return type(source)(saturated(source.data, there), wanted.scalar)
         return self.cast_impl(source, wanted)
 
     return convert
-
-
-def _reduction(original: Method, tl: Any) -> Method:
-    """Reduce and scan in fp32, and round what comes out; an axis counts from the end if it is negative."""
-
-    def apply(self: Any, given: Any) -> Any:
-        if self.axis is not None and self.axis < 0:
-            self.axis += len(given[0].shape)
-        narrow = [_is_bf16(one.handle) for one in given]
-        if not any(narrow):
-            return original(self, given)
-        wide = [tl.tensor(_as_fp32(one.handle, tl), _with(one.type, tl.float32, tl)) for one in given]
-        found = original(self, tuple(wide))
-        answers = found if isinstance(found, (list, tuple)) else (found,)
-        return tuple(_as_bf16(one, tl) if was else one for one, was in zip(answers, narrow, strict=False))
-
-    return apply
-
-
-def _as_bf16(one: Any, tl: Any) -> Any:
-    handle = type(one.handle)(rounded(one.handle.data), tl.bfloat16)
-    return tl.tensor(handle, _with(one.type, tl.bfloat16, tl))
-
-
-def _with(kind: Any, dtype: Any, tl: Any) -> Any:
-    return tl.block_type(dtype, list(kind.shape)) if kind.is_block() else dtype

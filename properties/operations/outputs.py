@@ -55,9 +55,13 @@ def _following(output: Output, own: dict[str, Output], operation: Operation) -> 
 
 
 def shape_of(output: Output, case: Case) -> tuple[int, ...]:
-    """Return the shape of an output for a case."""
+    """Return the shape of an output for a case. Raises ``ValueError`` if its own rule raises."""
     if output.shape is not None:
-        return output.shape(case)
+        try:
+            return output.shape(case)
+        except (AttributeError, TypeError, LookupError, ArithmeticError) as error:
+            told = f"{type(error).__name__}: {error}"
+            raise ValueError(f"{output.name}.shape raises {told}, must give sizes for each Case") from error
     axis = axis_named(output.axis)
     assert axis.extent is not None  # outputs_of raises otherwise
     each = axis.extent(case).num_padded * axis.entries(case)

@@ -81,7 +81,7 @@ def draw_setting(
         table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
-    in_buckets = in_buckets and domain.padding != "none"
+    in_buckets = in_buckets and domain.padding != "none" and _largest_bucket(domain, sizes) >= domain.min_tokens
     return Setting(
         block_size=block_size,
         world=world,
@@ -117,11 +117,18 @@ def _with_topk(
 
 def _within(domain: Domain, sizes: Sizes, tokens_per_block: int, *, in_buckets: bool) -> Sizes:
     """Return the sizes, limited to the step tokens, contexts and block ids that a domain promises."""
-    budget = min(sizes.budget, domain.max_tokens)
+    budget = max(min(sizes.budget, domain.max_tokens), domain.min_tokens)
     if in_buckets:
-        budget = max(bucket for bucket in BUCKETS if bucket <= budget)
+        budget = _largest_bucket(domain, sizes)
     room = domain.max_block_id + 1 - domain.reserved_blocks
     rows = max(1, min(sizes.num_rows, room - 1))
-    blocks = max(sizes.blocks_each, min(-(-sizes.least_tokens // tokens_per_block), MOST_BLOCKS))
+    least = max(sizes.least_tokens, domain.min_tokens)
+    blocks = max(sizes.blocks_each, min(-(-least // tokens_per_block), MOST_BLOCKS))
     blocks = min(blocks, room // (rows + 1), 1 + domain.max_context_len // tokens_per_block)
     return replace(sizes, num_rows=rows, blocks_each=max(1, blocks), budget=budget)
+
+
+def _largest_bucket(domain: Domain, sizes: Sizes) -> int:
+    """Return the most tokens of a step that is padded to a bucket."""
+    most = min(max(sizes.budget, domain.min_tokens), domain.max_tokens)
+    return max(bucket for bucket in BUCKETS if bucket <= most)

@@ -72,7 +72,7 @@ class StepCases:
         widest = max((_width(request) for request in batch.requests), default=0)
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)
-        room = next(b for b in BUCKETS if b >= sizes.budget)
+        room = next((bucket for bucket in BUCKETS if bucket >= sizes.budget), sizes.budget)
         by_slot = pads and "num_padding_slots" in features
         return replace(
             setting.layout,
