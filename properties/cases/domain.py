@@ -40,7 +40,9 @@ class Domain:
     none by default, because most engines pass contiguous ones.
 
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
-    keep their values, ``none`` if no step is padded. ``captured``: whether calls may be captured in CUDA
+    keep their values, ``any`` if they may then hold anything, ``none`` if no step is padded. ``keeps``: whether
+    what is nobody's keeps its values: elements of outputs without a value, such as the columns behind a
+    request's blocks, and reserved blocks of a cache. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
     qk_rope_head_dim, None for any; fp8 rows ignore them. ``head_dims``: pairs of head_dim and value_dim, None
     for any. ``router_shapes``: experts, groups, groups kept and
@@ -64,6 +66,7 @@ class Domain:
     rowless_requests: bool = True
     missing_blocks: bool = True
     padding: Padding = "written"
+    keeps: bool = True
     large_slots: bool = True
     max_block_id: int = INT32_MAX
     max_context_len: int = MAX_LEN

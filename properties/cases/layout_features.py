@@ -2,7 +2,7 @@
 
 from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Case
 from cumae.properties.cases.feature import BOTH, Feature, always, row
-from cumae.properties.cases.values import context_slack, row_index
+from cumae.properties.cases.values import context_slack, row_index, spare_blocks
 
 
 def _unseen(case: Case) -> bool:
@@ -33,7 +33,7 @@ LAYOUT: tuple[Feature, ...] = (
     ),
     always("num_spare_rows", lambda d: d.choices.pick((0, 0, 1, 2))),
     always("num_spare_columns", lambda d: d.choices.pick((0, 1, 3))),
-    always("num_spare_blocks", lambda d: d.choices.pick((0, 1, 4))),
+    always("num_spare_blocks", spare_blocks),
     always("table_row_gap", lambda d: d.choices.pick((0, 1, 3)) if d.strided else 0),
     always("table_column_step", lambda d: d.choices.pick((1, 1, 2, 3)) if d.strided else 1),
     always("table_order", lambda d: d.choices.pick(("row", "row", "column")) if d.strided else "row"),

@@ -11,8 +11,8 @@ from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_c
 
 LARGEST_BLOCK = 2**20
 MOST_REQUIRED = 2**17
-Padding = Literal["written", "untouched", "none"]
-PADDINGS: tuple[Padding, ...] = ("written", "untouched", "none")
+Padding = Literal["written", "untouched", "any", "none"]
+PADDINGS: tuple[Padding, ...] = ("written", "untouched", "any", "none")
 Beyond = Callable[[Any, Case], str | None]
 
 
@@ -162,6 +162,16 @@ def _verify(promised: bool, case: Case) -> str | None:
     return None if len(lens) == 1 and min(lens) > 1 else f"decodes of {sorted(lens)} tokens in a verify step"
 
 
+_in_reserved = _of_requests(
+    lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None
+)
+
+
+def _without_reserved(promised: int, case: Case) -> str | None:
+    have = case.num_cache_blocks
+    return f"a cache of {have} blocks" if have < promised else None
+
+
 PROMISES: Mapping[str, Promise] = {
     "block_sizes": Promise(
         _several(_whole(1, LARGEST_BLOCK)),
@@ -185,7 +195,7 @@ PROMISES: Mapping[str, Promise] = {
         lambda n, c: f"{c.num_tokens_padded} tokens" if n < c.num_tokens_padded else None,
         never=(INT32_MAX,),
     ),
-    "padding": Promise(_choice(PADDINGS), _padding, never=("written", "untouched")),
+    "padding": Promise(_choice(PADDINGS), _padding, never=("written", "untouched", "any")),
     "rowless_requests": Promise(
         require_bool,
         lambda promised, c: "a request without a row" if -1 in (c.layout.row_index or ()) else None,
@@ -203,11 +213,12 @@ PROMISES: Mapping[str, Promise] = {
         ),
         never=(True,),
     ),
+    "keeps": Promise(require_bool),
     "strided": Promise(require_bool, _strided, never=(True,)),
     "views": Promise(_names_of("argument")),
     "reserved_blocks": Promise(
         _whole(0, 1024),
-        _of_requests(lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None),
+        lambda n, c: _without_reserved(n, c) or _in_reserved(n, c),
         never=(0,),
     ),
     "max_block_id": Promise(

@@ -124,6 +124,15 @@ def padding_tokens(d: Draw) -> int:
     return min(d.choices.pick(slack), max(d.domain.max_tokens - d.batch.num_tokens, 0))
 
 
+def spare_blocks(d: Draw) -> int:
+    """Return the number of blocks beyond the largest id; a cache has at least the reserved ones."""
+    spare = d.choices.pick((0, 1, 4))
+    if d.domain.reserved_blocks == 0:
+        return spare
+    largest = max((max(request.block_ids, default=-1) for request in d.batch.requests), default=-1)
+    return max(spare, d.domain.reserved_blocks - 1 - largest)
+
+
 def row_index(d: Draw) -> tuple[int, ...] | None:
     """Return scattered rows of a larger table, sometimes none for a few requests; None is the identity."""
     count, choices = len(d.batch.requests), d.choices

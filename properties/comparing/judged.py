@@ -26,7 +26,7 @@ def wrong_answer(
     if judge is None or any(_has_gaps(seen, name, want) for name, want in expected.items()):
         return None
     outputs, forms = seen.outputs, binding.forms
-    if binding.domain.padding == "untouched":
+    if binding.domain.padding in ("untouched", "any"):
         live = {name: ~is_padding(forms[name], case, len(words)) for name, words in outputs.items()}
         outputs = {name: words[live[name]] for name, words in outputs.items()}
         case = without_padding(case)

@@ -31,7 +31,9 @@ def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     """Return for an owner and a name of Triton's the method that calculates with such numbers."""
     builder = interpreter.InterpreterBuilder
     if not hasattr(builder, "get_bf16"):  # before Triton 3.7
-        builder.get_bf16 = lambda self, value: interpreter.TensorHandle(rounded([value]), interpreter.tl.bfloat16)
+        builder.get_bf16 = lambda self, value: interpreter.TensorHandle(
+            rounded([value]), interpreter.tl.bfloat16
+        )
     found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in _OPERATORS}
     found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
     found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import Case
+from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Output
 from cumae.properties.operations.axes import Extent, axis_named
-from cumae.properties.operations.expected import KEEP, Expected
+from cumae.properties.operations.expected import FREE, KEEP, Expected
 from cumae.properties.operations.outputs import shape_of
 
 
@@ -51,15 +52,32 @@ def is_padding(output: Output, case: Case, length: int) -> npt.NDArray[np.bool_]
     return each % max(num_padded, 1) >= num_live if num_padded and length % num_padded == 0 else each < 0
 
 
-def left_untouched(
-    outputs: Mapping[str, Output], case: Case, expected: dict[str, Expected]
+def as_promised(
+    outputs: Mapping[str, Output], domain: Domain, case: Case, expected: dict[str, Expected]
 ) -> dict[str, Expected]:
-    """Return the required content of outputs for a function that leaves their padding untouched."""
+    """Return the required content of outputs where a domain promises less of padding, or of what is nobody's."""
+    if domain.padding in ("written", "none") and domain.keeps:
+        return expected
     found = {}
     for name, want in expected.items():
-        padding = is_padding(outputs[name], case, len(want.state))
-        found[name] = replace(want, state=np.where(padding, KEEP, want.state).astype(want.state.dtype))
+        state = want.state
+        if domain.padding in ("untouched", "any"):
+            padding = is_padding(outputs[name], case, len(state))
+            state = np.where(padding, KEEP if domain.padding == "untouched" else FREE, state)
+        if not domain.keeps:
+            state = np.where(_is_nobodys(outputs[name], domain, case, state), FREE, state)
+        found[name] = replace(want, state=state.astype(want.state.dtype))
     return found
+
+
+def _is_nobodys(
+    output: Output, domain: Domain, case: Case, state: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.bool_]:
+    """Return which elements have no value: of what is modified in place, those in reserved blocks alone."""
+    if not output.is_in_place:
+        return np.asarray(state == KEEP)
+    each = len(state) // max(case.num_cache_blocks, 1)
+    return np.arange(len(state)) < each * domain.reserved_blocks
 
 
 def without_padding(case: Case) -> Case:

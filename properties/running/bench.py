@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from cumae.oracle import Case, Inputs
@@ -14,7 +15,7 @@ from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations import Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.expected import expected_of
-from cumae.properties.operations.items import left_untouched
+from cumae.properties.operations.items import as_promised
 from cumae.properties.operations.outputs import shape_of
 from cumae.properties.operations.strides import held_input, offset_of, output_strides
 from cumae.properties.operations.targets import Interruption
@@ -31,6 +32,8 @@ from cumae.properties.running.words import words_of
 
 POISON = 0xA5
 COMPLEMENT = 0x5A
+OTHER_GARBAGE = 0x55
+"""The bits in which the garbage of rows that are modified in place differs from that of inputs."""
 
 
 class Bench:
@@ -97,9 +100,7 @@ class Bench:
         outputs = [forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
         with timed("oracle"):
             expected = expected_of(self.binding.operation, outputs, self._inputs, self.held)
-        if self.binding.domain.padding == "untouched":
-            return left_untouched(forms, self.case, expected)
-        return expected
+        return as_promised(forms, self.binding.domain, self.case, expected)
 
     def observe(
         self,
@@ -210,6 +211,8 @@ class Bench:
         if form.before is not None:
             held = form.before(self._inputs)
             assert isinstance(held, TENSORS)
+            if isinstance(held, Rows):  # else a copy of a garbage row would change nothing
+                held = replace(held, fill=held.fill ^ OTHER_GARBAGE)
             buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True), guard)
             if buffer.large is not None:
                 buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)

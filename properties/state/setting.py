@@ -81,7 +81,9 @@ def draw_setting(
         table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
-    in_buckets = in_buckets and domain.padding != "none" and _largest_bucket(domain, sizes) >= domain.min_tokens
+    in_buckets = (
+        in_buckets and domain.padding != "none" and _largest_bucket(domain, sizes) >= domain.min_tokens
+    )
     return Setting(
         block_size=block_size,
         world=world,

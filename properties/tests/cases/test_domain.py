@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from cumae.fixtures.correct.cumae import slot_mapping
 from cumae.oracle import Batch, Case, Inputs, Options, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import FEATURES, PROMISED
@@ -17,6 +18,7 @@ from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
+from cumae.properties.search.direct import check
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.state.walks import walk
 
@@ -183,3 +185,22 @@ def test_selected_positions_go_beyond_the_table_in_every_dialect_that_holds_them
                 found.add((dialect.name, name))
     # SGLang selects inside the request only.
     assert found == {("cumae", "selected_positions"), ("vllm", "token_indices")}
+
+
+@pytest.mark.parametrize(
+    "promises",
+    [
+        {"max_context_len": 0},
+        {"min_tokens": 5, "max_tokens": 5},
+        {"min_tokens": 100, "max_requests": 2},
+        {"min_tokens": 9000, "padding": "none"},
+        {"max_requests": 0},
+        {"max_block_id": 1, "max_tokens": 3},
+        {"reserved_blocks": 100, "max_block_id": 110},
+    ],
+    ids=str,
+)
+def test_a_search_stays_inside_promises_at_their_edge(promises: dict[str, Any]) -> None:
+    domain = Domain(captured=False, missing_blocks=False, rowless_requests=False, world=(1,), **promises)
+    verdict = check(slot_mapping, "slot_mapping", domain=domain, examples=5, save_to=None)
+    assert verdict.ok, verdict.failure

@@ -14,6 +14,7 @@ from cumae.properties.tests.wrong_kernels import ALWAYS, LAST, LATE, NEVER, posi
 if prepare("auto") == "cuda":
     pytest.skip("nothing is interpreted where there is a GPU", allow_module_level=True)
 
+
 @pytest.mark.parametrize("options", [{}, {"launch_pdl": True}])
 def test_a_kernel_that_waits_first_is_right(options: dict[str, Any]) -> None:
     verdict = check(waiting(ALWAYS, **options), "position_ids", examples=10, save_to=None)

@@ -26,6 +26,8 @@ DEVICE = prepare("auto")
         (positions, "written", False),
         (positions, "untouched", True),
         (positions, "none", True),
+        (positions, "any", True),
+        (positions_and_zeros, "any", True),
         (positions_and_zeros, "written", True),
         (positions_and_zeros, "untouched", False),
         (positions_and_zeros, "none", True),
@@ -89,3 +91,65 @@ def test_every_axis_knows_its_padding(operation: str) -> None:
     trial = Trial(binding_of(kernel, operation, domain=domain), _CASE, DEVICE)
     found = CHECKS["agrees"](trial) or CHECKS["writes_everything"](trial)
     assert found is not None and "must keep what it held" in found.message
+
+
+def table_of_whole_rows(
+    req_to_token: Any, req_pool_indices: Any, max_seq_pages: int, page_size: int, page_table: Any
+) -> None:
+    """Write garbage behind the pages that hold keys, and to padded rows."""
+    firsts = req_to_token[req_pool_indices.long()][:, : max_seq_pages * page_size : page_size]
+    page_table[:, : firsts.shape[1]] = firsts // page_size
+
+
+@pytest.mark.parametrize(("keeps", "ok"), [(True, False), (False, True)])
+def test_columns_behind_a_requests_pages_may_hold_anything(keeps: bool, ok: bool) -> None:
+    domain = Domain(captured=False, keeps=keeps, padding="any", strided=False)
+    given: dict[str, Any] = {"dialect": "sglang", "domain": domain, "examples": 20, "save_to": None}
+    verdict = cumae.check(table_of_whole_rows, "page_table", **given)
+    assert verdict.ok == ok, verdict.failure
+    if verdict.failure is not None:
+        assert verdict.failure.finding.expected != verdict.failure.finding.actual
+
+
+def _to_pages(
+    key: Any,
+    value: Any,
+    key_cache: Any,
+    value_cache: Any,
+    slot_mapping: Any,
+    block_size: int,
+    num_kv_heads: int,
+) -> None:
+    """Write every row, those without a slot to the first slot of the null block."""
+    slots = slot_mapping.clamp(min=0)
+    for rows, cache in ((key, key_cache), (value, value_cache)):
+        pages = cache.view(len(cache), block_size, num_kv_heads, rows.shape[-1])
+        pages[slots // block_size, slots % block_size] = rows[: len(slots)]
+
+
+@pytest.mark.parametrize(("keeps", "ok"), [(True, False), (False, True)])
+def test_rows_without_a_slot_may_land_in_the_null_block(keeps: bool, ok: bool) -> None:
+    """Garbage rows differ from what a cache holds, else nobody could see them there."""
+    promises: dict[str, Any] = {"strided": False, "captured": False, "head_format": ("bf16",)}
+    domain = Domain(keeps=keeps, page_order=("NHD",), **promises)
+    verdict = cumae.check(_to_pages, "page_write", dialect="vllm", domain=domain, examples=20, save_to=None)
+    assert verdict.ok == ok, verdict.failure
+    if verdict.failure is not None:
+        assert "must keep what it held" in verdict.failure.finding.message
+
+
+def _rows_to_cache(kv_c: Any, k_pe: Any, slot_mapping: Any, kv_cache: Any) -> None:
+    rows = kv_cache.view(-1, kv_cache.shape[-1])
+    slots = slot_mapping.clamp(min=0)
+    rows[slots, : kv_c.shape[1]] = kv_c[: len(slots)]
+    rows[slots, kv_c.shape[1] :] = k_pe[: len(slots)]
+
+
+def test_latent_rows_without_a_slot_are_seen_too() -> None:
+    promises: dict[str, Any] = {"strided": False, "captured": False, "row_format": ("bf16",)}
+    domain = Domain(min_requests=1, min_tokens=1, **promises)
+    verdict = cumae.check(
+        _rows_to_cache, "cache_write", dialect="vllm", domain=domain, examples=20, save_to=None
+    )
+    assert verdict.failure is not None
+    assert "must keep what it held" in verdict.failure.finding.message

@@ -159,7 +159,7 @@ def test_rows_are_of_the_widths_promised_and_no_other() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "rule"),
     [
-        ("padding", "zero", "be one of 'written', 'untouched', 'none'"),
+        ("padding", "zero", "be one of 'written', 'untouched', 'any', 'none'"),
         ("min_tokens", -1, "be >= 0"),
         ("large_slots", 1, "be true or false"),
         ("rowless_requests", None, "be true or false"),
