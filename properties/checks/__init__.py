@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.checks.accepts_index_types import accepts_index_types
@@ -20,13 +22,14 @@ from cumae.properties.checks.stays_in_bounds import stays_in_bounds
 from cumae.properties.checks.survives_large_ids import gaps_of, survives_large_ids
 from cumae.properties.checks.waits_for_arguments import waits_for_arguments
 from cumae.properties.checks.writes_everything import writes_everything
-from cumae.properties.dialects import Held, Ints
+from cumae.properties.dialects import Floats, Held, Ints, Rows
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.strides import shows_strides
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Trial
+from cumae.properties.running.variants import enlarging
 
 CheckName = Literal[
     "agrees",
@@ -93,9 +96,25 @@ def checks_for(binding: Binding, device: Device = "cpu") -> tuple[str, ...]:
 
 
 def _shows_large_ids(binding: Binding) -> bool:
-    """Whether cases can move beyond 2^31, without gaps if the function does not promise strides."""
-    enlarged = binding.operation.enlarge(_PROBE) if binding.operation.enlarge else ()
-    return any(binding.domain.strided or not gaps_of(case.layout) for case in enlarged)
+    """Whether cases can move beyond 2^31, without gaps if the function does not promise strides.
+
+    A user's own operation says nothing of ids: an argument must then show them.
+    """
+    enlarge = enlarging(binding.operation)
+    cases = [] if enlarge is None else list(enlarge(_PROBE))
+    if binding.operation.enlarge is None:
+        cases = [case for case in cases if _differ(_held(binding, _PROBE), _held(binding, case))]
+    return any(binding.domain.strided or not gaps_of(case.layout) for case in cases)
+
+
+def _differ(held: list[Held], other: list[Held]) -> bool:
+    """Return whether an argument differs between two cases."""
+    pairs = zip(held, other, strict=True)
+    return any(
+        not np.array_equal(a.values, b.values) if isinstance(a, Ints) and isinstance(b, Ints) else a != b
+        for a, b in pairs
+        if not isinstance(a, (Rows, Floats))
+    )
 
 
 def _shows_index_dtype(binding: Binding) -> bool:

@@ -1,11 +1,12 @@
 """Variants of a case: laid out in another way, with other garbage, at larger offsets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cumae.oracle import DENSE, Case, GarbageKind
+from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.enlarged import with_small_slots, without_empty
+from cumae.properties.operations.enlarged import large_slots, with_small_slots, without_empty
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
@@ -22,12 +23,19 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
     Slots stay within the promised range. A function that promises strides is not run on thousands
     of requests: gaps between rows reach the same offsets.
     """
-    enlarge, domain = binding.operation.enlarge, binding.domain
+    enlarge, domain = enlarging(binding.operation), binding.domain
     for large in enlarge(case) if enlarge is not None else ():
         if domain.strided and len(large.batch.requests) > len(case.batch.requests):
             continue
         large = large if domain.large_slots else with_small_slots(large)
         yield large if domain.empty_requests else without_empty(large)
+
+
+def enlarging(operation: Operation) -> Callable[[Case], Iterator[Case]] | None:
+    """Return what enlarges the cases of an operation; those of a user's own get large ids and far rows."""
+    return (
+        large_slots if operation.enlarge is None and operation.name not in OPERATIONS else operation.enlarge
+    )
 
 
 def raised_by(case: Case, enlarged: Case) -> int:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import cumae
-from cumae.oracle import GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
+from cumae.oracle import ANY, GARBAGE, UNTOUCHED, Batch, Case, Inputs, Request
 from cumae.properties.dialects import CUMAE, DIALECTS, VLLM, Ints
 from cumae.properties.dialects.held import ints
 from cumae.properties.operations.binding import binding_of
@@ -178,3 +178,59 @@ def test_the_name_of_a_shipped_operation_is_taken() -> None:
 def test_everything_that_is_offered_is_there() -> None:
     for name in cumae.__all__:
         assert getattr(cumae, name) is not None
+
+
+class FirstSlots(NamedTuple):
+    first_slots: list[Any]
+
+
+def first_slots(block_table: Any, row_index: Any, block_size: int, num_requests: int) -> FirstSlots:
+    """The first slot of each request, anything without a block."""
+    rows = [block_table[row] if b < num_requests and row >= 0 else [] for b, row in enumerate(row_index)]
+    return FirstSlots([ANY if not row or row[0] is GARBAGE else row[0] * block_size for row in rows])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+@pytest.mark.parametrize(("through", "ok"), [(torch.int64, True), (torch.float32, False)])
+def test_its_block_ids_grow_until_the_output_holds_no_slot(
+    through: torch.dtype, ok: bool, dtype: str
+) -> None:
+    def launch(
+        block_table: Any, row_index: Any, block_size: int, num_requests: int, first_slots: Any
+    ) -> None:
+        if block_table.numel():
+            ids = block_table[row_index[:num_requests].long(), 0].to(through).long()
+            first_slots[:num_requests] = ids * block_size
+
+    domain = cumae.Domain(captured=False, rowless_requests=False, missing_blocks=False, block_sizes=(16,))
+    own = cumae.Operation("first_slots", first_slots, (cumae.Output("first_slots", dtype, "request"),))
+    verdict = cumae.check(launch, own, domain=domain, examples=20, save_to=None)
+    assert verdict.ok == (ok or dtype == "int32"), verdict.failure
+    if verdict.failure is not None:
+        assert verdict.failure.finding.check == "survives_large_ids"
+
+
+@pytest.mark.parametrize("fault", ["too many", "no such size"])
+def test_a_wrong_definition_is_told_and_not_the_function(fault: str) -> None:
+    def launch(query_lens: Any, counts: Any) -> None:
+        counts.copy_(query_lens)
+
+    class Counts(NamedTuple):
+        counts: list[int]
+
+    def counted(query_lens: Sequence[int]) -> Counts:
+        return Counts([*query_lens, 0])
+
+    shape = (lambda case: (case.num_things,)) if fault == "no such size" else None
+    output = cumae.Output("counts", "int32", "request", shape=shape)
+    told = (
+        "counts: number of values = 2, must be 1" if fault == "too many" else "counts.shape raises Attribute"
+    )
+    with pytest.raises(ValueError, match=told):
+        cumae.check(
+            launch,
+            cumae.Operation("counts", counted, (output,)),
+            examples=1,
+            save_to=None,
+            domain=cumae.Domain(captured=False, min_requests=1),
+        )
