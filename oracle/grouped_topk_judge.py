@@ -20,7 +20,7 @@ from cumae.oracle.router_margins import (
     weight_ranges,
 )
 
-LOWER_FIRST = 'the lower index goes first, unless the operation is router(ties="any")'
+LOWER_FIRST = 'the lower index goes first, unless the operation is cumae.router(ties="any")'
 
 
 def grouped_topk_faults(
@@ -47,7 +47,7 @@ def grouped_topk_faults(
     []
     >>> grouped_topk_faults([[0.0, 0.0, 2.0]], [0.0] * 3, **ask, expert_ids=[2, 1])
     ['row 0: expert 1 is selected, expert 0 with the same logit and bias is not: the lower index goes first, \
-unless the operation is router(ties="any")']
+unless the operation is cumae.router(ties="any")']
     """
     check_router_shape(len(bias), num_groups, topk_group, top_k)
     margins = margins_of(bias, rounding)

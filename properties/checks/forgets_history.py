@@ -90,5 +90,5 @@ def _earlier(case: Case, number: int) -> list[tuple[Case, str]]:
     order[kept : len(order) - kept] = order[kept : len(order) - kept][::-1]
     return [
         (edited(case, twice, rows_twice), "a case twice as large in the same buffers"),
-        (permuted(case, order), "another case of the same shapes in the same buffers"),
+        (permuted(case, order), "another case of the same shapes, in the same tensors with other content"),
     ]

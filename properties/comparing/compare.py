@@ -30,7 +30,8 @@ def wrong_values(
         want = expected[name]
         if name in seen.mistyped:
             what = f"has dtype {seen.dtypes[name]}, must have {seen.mistyped[name]}"
-            return about_output(check, binding, name, what)
+            cause = "if the engine casts what the function returns, the test has to cast it, too"
+            return replace(about_output(check, binding, name, what), cause=cause)
         if words.shape != want.words.shape:
             rule = f"be {len(words)}, as the shape or axis of the output says"
             require(name in binding.returned, f"{name}: number of values", len(want.words), rule)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cumae.properties.dialects.dump import case_from_tensors
     from cumae.properties.operations import OPERATIONS, Operation
     from cumae.properties.operations.drawn import cases, seeded
+    from cumae.properties.operations.router import router
     from cumae.properties.pytest_plugin.conforms_to import conforms_to
     from cumae.properties.results.explain import explain
     from cumae.properties.results.verdict import Verdict
@@ -42,6 +43,7 @@ _HOMES = {
     "check": "cumae.properties.search.direct",
     "conforms_to": "cumae.properties.pytest_plugin.conforms_to",
     "explain": "cumae.properties.results.explain",
+    "router": "cumae.properties.operations.router",
     "seeded": "cumae.properties.operations.drawn",
     "take": "cumae.properties.taking.take",
     "tensors": "cumae.properties.running.tensors",
@@ -70,6 +72,7 @@ __all__ = [
     "check",
     "conforms_to",
     "explain",
+    "router",
     "seeded",
     "take",
     "tensors",

@@ -58,9 +58,17 @@ class Binding:
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Features of the operation that the dialect's inputs show, but no input that the function names."""
+        """Features of the operation that the dialect's inputs show, but no input that the function names.
+
+        Those of which the domain promises one value are left out.
+        """
         shown = {*self.dialect.inputs, *(f for held in self.dialect.inputs.values() for f in held.carries)}
-        return (self.operation.features & shown) - self.features
+        promised = {name for name, values in self.domain.values.items() if len(values) == 1}
+        if not self.domain.missing_blocks:
+            promised.add("missing_blocks")
+        if self.domain.values.get("world") == (1,):
+            promised |= {"rank", "interleave"}
+        return (self.operation.features & shown) - self.features - promised
 
     def why_not(self, case: Case) -> str | None:
         """Return why the function is not called on a case, its domain or a feature it cannot see, or None."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from cumae.properties.operations.users_files import files_of, is_ours, is_users
 
 Frames = list[tuple[FrameType, int]]
+MOST_LINES = 8
+"""Lines of an error's message that a report shows; the traceback has all of them."""
 
 
 class Line(NamedTuple):
@@ -44,6 +46,10 @@ def message_of(error: BaseException, when: str = "") -> str:
     message = _text_of(said or error)
     if "CUDA error" in message:
         message = message.splitlines()[0]  # the other lines advise CUDA authors
+    lines = message.splitlines()
+    if len(lines) > MOST_LINES:
+        more = f"… {len(lines) - MOST_LINES} more lines of the error, with -v"
+        message = "\n".join([*lines[:MOST_LINES], more])
     return f"{type(error).__name__}{when}" + (f": {message}" if message else "")
 
 
