@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.requests import Work
+from cumae.properties.cases.requests import MANY, Work
 
 
 def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Work]:
     """Return work that keeps the promises on a whole step; most work is unchanged."""
+    if len(works) > MANY:
+        works = _as_many_as_fit(domain, works)
     if domain.uniform_decodes or domain.verify_steps:
         works = _level(works, least=2 if domain.verify_steps else 0)
     while _tokens(works) > domain.max_tokens and len(works) > domain.min_requests:
@@ -16,6 +18,28 @@ def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Wor
     while _blocks(works, tokens_per_block) > room and len(works) > domain.min_requests:
         works = _with_fewer_blocks(domain, works, _blocks(works, tokens_per_block) - room, tokens_per_block)
     return works
+
+
+def _as_many_as_fit(domain: Domain, works: list[Work]) -> list[Work]:
+    """Return the requests that fit if each has one block and one new token; further ones compute nothing.
+
+    Where requests must compute something, further ones are left out. To cut one after the other takes a time
+    that grows with the square of their number.
+    """
+    room, tokens = domain.max_block_id + 1 - domain.reserved_blocks, domain.max_tokens
+    may_idle = domain.empty_requests and not (domain.uniform_decodes or domain.verify_steps)
+    found: list[Work] = []
+    for work in works:
+        if work.query_len and not tokens:
+            if not may_idle:
+                continue
+            work = work._replace(query_len=0)
+        if (work.context_len or work.query_len) and not room:
+            continue
+        room -= work.context_len + work.query_len > 0
+        tokens -= work.query_len > 0
+        found.append(work)
+    return found if len(found) >= domain.min_requests else works
 
 
 def _level(works: list[Work], least: int) -> list[Work]:
