@@ -40,13 +40,13 @@ class Domain:
     none by default, because most engines pass contiguous ones.
 
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
-    keep their values, ``any`` if they may then hold anything, ``none`` if no step is padded. ``keeps``: whether
-    what is nobody's keeps its values: elements of outputs without a value, such as the columns behind a
-    request's blocks, and reserved blocks of a cache. ``captured``: whether calls may be captured in CUDA
+    keep their values, ``any`` if they may then hold anything, ``none`` if no step is padded. ``keeps``:
+    whether what is nobody's keeps its values: elements of outputs without a value, such as the columns behind
+    a request's blocks, and reserved blocks of a cache. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
     qk_rope_head_dim, None for any; fp8 rows ignore them. ``head_dims``: pairs of head_dim and value_dim, None
-    for any. ``router_shapes``: experts, groups, groups kept and
-    experts selected, None for any. ``all_but``: checks that are not promised; every other one is.
+    for any. ``router_shapes``: experts, groups, groups kept and experts selected, None for any. ``all_but``:
+    checks that are not promised; every other one is.
 
     Other options are promised by name with a tuple of values, as in ``topk=(2048,)``, ``world=(1, 8)``,
     ``index_dtype=("int32",)``, ``row_format=("bf16",)`` or ``select_beyond=(False,)``. ``values`` holds them.

@@ -1,7 +1,8 @@
 """Reductions and scans as compiled code has them.
 
-The interpreter adds bf16 numbers as integers, takes no axis that counts from the end, raises where all numbers
-of a row are NaN, and finds the first of equal numbers also where any may be found: here it is the last.
+The interpreter adds bf16 numbers as integers, takes no axis that counts from the end, raises where all
+numbers of a row are NaN, and finds the first of equal numbers also where any may be found: here that is the
+last.
 """
 
 from collections.abc import Callable

@@ -55,7 +55,7 @@ def is_padding(output: Output, case: Case, length: int) -> npt.NDArray[np.bool_]
 def as_promised(
     outputs: Mapping[str, Output], domain: Domain, case: Case, expected: dict[str, Expected]
 ) -> dict[str, Expected]:
-    """Return the required content of outputs where a domain promises less of padding, or of what is nobody's."""
+    """Return the required content where a domain promises less of padding, or of what is nobody's."""
     if domain.padding in ("written", "none") and domain.keeps:
         return expected
     found = {}

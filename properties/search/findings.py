@@ -28,7 +28,7 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
 
 
 def _never_called_so(case: Case) -> str:
-    """Return what to promise if an engine never makes the call that raised: most make none on an empty step."""
+    """Return what to promise if no engine makes the call that raised; most make none on an empty step."""
     if not case.batch.requests:
         return "the step has no requests: if no engine makes such a call, promise `Domain(min_requests=1)`"
     if not case.batch.num_tokens:

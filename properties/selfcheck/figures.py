@@ -82,8 +82,9 @@ def compiled_line(found: Json) -> str:
     machine = f"{found['device']}, triton {found['triton']}"
     others = f": {'; '.join(found['others'])}" if found["others"] else ""
     return (
-        f"Expressions that Triton's interpreter, as cumae runs it, calculates as compiled code does, with the same type "
-        f"and bits (`ci/as_compiled.py`, {machine}): {same:,} of {total:,} that both or one of them runs{others}."
+        f"Expressions that Triton's interpreter, as cumae runs it, calculates as compiled code does, with "
+        f"the same type and bits (`ci/as_compiled.py`, {machine}): {same:,} of {total:,} "
+        f"that one of them runs{others}."
     )
 
 

@@ -21,7 +21,7 @@ _STUBS: dict[str, Any] = {
 }
 _FP8: dict[str, Any] = {"head_format": ("fp8",), **EXACT}
 """Numbers divided by scales that are powers of two: by others, compiled division may be off by one."""
-_FP8_STUBS = {
+_FP8_STUBS: dict[str, Any] = {
     "is_quantized_kv_cache": lambda kind: kind == "fp8",
     "current_platform": SimpleNamespace(
         is_rocm=lambda: False,

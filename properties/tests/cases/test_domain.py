@@ -202,6 +202,6 @@ def test_selected_positions_go_beyond_the_table_in_every_dialect_that_holds_them
 )
 def test_a_search_stays_inside_promises_at_their_edge(promises: dict[str, Any]) -> None:
     domain = Domain(captured=False, missing_blocks=False, rowless_requests=False, world=(1,), **promises)
-    few = {"examples": 5, "checks": ("agrees", "writes_everything")}
+    few: dict[str, Any] = {"examples": 5, "checks": ("agrees", "writes_everything")}
     verdict = check(slot_mapping, "slot_mapping", domain=domain, save_to=None, **few)
     assert verdict.ok, verdict.failure

@@ -155,7 +155,8 @@ class TestTheJudge:
             ([0, 2], [0.5, 0.5], "row 0: expert 2 is selected, expert 1 with the same logit and bias is not: "
              'the lower index goes first, unless the operation is cumae.router(ties="any")'),
             ([4, 5], [0.5, 0.5], "row 0: experts of group 1 are selected, those of group 0, with the same "
-             'best two, are not: the lower index goes first, unless the operation is cumae.router(ties="any")'),
+             "best two, are not: the lower index goes first, unless the operation is "
+             'cumae.router(ties="any")'),
             ([0, 1], [0.5, 0.6], "row 0: the weight of expert 1 is 0.6, must be 0.5 within 1e-06"),
         ],
     )  # fmt: skip
