@@ -122,7 +122,8 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
         beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
     owners = inputs["token_to_request"]
     live = [row < inputs["num_tokens"] for row in range(len(owners))]
-    return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond)
+    first = inputs.case.options.selection.selected_first
+    return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond, first)
 
 
 def _num_drafts(inputs: Inputs) -> list[Any]:

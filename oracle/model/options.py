@@ -77,18 +77,21 @@ class Selection:
     """The keys that a token selects in sparse attention.
 
     ``topk``: keys at most. ``select_beyond``: whether some selected positions lie beyond the table, where
-    there is no key. ``prefill_workspace``: the keys of prefills that compute something are gathered into a
-    workspace, from which their tokens read selected positions.
+    there is no key. ``selected_first``: whether the positions of each row stand before its -1.
+    ``prefill_workspace``: the keys of prefills that compute something are gathered into a workspace, from
+    which their tokens read selected positions.
     """
 
     topk: int = 2
     prefill_workspace: bool = False
     select_beyond: bool = False
+    selected_first: bool = False
 
     def __post_init__(self) -> None:
         require_int("topk", self.topk, 1, 2**16)
         require_bool("prefill_workspace", self.prefill_workspace)
         require_bool("select_beyond", self.select_beyond)
+        require_bool("selected_first", self.selected_first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ class Options:
         Raises ``ValueError`` for a field that no group has.
 
         >>> Options.of(topk=3, rank=1).selection
-        Selection(topk=3, prefill_workspace=False, select_beyond=False)
+        Selection(topk=3, prefill_workspace=False, select_beyond=False, selected_first=False)
         """
         try:
             return _of(tuple(values), *values.values())

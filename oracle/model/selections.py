@@ -41,9 +41,11 @@ def selected_positions(
     is_live: Sequence[bool],
     workspaces: Sequence[int] | None,
     beyond: int | None,
+    first: bool = False,
 ) -> list[list[Any]]:
     """Return selected positions, some rows with -1 around them or one position ``beyond`` the table.
 
+    ``first``: no -1 stands before a position.
     A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
     workspace selects nothing beyond the table, because the table does not bound a workspace.
     """
@@ -56,8 +58,8 @@ def selected_positions(
         unused = [j for j, position in enumerate(found) if position < 0]
         if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):
             far = FAR_BEYOND if row % 8 == 7 else 0
-            found[unused[row // 2 % len(unused)]] = beyond + row + far
-        if unused and row % 3 == 2:
+            found[unused[0 if first else row // 2 % len(unused)]] = beyond + row + far
+        if unused and row % 3 == 2 and not first:
             moved = max(len(unused) // 2, 1)
             found = found[-moved:] + found[:-moved]
         rows.append(found)

@@ -219,6 +219,14 @@ FEATURES: tuple[Feature, ...] = (
     ),
     row(
         "options",
+        "selected_first",
+        lambda d: d.flag("selected_first", 30),
+        engines=BOTH,
+        small=({"selected_first": True, "topk": 4},),
+        shown_by=("selected_positions",),
+    ),
+    row(
+        "options",
         "max_drafts",
         lambda d: d.pick("max_drafts", (3, 1, 2, 8, *MOST_DRAFTS)),
         engines=MOST_DRAFTS,

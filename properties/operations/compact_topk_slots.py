@@ -29,7 +29,16 @@ COMPACT_TOPK_SLOTS = Operation(
         Output("num_valid", "int32", "token", "how many of the selected positions have a slot"),
     ),
     frozenset(
-        {"topk", "select_beyond", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}
+        {
+            "topk",
+            "select_beyond",
+            "selected_first",
+            "world",
+            "rank",
+            "interleave",
+            "missing_blocks",
+            "prefill_workspace",
+        }
     ),
     "each row starts with the slots of its selected positions, in any order; -1 fills the rest",
     ("cumae.gpu_impl:write_compact_topk_slots",),

@@ -152,7 +152,16 @@ TOPK_TO_SLOTS = Operation(
         ),
     ),
     frozenset(
-        {"topk", "select_beyond", "world", "rank", "interleave", "missing_blocks", "prefill_workspace"}
+        {
+            "topk",
+            "select_beyond",
+            "selected_first",
+            "world",
+            "rank",
+            "interleave",
+            "missing_blocks",
+            "prefill_workspace",
+        }
     ),
     "a selected position of a request is read from the slot it was written to",
     ("cumae.gpu_impl:write_topk_to_slots",),

@@ -91,7 +91,7 @@ def _selection(name: str, follows: str) -> Output:
 
 
 INPUTS = {
-    "token_indices": Input(_token_indices, ("select_beyond", "topk")),
+    "token_indices": Input(_token_indices, ("select_beyond", "selected_first", "topk")),
     "NUM_TOPK_TOKENS": _host(_topk, "topk"),
     "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
     "HAS_PREFILL_WORKSPACE": _host(

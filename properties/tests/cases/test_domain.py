@@ -44,6 +44,11 @@ def _is_verify_step(case: Case) -> bool:
     return len(lens) == len(case.batch.requests) and len(set(lens)) <= 1 and min(lens, default=2) > 1
 
 
+def _selects_first(case: Case) -> bool:
+    rows = [[entry != -1 for entry in row] for row in Inputs(case)["selected_positions"]]
+    return all(row == sorted(row, reverse=True) for row in rows)
+
+
 def _largest(case: Case) -> int:
     return max((i for r in case.batch.requests for i in r.block_ids), default=-1)
 
@@ -58,6 +63,7 @@ PROMISES = {
         Domain(world=(4,), interleave=(16,)),
         lambda c: (c.batch.world, c.options.parallel.interleave) == (4, 16),
     ),
+    "positions first": Promised(Domain(selected_first=(True,), topk=(4,)), _selects_first, *SELECTED),
     "positions in the table": Promised(
         Domain(select_beyond=(False,)), lambda c: not c.options.selection.select_beyond, *SELECTED
     ),
