@@ -12,7 +12,7 @@ from cumae.properties.dialects.dump import Contradiction, foreign_names
 from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
-from cumae.properties.results.failure_file import Saved, kept
+from cumae.properties.results.failure_file import Saved, code_of, kept
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
@@ -20,6 +20,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 
+UNCHANGED = "; its file has not changed since: if nothing else has, it fails after other cases alone"
 CONTRADICTION = """\
     No step has these inputs. If they were captured at one moment, the engine gave them to its kernels, and
     that is a bug. If they were captured at different moments, capture them together."""
@@ -67,7 +68,9 @@ def replay(
             return INTERRUPTED
         if verdict.failure is None:
             compared = counted(verdict.comparisons, "comparison")
-            click.echo(f"FIXED  {shortened(file)}: {verdict.operation}, {compared}")
+            unchanged = saved.code and saved.target == verdict.target and saved.code == code_of(verdict)
+            why = UNCHANGED if unchanged else ""
+            click.echo(f"FIXED  {shortened(file)}: {verdict.operation}, {compared}{why}")
         else:
             status = max(status, 1)
             verdict.failure = replace(verdict.failure, found_after=0)

@@ -112,7 +112,8 @@ def _again(verdict: Verdict, failure: Failure) -> list[Line]:
 def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
     """Return a failure as text that commands take in place of a file; without traceback."""
     content = content_of(verdict, failure, base)
-    content.pop("named", None)
+    for name in ("named", "code"):
+        content.pop(name, None)
     content["finding"].pop("traceback", None)
     return to_text(content)
 

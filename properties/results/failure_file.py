@@ -21,7 +21,7 @@ VERSION = 1
 LONGEST_PART = 60
 """Letters of the name of a file for the part of a search; longer names are hashed."""
 UNKNOWN = Finding("", "", "")
-_OPTIONAL = ("answer", "base", "case", "domain", "named", "trace")
+_OPTIONAL = ("answer", "base", "case", "code", "domain", "named", "trace")
 _ALWAYS = ("check", "message", "rule")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
@@ -37,7 +37,7 @@ class Saved:
     ``trace``: the steps that lead to the failure, of which ``case`` is the last; None for a single case.
     ``base``: the function that the target was compared with, "" for the oracle. ``domain``: the target's
     promises that differ from the defaults, as text. ``answer``: of a dump, the values of the engine's outputs
-    by name.
+    by name. ``code``: the CRC of the file of the target's source when it failed, 0 if unknown.
     """
 
     case: Case
@@ -49,6 +49,7 @@ class Saved:
     base: str = ""
     domain: str = ""
     answer: Mapping[str, list[int]] = field(default_factory=dict)
+    code: int = 0
 
     @property
     def tried(self) -> Case | Trace:
@@ -121,6 +122,7 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
         "target": verdict.target,
         **({"domain": verdict.domain} if verdict.domain else {}),
         **({"named": list(verdict.named)} if verdict.named else {}),
+        **({"code": code} if (code := code_of(verdict)) else {}),
         **({"base": base} if base else {}),
         "finding": {
             name: value
@@ -130,6 +132,16 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
         **({"answer": dict(verdict.answer)} if verdict.answer else {}),
         **({"trace": trace_to_json(failure.trace)} if failure.trace else {"case": to_json(failure.case)}),
     }
+
+
+def code_of(verdict: Verdict) -> int:
+    """Return the CRC of the file that defines the function, 0 if it is not known."""
+    if verdict.source is None:
+        return 0
+    try:
+        return crc32(Path(verdict.source[0]).read_bytes())
+    except OSError:
+        return 0
 
 
 def saved_failures(
@@ -186,13 +198,16 @@ def saved_from(content: object, path: str) -> Saved:
         require(isinstance(texts[name], str), f"{path}.{name}", texts[name], "be a string")
     finding = _finding(items["finding"], f"{path}.finding")
     _integers(items.get("named", []), f"{path}.named")
+    code = items.get("code", 0)
+    require(type(code) is int, f"{path}.code", code, "be an integer")
     if "trace" in items:
         require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")
-        return Saved(trace.steps[-1], **texts, finding=finding, trace=trace)
+        return Saved(trace.steps[-1], **texts, finding=finding, trace=trace, code=code)
     answer = _answer(items.get("answer", {}), f"{path}.answer")
     require("case" in items, f"{path}.case", None, "be present: the field is required")
-    return Saved(from_json(items["case"], f"{path}.case"), **texts, finding=finding, answer=answer)
+    case = from_json(items["case"], f"{path}.case")
+    return Saved(case, **texts, finding=finding, answer=answer, code=code)
 
 
 def _answer(value: object, path: str) -> dict[str, list[int]]:

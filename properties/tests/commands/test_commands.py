@@ -187,3 +187,31 @@ def test_an_interrupted_fuzz_says_how_many_cases_agreed(tmp_path: Path) -> None:
     assert said is not None and int(said[1]) > 0
     run = json.loads((tmp_path / "run.json").read_text())
     assert (run["interrupted"], run["verdicts"][0]["cases"]) == (True, int(said[1]))
+
+
+FORGETFUL = """
+import torch
+
+_seen = []
+
+
+def positions(context_lens, query_lens, position_ids):
+    _seen.append(len(query_lens))
+    pairs = zip(context_lens.tolist(), query_lens.tolist())
+    rows = [context + i for context, query in pairs for i in range(query)]
+    position_ids.zero_()
+    position_ids[: len(rows)] = torch.tensor(rows, dtype=position_ids.dtype) + (len(_seen) > 40)
+"""
+
+
+def test_a_failure_that_needs_other_calls_before_it_is_not_told_as_fixed_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FORGETFUL)
+    found = cumae("fuzz", "mine.py:positions", "--op", "position_ids", "--cases", "60", cwd=tmp_path)
+    assert found.returncode == 1, found.stdout
+    (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
+    alone = cumae("replay", str(file), cwd=tmp_path)
+    assert "its file has not changed since" in alone.stdout, alone.stdout
+    (tmp_path / "mine.py").write_text(FORGETFUL.replace("+ (len(_seen) > 40)", ""))
+    mended = cumae("replay", str(file), cwd=tmp_path)
+    assert mended.stdout.startswith("FIXED ")
+    assert "has not changed" not in mended.stdout
