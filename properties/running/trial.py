@@ -20,6 +20,13 @@ from cumae.properties.running.variants import enlarged_cases, quiet_case, raised
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
+GARBAGE_HELD: dict[GarbageKind, str] = {
+    "minus_one": "-1 garbage, of floats NaN",
+    "zero": "zero garbage",
+    "plausible": "plausible garbage",
+    "huge": "huge garbage",
+}
+"""Garbage as a report tells it."""
 
 
 class Trial:
@@ -192,7 +199,7 @@ class Trial:
     def with_garbage(self, kind: GarbageKind) -> Bench:
         """Return a bench for the quiet case with another don't-care fill."""
         case = self.quiet.case.laid_out(garbage=kind)
-        because = f"when unused entries held {kind.replace('_', ' ')} garbage"
+        because = f"when unused entries held {GARBAGE_HELD[kind]}"
         return self.bench(case, because, is_alike=True)
 
     @property
