@@ -80,7 +80,8 @@ def compiled_line(found: Json) -> str:
     """Return the line that compares interpreted with compiled expressions."""
     same, total = found["same"], found["expressions"] - found["neither runs"]
     machine = f"{found['device']}, triton {found['triton']}"
-    others = f": {'; '.join(found['others'])}" if found["others"] else ""
+    kinds = dict.fromkeys(other.replace(", scalars:", ":") for other in found["others"])
+    others = f". The others, of blocks or of scalars: {'; '.join(kinds)}" if kinds else ""
     return (
         f"Expressions that Triton's interpreter, as cumae runs it, calculates as compiled code does, with "
         f"the same type and bits (`ci/as_compiled.py`, {machine}): {same:,} of {total:,} "
