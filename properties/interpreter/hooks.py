@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_floats, reductions
+from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_numbers, reductions
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.threads import Threads
@@ -94,7 +94,7 @@ class _Hooks:
         if kind.threads:
             patches |= meeting_patches(builder, interpreter, now)
         patches |= remembering(interpreter)
-        patches |= narrow_floats.patches(interpreter) | reductions.patches(interpreter)
+        patches |= narrow_numbers.patches(interpreter) | reductions.patches(interpreter)
         patches |= {(builder, name): hooked.cast(getattr(builder, name), now) for name in _CASTS}
         patches |= {(builder, name): hooked.splat(getattr(builder, name)) for name in _SPLATS}
         options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
@@ -188,7 +188,7 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_floats.METHODS, *_OTHERS)]
+    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_numbers.METHODS, *_OTHERS)]
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
     needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
     needed += [("InterpreterOptions", "debug")]

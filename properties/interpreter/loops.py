@@ -46,5 +46,5 @@ def in_tensors(arg1: Any, arg2: Any = None, step: Any = 1, **_: Any) -> Iterator
     promoted = interpreter_semantic.integer_promote_impl
     kind = promoted(promoted(start.dtype, stop.dtype), by.dtype)
     held = _get_np_dtype(kind)
-    for number in range(int(start), int(stop), int(by)):
+    for number in range(*(bound.handle.data.item() for bound in (start, stop, by))):
         yield tl.tensor(TensorHandle(np.array([number], dtype=held), kind), kind)

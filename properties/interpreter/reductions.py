@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.properties.interpreter.narrow_floats import as_fp32, is_bf16, rounded
+from cumae.properties.interpreter.narrow_numbers import as_fp32, is_bf16, rounded
 
 Method = Callable[..., Any]
 

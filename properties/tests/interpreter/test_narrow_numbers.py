@@ -47,6 +47,8 @@ def _calculate(
         found = tl.max(a, axis=0) + at * 0
     elif KIND == "place":
         found = tl.argmax(a, axis=0) + at * 0
+    elif KIND == "inverted":
+        found = ~a
     elif KIND == "sums":
         found = tl.associative_scan(a, -1, _plus)
     elif KIND == "sums_of_rows":
@@ -92,6 +94,23 @@ def test_blocks_are_calculated_by_number(kind: str, expected: Any, dtype: torch.
     a, b = (torch.tensor(numbers, dtype=FP32).to(dtype) for numbers in (NUMBERS, OTHERS))
     wanted = expected(a, b)
     assert result(kind, a, b, dtype) == wanted.to(dtype).float().tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "expected"),
+    [
+        ("sum", torch.bool, [0, 1, 1, 0]),
+        ("negated", torch.bool, [0, 0, 1, 1]),
+        ("sums", torch.bool, [0, 0, 1, 0]),
+        ("inverted", torch.bool, [1, 1, 0, 0]),
+        ("inverted", torch.uint8, [255, 255, 254, 254]),
+    ],
+)
+def test_conditions_wrap_and_unsigned_numbers_invert(
+    kind: str, dtype: torch.dtype, expected: list[int]
+) -> None:
+    a, b = (torch.tensor(bits * 4).to(dtype) for bits in ([0, 0, 1, 1], [0, 1, 0, 1]))
+    assert result(kind, a, b, dtype)[:4] == expected
 
 
 @pytest.mark.parametrize("dtype", [BF16, INT32])

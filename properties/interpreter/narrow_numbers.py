@@ -1,9 +1,10 @@
-"""Floating-point numbers of 16 and 8 bits as compiled code has them.
+"""Floating-point numbers of 16 and 8 bits, and integers of one bit, as compiled code has them.
 
 The interpreter holds bf16 numbers as their bits, and adds, compares and converts these as integers. It drops
 what rounding to bf16 carries, and loses it in a conversion to fp8. Here bf16 operands become fp32 and
 results are rounded, and numbers become fp8 as by ``cvt.rn.satfinite`` (PTX ISA): to nearest even, and what is
-too large to the largest number.
+too large to the largest number. Releases before 3.9 add conditions by "or", and have no ones for unsigned
+numbers.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,10 @@ def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
             rounded([value]), interpreter.tl.bfloat16
         )
     found = {(builder, name): _operator(getattr(builder, name), interpreter.tl) for name in _OPERATORS}
+    yes = interpreter.TensorHandle(np.array([True]), interpreter.tl.int1)
+    if builder.binary_op(interpreter.interpreter_builder, yes, yes, np.add).data.any():
+        found[builder, "binary_op"] = _of_one_bit(found[builder, "binary_op"], interpreter.tl)
+    found[builder, "get_all_ones_value"] = _ones(builder.get_all_ones_value, interpreter)
     found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
     found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)
     return found
@@ -90,6 +95,30 @@ def _operator(original: Method, tl: Any) -> Method:
         return type(narrow)(rounded(data) if data.dtype == np.float32 else data, narrow.dtype)
 
     return operator
+
+
+def _of_one_bit(original: Method, tl: Any) -> Method:
+    """Calculate with conditions as with integers that wrap."""
+
+    def operator(self: Any, one: Any, other: Any, function: Any) -> Any:
+        if one.data.dtype != np.bool_ or other.data.dtype != np.bool_:
+            return original(self, one, other, function)
+        wide = [type(one)(operand.data.astype(np.int8), tl.int8) for operand in (one, other)]
+        return type(one)((original(self, *wide, function).data & 1).astype(np.bool_), one.dtype.scalar)
+
+    return operator
+
+
+def _ones(original: Method, interpreter: Any) -> Method:
+    """Return a number of ones alone, of unsigned types too."""
+
+    def ones(self: Any, kind: Any) -> Any:
+        dtype = interpreter._get_np_dtype(kind)
+        if dtype.kind != "u":
+            return original(self, kind)
+        return interpreter.TensorHandle(np.full(1, np.iinfo(dtype).max, dtype=dtype), kind.scalar)
+
+    return ones
 
 
 def _cast(original: Method, tl: Any) -> Method:
