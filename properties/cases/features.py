@@ -149,7 +149,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "split_size",
-        lambda d: d.pick("split_size", (1, 2, 3, 4, 64, 256, 1024)),
+        lambda d: d.pick("split_size", (1, 2, 3, 4, 7, 64, 256, 1024)),
         engines=(1, 64, 128, 256, 512, 1024),
     ),
     row(
@@ -185,7 +185,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "chunk_size",
-        lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 8, 16, 64, 100)),
+        lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 7, 8, 16, 64, 100)),
         engines=CHUNKS,
         small=({"chunk_size": 1}, {"chunk_size": 3}),
     ),
