@@ -157,7 +157,7 @@ def test_a_large_step_stands_between_two_equal_ones() -> None:
 
 
 def test_padding_changes_while_the_lengths_of_a_step_stay() -> None:
-    steps = [step for number in range(16) for step in islice(walk(everything(), number), 40)]
+    steps = [step for number in range(64) for step in islice(walk(everything(), number), 40)]
     assert any(
         before.batch.num_tokens == after.batch.num_tokens
         and 0 < before.layout.num_padding_tokens != after.layout.num_padding_tokens > 0
