@@ -20,7 +20,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 
-UNCHANGED = "; its file has not changed since: if nothing else has, it fails after other cases alone"
+UNCHANGED = "; its file has not changed since: if nothing else has, it fails only after other cases"
 CONTRADICTION = """\
     No step has these inputs. If they were captured at one moment, the engine gave them to its kernels, and
     that is a bug. If they were captured at different moments, capture them together."""

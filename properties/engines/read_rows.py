@@ -5,8 +5,12 @@ from typing import Any, NamedTuple
 import torch
 
 Tensor = torch.Tensor
-EXACT: dict[str, Any] = {"key_scale_thousandths": (1000, 125), "value_scale_thousandths": (1000, 125)}
-"""Scales by which a number of fp8 becomes a number of bf16: Triton's interpreter cuts bits off."""
+FP8: dict[str, Any] = {
+    "head_format": ("fp8",),
+    "key_scale_thousandths": (1000, 125),
+    "value_scale_thousandths": (1000, 125),
+}
+"""Numbers of fp8 with scales that are powers of two: by others, compiled division may be off by one."""
 
 
 class Planes(NamedTuple):

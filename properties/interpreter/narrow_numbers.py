@@ -31,7 +31,7 @@ _NAN = 0x7FFF
 def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     """Return for an owner and a name of Triton's the method that calculates with such numbers."""
     builder = interpreter.InterpreterBuilder
-    if not hasattr(builder, "get_bf16"):  # before Triton 3.7
+    if not hasattr(builder, "get_bf16"):  # before Triton 3.9
         builder.get_bf16 = lambda self, value: interpreter.TensorHandle(
             rounded([value]), interpreter.tl.bfloat16
         )

@@ -27,7 +27,10 @@ def _applied(original: Method, tl: Any) -> Method:
             self.axis += len(given[0].shape)
         narrow = [is_bf16(one.handle) for one in given]
         if any(narrow):
-            given = tuple(_with(one, as_fp32(one.handle, tl), tl) for one in given)
+            pairs = zip(given, narrow, strict=True)
+            given = tuple(
+                _with(one, as_fp32(one.handle, tl), tl) if is_narrow else one for one, is_narrow in pairs
+            )
         found = _extreme(self, given, tl)
         if found is None:
             found = original(self, given)

@@ -54,7 +54,7 @@ def _np_dtype(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _argument(original: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
     """Remember the type of a launch's tensors, which follows from their dtype.
 
-    A condition has one bit, as when it is compiled; Triton 3.6 refuses it.
+    A condition has one bit, as when it is compiled; Triton 3.6 and 3.7 refuse it.
     """
     known: dict[torch.dtype, Any] = {}
     int1 = interpreter.tl.int1

@@ -15,6 +15,11 @@ def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> Sequence[str]:
     return oracle.compact_topk_slots_faults(right, inputs["topk"], **outputs)
 
 
+_OF_RANKS = ("world", "rank", "interleave")
+SELECTING = frozenset(
+    {"topk", "select_beyond", "selected_first", *_OF_RANKS, "missing_blocks", "prefill_workspace"}
+)
+"""The features of operations that look up the slots of selected positions."""
 COMPACT_TOPK_SLOTS = Operation(
     "compact_topk_slots",
     oracle.compact_topk_slots,
@@ -28,18 +33,7 @@ COMPACT_TOPK_SLOTS = Operation(
         ),
         Output("num_valid", "int32", "token", "how many of the selected positions have a slot"),
     ),
-    frozenset(
-        {
-            "topk",
-            "select_beyond",
-            "selected_first",
-            "world",
-            "rank",
-            "interleave",
-            "missing_blocks",
-            "prefill_workspace",
-        }
-    ),
+    SELECTING,
     "each row starts with the slots of its selected positions, in any order; -1 fills the rest",
     ("cumae.gpu_impl:write_compact_topk_slots",),
     far_table_rows,

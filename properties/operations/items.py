@@ -73,11 +73,12 @@ def as_promised(
 def _is_nobodys(
     output: Output, domain: Domain, case: Case, state: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.bool_]:
-    """Return which elements have no value: of what is modified in place, those in reserved blocks alone."""
+    """Return which elements have no value: of a cache those in reserved blocks, of what else is kept none."""
+    kept = np.asarray(state == KEEP)
     if not output.is_in_place:
-        return np.asarray(state == KEEP)
-    each = len(state) // max(case.num_cache_blocks, 1)
-    return np.arange(len(state)) < each * domain.reserved_blocks
+        return kept
+    each = len(state) // max(case.num_cache_blocks, 1) if output.is_rows else 0
+    return kept & (np.arange(len(state)) < each * domain.reserved_blocks)
 
 
 def without_padding(case: Case) -> Case:

@@ -151,18 +151,7 @@ TOPK_TO_SLOTS = Operation(
             " that owns it; start + p in a workspace; -1 on other ranks, for p = -1 and a missing block",
         ),
     ),
-    frozenset(
-        {
-            "topk",
-            "select_beyond",
-            "selected_first",
-            "world",
-            "rank",
-            "interleave",
-            "missing_blocks",
-            "prefill_workspace",
-        }
-    ),
+    compact_topk_slots.SELECTING,
     "a selected position of a request is read from the slot it was written to",
     ("cumae.gpu_impl:write_topk_to_slots",),
     far_table_rows,

@@ -122,7 +122,9 @@ class System:
             if isinstance(value, torch.Tensor) and value.numel():
                 if self._addresses.setdefault(name, value.data_ptr()) != value.data_ptr():
                     told = f"`{name}` was returned at another address than in the step before"
-                    return f"{told}, which a captured graph needs; `Domain(captured=False)` promises no graph"
+                    return (
+                        f"{told}; a captured graph needs the same one, `Domain(captured=False)` promises none"
+                    )
         return ""
 
     def _wrongly_written(self, seen: Observation, expected: dict[str, Expected]) -> Finding | None:

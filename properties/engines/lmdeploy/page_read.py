@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
-from cumae.properties.engines.read_rows import EXACT, planes_of
+from cumae.properties.engines.read_rows import FP8, planes_of
 
 Tensor = torch.Tensor
 _FILE = "lmdeploy/pytorch/kernels/cuda/flatten_kv_cache.py"
@@ -96,7 +96,7 @@ def flatten_kv_cache_by_head(function: Any) -> Callable[..., None]:
     "flatten_kv_cache",
     operation="page_read",
     dialect=NAMES,
-    domain=_READ.having(page_order=("NHD",), head_format=("fp8",), **EXACT),
+    domain=_READ.having(page_order=("NHD",), **FP8),
     QuantPolicy=_POLICY,
 )
 def flatten_kv_cache_of_fp8(function: Any) -> Callable[..., None]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
-from cumae.properties.engines.read_rows import EXACT
+from cumae.properties.engines.read_rows import FP8
 
 Tensor = torch.Tensor
 _FILE = "lmdeploy/pytorch/kernels/cuda/fill_kv_cache.py"
@@ -20,8 +20,6 @@ _HEADS = STEPS.having(
     world=(1,),
 )
 """LMDeploy's blocks have a power of two of tokens."""
-_FP8: dict[str, Any] = {"head_format": ("fp8",), **EXACT}
-"""Numbers divided by scales that are powers of two: by others, compiled division may be off by one."""
 
 
 @ENGINE.adapts(
@@ -56,7 +54,7 @@ def fill_kv_cache_by_head(function: Any) -> Callable[..., None]:
     "fill_kv_cache",
     operation="page_write",
     dialect=NAMES,
-    domain=_HEADS.having(page_order=("NHD",), **_FP8),
+    domain=_HEADS.having(page_order=("NHD",), **FP8),
     QuantPolicy=_POLICY,
 )
 def fill_kv_cache_of_heads_fp8(function: Any) -> Callable[..., None]:
@@ -69,7 +67,7 @@ def fill_kv_cache_of_heads_fp8(function: Any) -> Callable[..., None]:
     "fill_kv_cache",
     operation="page_write",
     dialect=NAMES,
-    domain=_HEADS.having(page_order=("HND",), **_FP8),
+    domain=_HEADS.having(page_order=("HND",), **FP8),
     QuantPolicy=_POLICY,
 )
 def fill_kv_cache_by_head_fp8(function: Any) -> Callable[..., None]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.read_rows import EXACT
+from cumae.properties.engines.read_rows import FP8
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
@@ -70,7 +70,7 @@ def cp_mha_gather_cache(function: Any) -> Callable[..., None]:
     "cp_mha_gather_cache",
     operation="page_read",
     dialect="vllm",
-    domain=_READ.having(page_order=("NHD",), head_format=("fp8",), **EXACT),
+    domain=_READ.having(page_order=("NHD",), **FP8),
     **_STUBS,
 )
 def cp_mha_gather_cache_of_fp8(function: Any) -> Callable[..., None]:

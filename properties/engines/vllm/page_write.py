@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.read_rows import EXACT
+from cumae.properties.engines.read_rows import FP8
 from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
@@ -19,8 +19,6 @@ _STUBS: dict[str, Any] = {
     "_is_supported_kv_cache_dtype": lambda kind: True,
     "current_platform": SimpleNamespace(is_rocm=lambda: False, is_xpu=lambda: False),
 }
-_FP8: dict[str, Any] = {"head_format": ("fp8",), **EXACT}
-"""Numbers divided by scales that are powers of two: by others, compiled division may be off by one."""
 _FP8_STUBS: dict[str, Any] = {
     "is_quantized_kv_cache": lambda kind: kind == "fp8",
     "current_platform": SimpleNamespace(
@@ -91,7 +89,7 @@ def reshape_and_cache_flash(function: Any) -> Callable[..., None]:
     _FILE,
     "triton_reshape_and_cache_flash",
     operation="page_write",
-    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL), **_FP8),
+    domain=_GROUPS.having(page_order=("NHD",), head_dims=((3, 3), (1, 1), *_EQUAL), **FP8),
     **_FP8_STUBS,
 )
 def reshape_and_cache_flash_fp8(function: Any) -> Callable[..., None]:
@@ -155,7 +153,7 @@ def reshape_and_cache_interleaved_values(function: Any) -> Callable[..., None]:
     _FILE,
     "triton_reshape_and_cache_flash",
     operation="page_write",
-    domain=_GROUPS.having(page_order=("packed",), **_FP8),
+    domain=_GROUPS.having(page_order=("packed",), **FP8),
     **_FP8_STUBS,
 )
 def reshape_and_cache_head_major_fp8(function: Any) -> Callable[..., None]:
@@ -167,7 +165,7 @@ def reshape_and_cache_head_major_fp8(function: Any) -> Callable[..., None]:
     _FILE,
     "triton_reshape_and_cache_flash",
     operation="page_write",
-    domain=_GROUPS.having(page_order=("shuffled",), block_sizes=(16, 64), **_FP8),
+    domain=_GROUPS.having(page_order=("shuffled",), block_sizes=(16, 64), **FP8),
     **_FP8_STUBS,
 )
 def reshape_and_cache_interleaved_values_fp8(function: Any) -> Callable[..., None]:
@@ -204,7 +202,7 @@ def reshape_and_cache_diffkv(function: Any) -> Callable[..., None]:
     _FILE,
     "triton_reshape_and_cache_flash_diffkv",
     operation="page_write",
-    domain=_STEPS.having(page_order=("joined",), **_FP8),
+    domain=_STEPS.having(page_order=("joined",), **FP8),
     **_FP8_STUBS,
 )
 def reshape_and_cache_diffkv_fp8(function: Any) -> Callable[..., None]:
