@@ -7,6 +7,7 @@ import numpy as np
 
 from cumae.oracle import Case
 from cumae.properties.cases.draws import edited, permuted, renamed
+from cumae.properties.cases.requests import MANY
 from cumae.properties.comparing.compare import changed, wrong_values
 from cumae.properties.comparing.difference import with_strays
 from cumae.properties.comparing.judged import wrong_besides
@@ -79,14 +80,15 @@ def _written(trial: Trial, name: str) -> Mask:
 def _earlier(case: Case, number: int) -> list[tuple[Case, str]]:
     """Return the case with every request twice, the copies in other blocks, and with reversed requests.
 
-    In every second trial, if there are enough, the first and the last request stay where they are.
+    In every second trial the first and the last request stay where they are, or three at each end of many:
+    a shortened text of a tensor shows no more.
     """
     requests, rows = case.batch.requests, case.layout.row_index
     offset = 1 + max((max(r.block_ids, default=0) for r in requests), default=0)
     twice = [*requests, *renamed(case, offset).batch.requests]
     rows_twice = None if rows is None else (*rows, *(r + max(rows) + 1 if r >= 0 else r for r in rows))
     order = list(range(len(requests)))
-    kept = number % 2 if len(order) > 3 else 0
+    kept = number % 2 * (3 if len(order) > MANY else int(len(order) > 3))
     order[kept : len(order) - kept] = order[kept : len(order) - kept][::-1]
     return [
         (edited(case, twice, rows_twice), "a case twice as large in the same buffers"),

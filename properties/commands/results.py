@@ -43,8 +43,11 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
         if verbose:
-            for line in (time_line(verdict), *coverage_lines(verdict.coverage), *verdict.notes):
+            for line in (time_line(verdict), *coverage_lines(verdict.coverage)):
                 _tell(f"{name}: {line}", console)
+        if verbose or len(verdicts) == 1:
+            for note in verdict.notes:
+                _tell(f"{name}: {note}", console)
         if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
             _tell(f"{name}: {slow}", console)
         if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):

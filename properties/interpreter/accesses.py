@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.watch import Current
 
 ACCESSES = {
@@ -18,6 +19,8 @@ _ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
 """Methods of newer releases that go through the masked load and store."""
 _MEET = ("barrier", "cat", "dot", "expand_dims", "gather", "histogram", "join", "reshape", "split", "trans")
 """Methods at which the threads of a program meet, or may: to compile them can take a barrier."""
+_BF16 = 0x42AA
+"""The bits of 85, as which bf16 numbers are held."""
 
 
 def access_patches(builder: Any, now: Current) -> Iterator[tuple[tuple[Any, str], Any]]:
@@ -36,6 +39,11 @@ def meeting_patches(builder: Any, interpreter: Any, now: Current) -> Iterator[tu
             yield (builder, name), _meeting(getattr(builder, name), now)
     reduced = interpreter.ReduceScanOpInterface
     yield (reduced, "apply"), _meeting(reduced.apply, now)
+
+
+def _filler(kind: Any, held: Any) -> Any:
+    """Return what stands in an undefined lane of a type: 85, or another number where the type is narrow."""
+    return np.asarray(_BF16 if kind.scalar.is_bf16() else 85).astype(held)
 
 
 def with_data(handle: Any, data: Any) -> Any:
@@ -99,6 +107,11 @@ def _guarded(
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
             watch.written(kind, reached, before, value.itemsize, stored, synchronises)
+        if kind == "load" and arguments[2] is None and not live.all():
+            watch.undefined.add(source_line())
+            if watch.fills_undefined:
+                filled = np.where(live, answer.data, _filler(answer.dtype, answer.data.dtype))
+                answer = with_data(answer, filled)
         if kind == "load" and watch.threads is not None:
             answer = with_data(answer, watch.threads.load(addresses, live, answer.data))
         if kind != "store":

@@ -32,7 +32,8 @@ class Watch:
     that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
     and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
     the programs.
-    ``early``: what launches that begin early access before they wait.
+    ``early``: what launches that begin early access before they wait. ``undefined``: the lines of masked
+    loads without ``other`` that left lanes undefined; these hold 0, or another number if ``fills_undefined``.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -55,6 +56,8 @@ class Watch:
     program: int = 0
     semantic: str = ""
     early: Early = field(default_factory=Early)
+    undefined: set[str] = field(default_factory=set)
+    fills_undefined: bool = False
     given: Callable[[], Iterable[Region]] = tuple
     pointers: Pointers = field(default_factory=Pointers)
     _spans: list[Region] = field(default_factory=list)

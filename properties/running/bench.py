@@ -111,6 +111,7 @@ class Bench:
         overflow: bool = False,
         turns: Turns | None = None,
         threads: Threads | None = None,
+        fills_undefined: bool = False,
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         self.begin()
@@ -120,6 +121,7 @@ class Bench:
             return seen
         allocated = FencedAllocations(poison)
         how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads}
+        how["fills_undefined"] = fills_undefined
         how["overflow"] = overflow or sanitizing() == "debug"
         watched = watching(order_seed, **how) if interpreting() else nullcontext()
         with watched as watch:

@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from cumae.oracle import Batch, Case, Request
 from cumae.properties.cases.domain import Domain
+from cumae.properties.checks import Trial
+from cumae.properties.checks.forgets_history import forgets_history
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
 from cumae.properties.tests.wrong_on_purpose import _positions
@@ -64,6 +68,16 @@ def test_an_answer_that_is_kept_too_long_is_found(key: Key, returns: bool) -> No
     verdict = check(keeping(key, returns=returns), "position_ids", domain=domain, examples=40, save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "forgets_history"
+
+
+def test_an_answer_that_is_kept_by_shortened_texts_is_found() -> None:
+    def by_texts(*tensors: Tensor) -> Any:
+        return [str(tensor) for tensor in tensors]  # of more than 1,000 elements, three at each end
+
+    requests = tuple(Request(b % 7, 2, (b,)) for b in range(1024))
+    binding = binding_of(keeping(by_texts, returns=True), "position_ids")
+    trials = (Trial(binding, Case(Batch(requests, 16)), DEVICE, number=number) for number in (0, 1))
+    assert [forgets_history(trial) is None for trial in trials] == [True, False]
 
 
 def test_an_answer_kept_by_all_that_it_depends_on_is_right() -> None:
