@@ -107,9 +107,11 @@ def _guarded(
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
             watch.written(kind, reached, before, value.itemsize, stored, synchronises)
-        if kind == "load" and arguments[2] is None and not live.all():
-            watch.undefined.add(source_line())
-            if watch.fills_undefined:
+        # Of a load of one element, Triton's interpreter hands `other=0` on as None.
+        if kind == "load" and arguments[2] is None and live.size > 1 and not live.all():
+            line = source_line()
+            watch.undefined.add(line)
+            if line in watch.filled:
                 filled = np.where(live, answer.data, _filler(answer.dtype, answer.data.dtype))
                 answer = with_data(answer, filled)
         if kind == "load" and watch.threads is not None:

@@ -1,6 +1,6 @@
 """Hooks in Triton's interpreter: record accesses and assertions, and permute the program order."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ def watching(
     overflow: bool = False,
     turns: Turns | None = None,
     threads: Threads | None = None,
-    fills_undefined: bool = False,
+    filled: Collection[str] = (),
 ) -> Iterator[Watch]:
     """Watch the interpreter's loads, stores, atomics and assertions; a seed permutes the programs.
 
@@ -43,16 +43,10 @@ def watching(
     ``races``: keep accesses and search them for races. ``overflow``: assert that arithmetic of less than
     64 bits does not wrap; takes a third to two thirds more time. ``turns``: run the programs of a launch
     side by side, in these turns. ``threads``: how the threads of a program see memory until they meet.
-    ``fills_undefined``: lanes that a masked load without ``other`` leaves undefined hold a number that is
-    not 0. Raises ``ValueError`` if this Triton's interpreter lacks a hooked method.
+    ``filled``: lines of masked loads without ``other``, whose undefined lanes then hold a number that is not
+    0. Raises ``ValueError`` if this Triton's interpreter lacks a hooked method.
     """
-    watch = Watch(
-        seeks_races=races,
-        turns=turns,
-        threads=threads,
-        order_seed=order_seed,
-        fills_undefined=fills_undefined,
-    )
+    watch = Watch(seeks_races=races, turns=turns, threads=threads, order_seed=order_seed, filled=filled)
     with np.errstate(all="ignore"), _hooked(Kind(overflow, threads is not None)) as hooks:
         hooks.now.watch = watch
         try:

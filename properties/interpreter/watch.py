@@ -2,7 +2,7 @@
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -33,7 +33,7 @@ class Watch:
     and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
     the programs.
     ``early``: what launches that begin early access before they wait. ``undefined``: the lines of masked
-    loads without ``other`` that left lanes undefined; these hold 0, or another number if ``fills_undefined``.
+    loads without ``other`` that left lanes undefined; these hold 0, in ``filled`` lines another number.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
@@ -57,7 +57,7 @@ class Watch:
     semantic: str = ""
     early: Early = field(default_factory=Early)
     undefined: set[str] = field(default_factory=set)
-    fills_undefined: bool = False
+    filled: Collection[str] = ()
     given: Callable[[], Iterable[Region]] = tuple
     pointers: Pointers = field(default_factory=Pointers)
     _spans: list[Region] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """One call of a kernel on one case: copy inputs, poison outputs, launch, read everything back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -111,7 +111,7 @@ class Bench:
         overflow: bool = False,
         turns: Turns | None = None,
         threads: Threads | None = None,
-        fills_undefined: bool = False,
+        filled: Collection[str] = (),
     ) -> Observation:
         """Call the function once on fresh buffers. Raises ``KernelRaised`` with its error inside."""
         self.begin()
@@ -120,8 +120,7 @@ class Bench:
                 raise seen
             return seen
         allocated = FencedAllocations(poison)
-        how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads}
-        how["fills_undefined"] = fills_undefined
+        how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads, "filled": filled}
         how["overflow"] = overflow or sanitizing() == "debug"
         watched = watching(order_seed, **how) if interpreting() else nullcontext()
         with watched as watch:

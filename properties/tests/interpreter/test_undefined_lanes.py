@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import triton
@@ -33,6 +32,7 @@ def _positions(query_lens: Any, context_lens: Any, out: Any, how: tl.constexpr, 
         before = tl.where(o_before < request, before, 0)
     start = tl.sum(before)
     context, count = tl.load(context_lens + request), tl.load(query_lens + request)
+    start += tl.sum(tl.where(o_before < 0, tl.load(query_lens + o_before, mask=o_before < 0), 0))
     o_token = tl.arange(0, BLOCK)
     tl.store(out + start + o_token, (context + o_token).to(tl.int64), mask=o_token < count)
 
@@ -57,8 +57,10 @@ def test_lanes_that_change_nothing_are_not_told(how: tl.constexpr) -> None:
 def test_lanes_that_are_added_are_told_with_the_line_of_their_load() -> None:
     trial = Trial(binding_of(launching(ADDED), "position_ids"), CASE, "cpu")
     assert is_deterministic(trial) is None
-    assert trial.note.startswith("its answer changes with lanes that masked loads without")
-    assert "test_undefined_lanes.py:" in trial.note
+    assert trial.note.startswith("its answer changes with undefined lanes, of masked loads")
+    assert trial.note.count("test_undefined_lanes.py:") == 1
+    watch = trial.first.watch
+    assert watch is not None and len(watch.undefined) == 2
 
 
 def test_not_every_trial_looks() -> None:
@@ -73,14 +75,28 @@ def _copy(numbers: Any, out: Any, BLOCK: tl.constexpr) -> None:
     tl.store(out + o, tl.load(numbers + o, mask=o < 2))
 
 
+@triton.jit
+def _copy_one(numbers: Any, out: Any) -> None:
+    o = tl.arange(0, 1)
+    tl.store(out + o, tl.load(numbers + o, mask=o < 0, other=0))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16, torch.int8, torch.int64])
 def test_undefined_lanes_hold_a_number_that_is_not_zero_in_every_type(dtype: torch.dtype) -> None:
     numbers, out = torch.ones(4, dtype=dtype), torch.zeros(4, dtype=dtype)
-    with watching(fills_undefined=True) as watch:
-        _copy[(1,)](numbers, out, 4)
-    assert out.tolist() == [1, 1, 85, 85]
-    assert len(watch.undefined) == 1
     with watching() as watch:
         _copy[(1,)](numbers, out, 4)
     assert out.tolist() == [1, 1, 0, 0]
-    assert np.all([line.startswith("test_undefined_lanes.py:") for line in watch.undefined])
+    (line,) = watch.undefined
+    assert line.startswith("test_undefined_lanes.py:")
+    with watching(filled=[line]):
+        _copy[(1,)](numbers, out, 4)
+    assert out.tolist() == [1, 1, 85, 85]
+
+
+def test_one_lane_that_is_0_is_not_undefined() -> None:
+    numbers, out = torch.ones(1), torch.ones(1)
+    with watching() as watch:
+        _copy_one[(1,)](numbers, out)
+    assert out.tolist() == [0]
+    assert not watch.undefined
