@@ -23,6 +23,7 @@ from cumae.properties.cases.values import (
     latent_dims,
     min_window_columns,
     misses_blocks,
+    padding_requests,
     padding_tokens,
     ring_capacity,
     splits_groups,
@@ -59,7 +60,7 @@ FEATURES: tuple[Feature, ...] = (
         varies=splits_groups,
     ),
     always("num_padding_tokens", padding_tokens),
-    always("num_padding_requests", lambda d: d.choices.pick((0, 0, 1, 3)) if d.is_padded else 0),
+    always("num_padding_requests", padding_requests),
     *LAYOUT,
     row(
         "options",

@@ -123,7 +123,7 @@ class Ladder:
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def large_blocks(self) -> Case | None:
-        """Return a case of blocks beyond those of drawn cases, if the domain has such.
+        """Return a case of blocks beyond those of drawn cases, if the domain has such, for kernels not cut.
 
         No cache is made for them.
         """
@@ -133,7 +133,16 @@ class Ladder:
             return None
         lens: list[Lens] = [("decode", size // 2 + 3, 1), ("prefill", size - 2, 5), ("prefill", 0, size)]
         lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
-        return self.unlimited._case(lens, seed=size, block_size=size)
+        uncut = Ladder(self.unlimited._domain, self._named.difference({"kernel_block_size"}))
+        return uncut._case(lens, seed=size, block_size=size)
+
+    def spare(self, size: int) -> Case | None:
+        """Return a case of few tokens in buffers for ``size`` more."""
+        if "num_spare_tokens" not in self._features:
+            return None
+        if size not in self._domain.among("num_spare_tokens", (size,)):
+            return None
+        return self._case(list(short(3)), seed=size, block_size=self.usual_block, num_spare_tokens=size)
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""

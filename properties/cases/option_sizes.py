@@ -23,6 +23,8 @@ LENGTHS = (
 MOST_HEADS = 2**8
 MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
+NEAR_WIDE_ROWS = 67
+"""The same where rows are wide: their width is no length of requests, and many of them take long."""
 
 
 def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterator[Case]:
@@ -36,7 +38,8 @@ def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterato
         if (chosen := ladder.having(name, size)) is not None:
             if name == "split_size":
                 chosen = chosen.having("topk", 2 * size + 3) or chosen
-            near = min(size * (ladder.usual_block if name == "chunk_blocks" else 1), MOST_NEAR)
+            times = ladder.usual_block if name == "chunk_blocks" else 1
+            near = min(size * times, MOST_NEAR if name != "row" else NEAR_WIDE_ROWS)
             lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
             lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
             case = chosen.step(lens, seed=size, block_size=ladder.usual_block)
@@ -58,6 +61,14 @@ def selected(ladder: Ladder, topk: int, count: int) -> Case | None:
         return None
     lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", topk, count // 2)]
     return selecting.step(lens, seed=count, block_size=ladder.usual_block)
+
+
+def listed(ladder: Ladder, name: str, columns: int, count: int) -> Case | None:
+    """Return a case of ``count`` tokens, most of which list so many keys of a window or of a selection."""
+    if (listing := ladder.having(name, columns)) is None:
+        return None
+    lens: list[Lens] = [("prefill", 5, count // 2), ("prefill", 3, 0), ("prefill", columns, count // 2 + 1)]
+    return listing.step(lens, seed=count, block_size=ladder.usual_block)
 
 
 def cut(ladder: Ladder, chunk_size: int, context_len: int, query_len: int) -> Case | None:

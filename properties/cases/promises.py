@@ -183,7 +183,7 @@ PROMISES: Mapping[str, Promise] = {
         never=(0,),
     ),
     "max_requests": Promise(
-        _whole(0), lambda n, c: _count(c.batch.requests) if len(c.batch.requests) > n else None
+        _whole(0), lambda n, c: f"{c.num_requests_padded} requests" if c.num_requests_padded > n else None
     ),
     "min_tokens": Promise(
         _whole(0, MOST_REQUIRED),

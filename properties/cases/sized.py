@@ -56,17 +56,26 @@ def _held(
     if holes and domain.rowless_requests and "row_index" in features:
         layout = without_rows(layout, len(batch.requests))
     room = max(domain.max_tokens - batch.num_tokens, 0)
-    layout = replace(layout, num_padding_tokens=min(layout.num_padding_tokens, room))
+    most = max(domain.max_requests - len(batch.requests), 0)
+    layout = replace(
+        layout,
+        num_padding_tokens=min(layout.num_padding_tokens, room),
+        num_padding_requests=min(layout.num_padding_requests, most),
+    )
     if not layout.num_padding_requests:
-        layout = _for_a_dummy(domain, layout)
+        layout = _for_a_dummy(domain, layout, most)
     options = draw_options(choices, domain, batch, layout, features)
     return Case(batch, layout, options)
 
 
-def _for_a_dummy(domain: Domain, layout: Layout) -> Layout:
-    """Return the layout, with a padded request if a promised dummy request must take padding tokens."""
-    needed = layout.num_padding_tokens > 0 and domain.settled("dummy_request")
-    return replace(layout, num_padding_requests=1) if needed else layout
+def _for_a_dummy(domain: Domain, layout: Layout, most: int) -> Layout:
+    """Return the layout, with a padded request if a promised dummy request must take padding tokens.
+
+    Without room for it there are no padding tokens.
+    """
+    if not layout.num_padding_tokens or not domain.settled("dummy_request"):
+        return layout
+    return replace(layout, num_padding_requests=1) if most else replace(layout, num_padding_tokens=0)
 
 
 def _work(domain: Domain, phase: Phase, context_len: int, query_len: int) -> Work:

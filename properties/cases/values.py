@@ -124,6 +124,13 @@ def padding_tokens(d: Draw) -> int:
     return min(d.choices.pick(slack), max(d.domain.max_tokens - d.batch.num_tokens, 0))
 
 
+def padding_requests(d: Draw) -> int:
+    """Return the number of padded requests."""
+    if not d.is_padded:
+        return 0
+    return min(d.choices.pick((0, 0, 1, 3)), max(d.domain.max_requests - len(d.batch.requests), 0))
+
+
 def spare_blocks(d: Draw) -> int:
     """Return the number of blocks beyond the largest id; a cache has at least the reserved ones."""
     spare = d.choices.pick((0, 1, 4))

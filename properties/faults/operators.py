@@ -100,6 +100,8 @@ def faults_of(node: ast.AST, names: Names, *, in_kernel: bool) -> Iterator[Fault
                 found = next(n for n in sorted(names.attributes) if n.lstrip("_") == other)
                 yield Fault("name exchanged", f"self.{found}")
         case ast.Tuple(elts=elements, ctx=ast.Load()) if not in_kernel and len(elements) > 1:
+            if any(isinstance(element, ast.Slice) for element in elements):
+                return  # outside of brackets, which stay, it is no expression
             for i in range(len(elements)):
                 kept = ast.Tuple([e for j, e in enumerate(elements) if j != i], ast.Load())
                 yield Fault("part dropped", ast.unparse(kept))

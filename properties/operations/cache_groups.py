@@ -6,7 +6,7 @@ from cumae import oracle
 from cumae.oracle import Case
 from cumae.properties.cases.draws import renamed
 from cumae.properties.dialects import Output
-from cumae.properties.operations.enlarged import far_table_rows, large_slots, room_for_ids
+from cumae.properties.operations.enlarged import far_table_rows, large_slots, largest_slots, room_for_ids
 from cumae.properties.operations.operation import Operation
 
 WINDOW_SLOTS = Operation(
@@ -27,7 +27,7 @@ WINDOW_SLOTS = Operation(
     frozenset({"window", "min_window_columns", "row_index", "missing_blocks"}),
     "a token reads the slots of the last `window` positions up to its own, oldest first",
     ("cumae.gpu_impl:write_window_slots",),
-    far_table_rows,
+    largest_slots,
 )
 COMPRESSED_SLOTS = Operation(
     "compressed_slots",

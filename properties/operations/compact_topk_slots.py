@@ -6,7 +6,7 @@ from typing import Any
 from cumae import oracle
 from cumae.oracle import Inputs
 from cumae.properties.dialects import Output
-from cumae.properties.operations.enlarged import far_table_rows
+from cumae.properties.operations.enlarged import largest_slots
 from cumae.properties.operations.operation import Operation
 
 
@@ -36,7 +36,7 @@ COMPACT_TOPK_SLOTS = Operation(
     SELECTING,
     "each row starts with the slots of its selected positions, in any order; -1 fills the rest",
     ("cumae.gpu_impl:write_compact_topk_slots",),
-    far_table_rows,
+    largest_slots,
     _faults,
     lambda inputs: [1] * inputs["num_tokens_padded"],
 )

@@ -38,6 +38,14 @@ def large_ids(case: Case) -> Iterator[Case]:
     yield renamed(case, min(_SPAN // case.batch.block_size + 1, room_for_ids(case)))
 
 
+def largest_slots(case: Case) -> Iterator[Case]:
+    """Yield ids whose slots are the largest that an int32 output holds, and far table rows."""
+    most = _SPAN // case.batch.block_size - 1 - _largest_id(case)
+    if most > 0:
+        yield renamed(case, min(most, room_for_ids(case)))
+    yield from far_table_rows(case)
+
+
 def far_table_rows(case: Case) -> Iterator[Case]:
     """Yield table rows whose offset passes 2^31 elements: in a dense table of many rows, as engines hold it.
 

@@ -16,7 +16,7 @@ from cumae.properties.operations import (
     plans,
     schedules,
 )
-from cumae.properties.operations.enlarged import far_cache_rows, far_table_rows, large_rows, large_slots
+from cumae.properties.operations.enlarged import far_cache_rows, large_rows, large_slots, largest_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.router import router
 
@@ -154,7 +154,7 @@ TOPK_TO_SLOTS = Operation(
     compact_topk_slots.SELECTING,
     "a selected position of a request is read from the slot it was written to",
     ("cumae.gpu_impl:write_topk_to_slots",),
-    far_table_rows,
+    largest_slots,
 )
 CHUNKED_CONTEXT = Operation(
     "chunked_context",

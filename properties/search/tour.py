@@ -7,7 +7,7 @@ from functools import partial
 from cumae.oracle import Case
 from cumae.properties.cases.kinds import KINDS, among_decodes, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.option_sizes import cut, drafted, selected, valued
+from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
@@ -23,6 +23,9 @@ SHARE = 0.2
 """The work of a tour, as a share of what the examples of the search are expected to take."""
 LEAST = 1.25
 """The least work, for as many examples as the `ci` profile has or more; fewer get a part of it."""
+CLIMB = (37, 133, 517, 1_037)
+"""Tokens, and four times the requests, of the first cases under a budget of seconds. They show how the work
+grows with the size of a case: one that is expected to take too long is left out."""
 LENGTHS = (4_097, 2_049, 1_025, 513, 257, 129)
 COUNTS = (1_027, 515, 259, 131, 67)
 """The first sizes tried of lengths, and of requests and padding: the largest for which there is work left.
@@ -38,10 +41,14 @@ BEYOND = (
     ("deep", "long", 8_209, 1.5),
     ("requests", "many", 4_099, 1.5),
     ("crowd", "many", 4_099, 1.5),
+    ("requests", "many", 2_053, 1.5),
     ("tokens", "long", 65_549, 3.5),
+    ("listed", "listed", 8_209, 3.5),
 )
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
+LISTED = 128
+"""Keys that each token of such a case lists: a million places, more than a full GPU takes at a time."""
 MOST_LENT = 4.5
 """The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
@@ -86,6 +93,8 @@ BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 CUTS = ((1, 5, 32_779), (3, 65_601, 71))
 """Chunk sizes, and the context and new tokens of a prefill: more chunks than int16 counts, and positions
 that 16 bits do not hold, for chunks of which 2^16 is no multiple."""
+SPARE = (65_543, 8_195, 4_101)
+"""Rows of buffers beyond the tokens of a small step."""
 SELECTED = (2_048, 16_391)
 """Keys that a token selects, and the tokens of a step: their product passes 2^24, as in production."""
 MOST_NAMED, MOST_EDGE, MOST_COUNT = 8, 4_097, 1_025
@@ -115,6 +124,10 @@ class Tour:
         visitor, binding = self.visitor, self.visitor.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
+        if visitor.examiner.pace.budget.seconds is not None:
+            for count in CLIMB:
+                visitor.visit(ladder.tokens(count, 1))
+                visitor.visit(ladder.requests(count // 4, 1))
         visitor.first("long", ladder.long, LENGTHS)
         if 0 < visitor.first("many", ladder.many, COUNTS) < COUNTS[0]:
             visitor.visit(ladder.many(COUNTS[0]), lent=LENT * visitor.work)
@@ -169,6 +182,7 @@ class Tour:
         with visitor.own_work(CROWDS):
             visitor.first("roomy", ladder.roomy, ROOM)
             visitor.first("lulls", ladder.lulls, LULLS)
+            visitor.first("spare", ladder.spare, SPARE)
             if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
                 visitor.first("long on ranks", ranks.long, LENGTHS)
                 visitor.first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
@@ -206,11 +220,15 @@ class Tour:
 
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
+        features = self.visitor.examiner.binding.operation.features
+        option = "window" if "min_window_columns" in features else "topk"
+        lists = not features.isdisjoint(LISTING)
         builds: dict[str, Callable[[int], Case | None]] = {
             "deep": ladder.deep,
             "requests": lambda size: ladder.requests(size, IDLE),
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
+            "listed": lambda size: listed(ladder, option, LISTED, size) if lists else None,
         }
         self.visitor.take_longer()
         for name, kind, size, times in BEYOND:

@@ -103,13 +103,15 @@ class Visitor:
         checks = (*CHECKS, "ignores_garbage") if case.layout.num_padding_requests >= IDLE else CHECKS
         # Calls with the other width and with other don't-care values are not counted: they repeat the first.
         counted = CALLS / (CALLS + len({*checks}.difference(COUNTED).intersection(self.examiner.checks)))
-        programs, accesses = launches.programs, launches.accesses
+        programs, accesses, left_out = launches.programs, launches.accesses, self.examiner.verdict.left_out
         launches.most_programs = left / (CALLS * PROGRAM)
         launches.most_accesses = left / (CALLS * ACCESS)
         try:
             ran = self.examiner.examine(case, checks=checks)
         finally:
             launches.most_programs = launches.most_accesses = inf
+        if self.examiner.verdict.left_out > left_out:
+            return False
         programs = round(counted * (launches.programs - programs))
         accesses = round(counted * (launches.accesses - accesses))
         work = self._work(case, programs, accesses) if ran else accesses * ACCESS
@@ -118,18 +120,22 @@ class Visitor:
 
     @contextmanager
     def own_work(self, share: float) -> Iterator[None]:
-        """Let the cases examined within have work of their own: a share of the tour's."""
-        done, work = self._done, self.work
+        """Let the cases examined within have work and seconds of their own: a share of the tour's."""
+        done, work, stop_at = self._done, self.work, self._stop_at
         self._done, self.work = 0.0, share * work
+        if self.examiner.pace.budget.seconds is not None:
+            self._stop_at = max(stop_at, self.examiner.pace.elapsed() + self.work)
         try:
             yield
         finally:
-            self._done, self.work = done, work
+            self._done, self.work, self._stop_at = done, work, stop_at
 
     def take_longer(self) -> None:
-        """Let the cases that follow take more seconds, unless the search has a budget of seconds."""
+        """Let the cases that follow take more seconds; of a budget of seconds, half as many as the tour's."""
         if self.examiner.pace.budget.seconds is None:
             self._stop_at += PATIENCE
+        else:
+            self._stop_at = max(self._stop_at, self.examiner.pace.elapsed() + self.work / 2)
 
     @property
     def _kernel_seconds(self) -> float:

@@ -118,12 +118,12 @@ def _with_topk(
 
 
 def _within(domain: Domain, sizes: Sizes, tokens_per_block: int, *, in_buckets: bool) -> Sizes:
-    """Return the sizes, limited to the step tokens, contexts and block ids that a domain promises."""
+    """Return the sizes, limited to the requests, tokens, contexts and block ids that a domain promises."""
     budget = max(min(sizes.budget, domain.max_tokens), domain.min_tokens)
     if in_buckets:
         budget = _largest_bucket(domain, sizes)
     room = domain.max_block_id + 1 - domain.reserved_blocks
-    rows = max(1, min(sizes.num_rows, room - 1))
+    rows = max(1, min(sizes.num_rows, room - 1, domain.max_requests))
     least = max(sizes.least_tokens, domain.min_tokens)
     blocks = max(sizes.blocks_each, min(-(-least // tokens_per_block), MOST_BLOCKS))
     blocks = min(blocks, room // (rows + 1), 1 + domain.max_context_len // tokens_per_block)

@@ -68,7 +68,8 @@ class StepCases:
             padded += max(0, min(padding, sizes.budget - batch.num_tokens))
         count = len(batch.requests)
         most_rows = max([count, *(row + 1 for row in row_index or ())])
-        num_padding_requests = sizes.num_rows + 1 - count if pads else 0
+        most = min(sizes.num_rows + 1, self._domain.max_requests)
+        num_padding_requests = max(most - count, 0) if pads else 0
         widest = max((_width(request) for request in batch.requests), default=0)
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)

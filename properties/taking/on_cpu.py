@@ -66,7 +66,10 @@ def stand_ins() -> dict[str, Callable[..., Any] | Cuda]:
 
 
 class OnCpu(ast.NodeTransformer):
-    """Makes ``x.is_cuda`` true, ``x.cuda()`` x, ``"cuda"`` the CPU, and ``torch.cuda`` a stand-in."""
+    """Makes ``x.is_cuda`` true, ``"cuda"`` the CPU, and ``torch.cuda`` a stand-in.
+
+    ``x.cuda()`` and ``x.pin_memory()`` are x, and torch makes no pinned tensors.
+    """
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """Turn ``"cuda"`` and ``"cuda:…"`` into the CPU."""
@@ -75,23 +78,32 @@ class OnCpu(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace a move of a tensor to the GPU by the tensor."""
+        """Replace a move of a tensor to the GPU or to pinned memory by the tensor; let torch pin none."""
         if isinstance(node.func, ast.Attribute) and node.func.attr == "is_cuda":  # a method of another object
             node.func.value = self.visit(node.func.value)
             return node
         self.generic_visit(node)
-        moved = isinstance(node.func, ast.Attribute) and node.func.attr == "cuda"
-        return node.func.value if moved and isinstance(node.func, ast.Attribute) else node
+        if not isinstance(node.func, ast.Attribute):
+            return node
+        makes = _is_torch(node.func.value) or node.func.attr.startswith("new_")
+        for keyword in node.keywords if makes else ():
+            if keyword.arg == "pin_memory":
+                keyword.value = ast.copy_location(ast.Constant(False), keyword.value)
+        is_pinned = node.func.attr == "pin_memory" and not (node.args or node.keywords)
+        return node.func.value if node.func.attr == "cuda" or is_pinned else node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """Replace attributes that exist only on a GPU."""
         if node.attr == "is_cuda" and isinstance(node.ctx, ast.Load):
             return ast.copy_location(ast.Constant(True), node)
-        of_torch = isinstance(node.value, ast.Name) and node.value.id == "torch"
-        if of_torch and node.attr in STAND_INS and isinstance(node.ctx, ast.Load):
+        if _is_torch(node.value) and node.attr in STAND_INS and isinstance(node.ctx, ast.Load):
             return ast.copy_location(ast.Name(STAND_INS[node.attr], ast.Load()), node)
         self.generic_visit(node)
         return node
+
+
+def _is_torch(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "torch"
 
 
 def take_first_config(value: Any) -> None:

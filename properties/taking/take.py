@@ -24,9 +24,9 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     names, or for any other name that the code defines or imports at the top of a file.
 
     If kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"`` names the CPU,
-    ``torch.compile`` leaves functions alone and autotuned kernels keep their first configuration. On a GPU
-    nothing is rewritten. Raises ``ValueError`` for a file or a name that does not exist, a name that
-    cannot be defined, and an unused stub.
+    no memory is pinned, ``torch.compile`` leaves functions alone and autotuned kernels keep their first
+    configuration. On a GPU nothing is rewritten. Raises ``ValueError`` for a file or a name that does not
+    exist, a name that cannot be defined, and an unused stub.
     """
     path = file_of(source)
     require(bool(names), "names", names, f"name definitions to take from {path.name}")

@@ -108,6 +108,11 @@ def test_statements_and_launches_are_mutated_too(operator: str, after: str) -> N
     assert any(m.operator == operator and after in m.after for m in MUTANTS)
 
 
+def test_a_slice_stays_between_its_brackets() -> None:
+    mutant = mutants_of(mutated.column)[0]
+    assert (mutant.before, mutant.after) == ("    return table[:, 0]", "    return table[:, 1]")
+
+
 def test_what_refuses_bad_input_is_left_alone() -> None:
     assert not [m for m in MUTANTS if "2**31" in m.before]
 

@@ -36,6 +36,21 @@ def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> Non
 
 
 @interpreted
+def test_memory_is_not_pinned_on_the_cpu(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        pins="""
+            import torch
+            PINNED = True
+            def copied(x, pin_memory=PINNED):
+                a = torch.zeros(1, dtype=x.dtype, pin_memory=pin_memory)
+                return torch.cat([a, x.new_empty(2, pin_memory=pin_memory).fill_(3).pin_memory(), x])
+            """,
+    )
+    assert cumae.take(tmp_path / "pins.py", "copied")(torch.tensor([6])).tolist() == [0, 3, 3, 6]
+
+
+@interpreted
 def test_an_autotuned_kernel_keeps_one_configuration(tmp_path: Path) -> None:
     file = tmp_path / "tuned.py"
     file.write_text(
