@@ -115,7 +115,7 @@ def _findings(
         where = f"{in_repository(flaw.file)}:{flaw.line}"
         click.echo(f"{where}: {flaw.rule}: {flaw.text} (in {flaw.kernel})\n    {flaw.source}")
     for rule in sorted({flaw.rule for flaw in flaws}):
-        click.echo(f"{rule}: {RULES[rule]}")
+        click.echo(f"the rule of {rule}: {RULES[rule]}")
     findings = counted(len(flaws), "finding")
     click.echo(f"{findings} in {counted(len(found.kernels), 'kernel')}")
     if record is not None and kept is not None:

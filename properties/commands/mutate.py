@@ -17,6 +17,7 @@ from cumae.properties.commands.json_file import STDOUT, write_json
 from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
+from cumae.properties.faults.scope import taken_by
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function, taken_because
@@ -52,6 +53,8 @@ def mutate(
     left, stopped = [i for i in range(len(tasks)) if i not in outcomes], False
     known = f", {len(outcomes)} of them known" if resume else ""
     console.print(f"{counted(len(tasks), 'mutant')} of {counted(len(targets), 'target')}{known}")
+    if target is not None and (taken := taken_by(load_function(target))):
+        console.print(f"not mutated, because it is taken: {', '.join(taken)}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cumae.properties.taking.module import Module
+
 Definition = ast.FunctionDef | ast.ClassDef
 
 
@@ -54,6 +56,17 @@ def scope_of(function: Callable[..., Any]) -> list[Part]:
                 found[other.module, other.name] = other
                 todo.append(other)
     return list(found.values())
+
+
+def taken_by(function: Callable[..., Any]) -> list[str]:
+    """Return the names under which a function uses what ``cumae.take`` took: these are not mutated."""
+    found = set[str]()
+    for part in scope_of(function):
+        names = {node.id for node in ast.walk(part.node) if isinstance(node, ast.Name)}
+        values = {name: plain(part.globals.get(name)) for name in names}
+        theirs = {name: getattr(value, "__module__", None) or "" for name, value in values.items()}
+        found |= {name for name, module in theirs.items() if isinstance(sys.modules.get(module), Module)}
+    return sorted(found)
 
 
 def belongs(module: str, package: str) -> bool:

@@ -1,6 +1,7 @@
 """Steps that differ only in size, and the number of programs in the largest step."""
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from cumae.oracle import Batch, Case, Options, Request
 from cumae.properties.cases.domain import MAX_LEN, Domain
@@ -14,6 +15,13 @@ _CONTEXT_LEN = 5
 # The router of DeepSeek-V3. Of the default's experts, one form of a kernel may be for all counts.
 _ROUTER = Options.of(num_experts=256, num_groups=8, topk_group=4, top_k=8)
 _ROWS, _UNALIGNED_ROWS = (Options.of(kv_lora_rank=16, qk_rope_head_dim=d) for d in (8, 2))
+
+
+class Size(NamedTuple):
+    """The tokens and requests of a step."""
+
+    tokens: int
+    requests: int
 
 
 def counting_cases(binding: Binding) -> Iterator[Case]:
@@ -42,17 +50,23 @@ def _step(domain: Domain, num_requests: int, query_len: int, options: Options) -
     return Case(Batch(tuple(requests), size), options=options)
 
 
-def most_programs(recorded: Iterable[tuple[Case, list[Launch]]]) -> dict[str, tuple[int, ...]]:
+def most_programs(recorded: Iterable[tuple[Domain, Case, list[Launch]]]) -> dict[str, tuple[int, ...]]:
     """Return the most programs of each kernel on each axis, in a step of MOST_TOKENS tokens and requests.
 
-    Assumes that a grid grows at most in proportion to the step, from the largest step recorded.
+    A step has no more of them than the domain promises. Assumes that a grid grows at most in proportion to
+    the step, from the largest step recorded.
     """
-    largest: dict[str, tuple[int, tuple[int, ...]]] = {}
-    for case, launches in recorded:
-        size = max(min(case.num_tokens_padded, case.num_requests_padded), 1)
+    largest: dict[tuple[str, Size], tuple[int, tuple[int, ...]]] = {}
+    for domain, case, launches in recorded:
+        most = Size(min(MOST_TOKENS, domain.max_tokens), min(MOST_TOKENS, domain.max_requests))
+        have = Size(case.num_tokens_padded, case.num_requests_padded)
+        times = max(1, *(-(-wanted // max(one, 1)) for wanted, one in zip(most, have, strict=True)))
         for launch in launches:
-            known, grid = largest.get(launch.name, (0, (1, 1, 1)))
-            if size >= known:
-                same = grid if size == known else (1, 1, 1)
-                largest[launch.name] = size, tuple(map(max, same, launch.grid))
-    return {name: tuple(n * -(-MOST_TOKENS // size) for n in grid) for name, (size, grid) in largest.items()}
+            known, grid = largest.get((launch.name, most), (times, (1, 1, 1)))
+            if times <= known:
+                same = grid if times == known else (1, 1, 1)
+                largest[launch.name, most] = times, tuple(map(max, same, launch.grid))
+    found: dict[str, tuple[int, ...]] = {}
+    for (name, _), (times, grid) in largest.items():
+        found[name] = tuple(map(max, found.get(name, (1, 1, 1)), [times * n for n in grid]))
+    return found

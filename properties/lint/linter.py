@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from cumae.oracle import Case
+from cumae.properties.cases.domain import Domain
 from cumae.properties.lint.addresses import narrow_products
 from cumae.properties.lint.compiling import TARGETS, compile_for, missing_on, spread, texts_of
 from cumae.properties.lint.counts import MOST_VALUES, counting_cases, most_programs
@@ -61,7 +62,7 @@ def lint(
     function that launches no kernel or an interpreted one.
     """
     found = Linted()
-    recorded: list[tuple[Case, list[Launch]]] = []
+    recorded: list[tuple[Domain, Case, list[Launch]]] = []
     for target, binding, cases in functions:
         raised = found.raised.setdefault(target, [])
         try:
@@ -73,11 +74,11 @@ def lint(
         if not any(launches for _, launches in (*of_cases, *counted)):
             why = f": {raised[0]}" if raised else ""
             raise ValueError(f"target = {target!r}, must launch a Triton kernel{why}")
-        recorded += [*of_cases, *counted]
+        recorded += [(binding.domain, *one) for one in (*of_cases, *counted)]
         _count_keys([launch for _, launches in counted for launch in launches], found)
     programs = most_programs(recorded)
     variants: dict[str, dict[object, Launch]] = defaultdict(dict)
-    for launch in (launch for _, launches in recorded for launch in launches):
+    for launch in (launch for *_, launches in recorded for launch in launches):
         variants[launch.name][launch.variant] = launch
         _looked(found, launch.name).launches += 1
     for name, same in variants.items():

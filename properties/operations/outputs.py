@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import prod
+from operator import index
 
 from cumae.oracle import Case
 from cumae.oracle.model.rules import require
@@ -58,10 +59,12 @@ def shape_of(output: Output, case: Case) -> tuple[int, ...]:
     """Return the shape of an output for a case. Raises ``ValueError`` if its own rule raises."""
     if output.shape is not None:
         try:
-            return output.shape(case)
+            shape = tuple(map(index, output.shape(case)))
         except (AttributeError, TypeError, LookupError, ArithmeticError) as error:
             told = f"{type(error).__name__}: {error}"
             raise ValueError(f"{output.name}.shape raises {told}, must give sizes for each Case") from error
+        require(min(shape, default=0) >= 0, f"{output.name}.shape", shape, "have no size below 0")
+        return shape
     axis = axis_named(output.axis)
     assert axis.extent is not None  # outputs_of raises otherwise
     each = axis.extent(case).num_padded * axis.entries(case)

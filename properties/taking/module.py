@@ -134,6 +134,15 @@ class Module(ModuleType):
                     return getattr(found[kind], name)
         return None
 
+    def owners(self, name: str) -> list[str]:
+        """Return ``Class.method`` of each class whose own method has this name."""
+        return [
+            f"{kind}.{name}"
+            for kind, statements in self._bound.items()
+            for statement in statements
+            if isinstance(statement.node, ast.ClassDef) and only(statement.node, name) is not None
+        ]
+
     def _run(self, statement: Statement, names: dict[str, Any] | None = None) -> None:
         if statement.state == "running":
             raise Circular(f"{self._path.name}:{statement.node.lineno}")

@@ -46,6 +46,7 @@ def _taken(module: Module, name: str, path: Path) -> Any:
         return value
     if not method and module.need(name):
         return getattr(module, name)
-    near = get_close_matches(owner, module.names, n=3, cutoff=0.5)
+    near = module.owners(method) if method else []
+    near = near or get_close_matches(owner, module.names, n=3, cutoff=0.5)
     like = f", which has {', '.join(near)}" if near else ""
     raise ValueError(f"names = {name!r}, must be defined in {path}{like}")

@@ -267,3 +267,28 @@ def test_the_largest_blocks_of_a_domain_are_visited_and_not_drawn() -> None:
     assert Ladder(domain, {"head_format"}).large_blocks() is None
     assert Ladder(Domain(block_sizes=(16, 64)), {"window"}).large_blocks() is None
     assert Ladder(Domain(kernel_block_size=(24,)), {"kernel_block_size"}).large_blocks() is None
+
+
+def test_the_largest_blocks_are_not_cut_for_kernels() -> None:
+    case = Ladder(Domain(), {"kernel_block_size", "missing_blocks"}).large_blocks()
+    assert case is not None
+    assert case.kernel_block_size == case.batch.block_size == 4096
+
+
+def test_spare_rows_are_far_more_than_the_tokens_of_their_step() -> None:
+    case = Ladder(Domain(), {"num_spare_tokens"}).spare(4_101)
+    assert case is not None
+    assert case.layout.num_spare_tokens == 4_101 > 100 * case.batch.num_tokens
+    assert Ladder(Domain(num_spare_tokens=(0, 5)), {"num_spare_tokens"}).spare(4_101) is None
+
+
+@pytest.mark.parametrize("dummy", [True, False])
+def test_padded_requests_are_requests_of_a_domain(dummy: bool) -> None:
+    domain = Domain(max_requests=5, dummy_request=(dummy,))
+    ladder = Ladder(domain, NAMES)
+    for case in (ladder.padded(37, 30), ladder.requests(5, 3), ladder.tokens(33, 4), ladder.edges((8,))):
+        assert case is not None and case.num_requests_padded <= 5
+        assert domain.why_not(case) is None
+    drawn = [draw_case(SeededChoices(seed), domain) for seed in range(300)]
+    assert max(case.num_requests_padded for case in drawn) == 5
+    assert max(case.layout.num_padding_requests for case in drawn) == 3

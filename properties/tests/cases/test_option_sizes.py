@@ -4,7 +4,7 @@ from cumae.oracle.model.drafts import num_logits_of
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.option_sizes import cut, drafted, selected, valued
+from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, valued
 
 LADDER = Ladder(Domain(), NAMES)
 
@@ -47,3 +47,17 @@ def test_a_cut_has_chunks_of_one_size() -> None:
     assert (case.options.chunks.chunk_size, case.options.chunks.absolute_chunks) == (3, True)
     assert (65_601, 71) in [(one.context_len, one.query_len) for one in case.batch.requests]
     assert cut(Ladder(Domain(), {"window"}), 3, 65_601, 71) is None
+
+
+def test_most_tokens_of_a_listing_case_list_as_many_keys_as_they_may() -> None:
+    case = listed(Ladder(Domain(), {"window"}), "window", 64, 700)
+    assert case is not None and case.options.keys.window == 64
+    seen = [r.context_len + i + 1 for r in case.batch.requests for i in range(r.query_len)]
+    assert len(seen) == 701 and sum(n >= 64 for n in seen) > 600
+    assert listed(Ladder(Domain(), {"topk"}), "window", 64, 700) is None
+
+
+def test_wide_rows_come_with_few_tokens() -> None:
+    (case,) = valued(Ladder(Domain(), {"row_format"}), 2_051, ("row",))
+    assert case.options.rows.kv_lora_rank == 2_051
+    assert max(r.seq_len for r in case.batch.requests) < 200

@@ -3,6 +3,7 @@
 import ast
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.mutants import Mutant, mutants_of, swapped
 from cumae.properties.faults.operators import Names, faults_of
 from cumae.properties.faults.oracle_suite import OracleSuite
-from cumae.properties.faults.scope import scope_of
+from cumae.properties.faults.scope import scope_of, taken_by
 from cumae.properties.faults.suite import LARGE, Suite
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
@@ -106,6 +107,17 @@ def test_a_launch_of_one_program_is_left_as_it_is() -> None:
 )
 def test_statements_and_launches_are_mutated_too(operator: str, after: str) -> None:
     assert any(m.operator == operator and after in m.after for m in MUTANTS)
+
+
+def test_what_is_taken_is_told_and_not_mutated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "released.py").write_text("def twice(x):\n    return 2 * x\n")
+    text = "from cumae import take\ntwice = take(__file__.replace('adapts', 'released'), 'twice')\n"
+    (tmp_path / "adapts.py").write_text(f"{text}def launch(x):\n    return twice(x) + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    launch = import_module("adapts").launch
+    assert taken_by(launch) == ["twice"]
+    assert taken_by(mutated.write_positions) == []
+    assert {mutant.module for mutant in mutants_of(launch)} == {"adapts"}
 
 
 def test_a_slice_stays_between_its_brackets() -> None:

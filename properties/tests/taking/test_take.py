@@ -115,6 +115,7 @@ def test_what_a_platform_says_is_false_unless_it_is_given(tree: Path) -> None:
     ("name", "said"),
     [
         ("Position", r"names = 'Position', must be defined in .*positions\.py, which has Positions"),
+        ("Other.later", r"names = 'Other\.later', must be defined in .*, which has Positions\.later"),
         ("Positions.absent", r"names = 'Positions\.absent', must be defined in "),
         ("BAD", r"positions\.py:\d+ cannot be defined: TypeError: object of type 'int' has no len"),
     ],
