@@ -86,14 +86,14 @@ def _first_finding(trial: Trial) -> Finding | None:
 
 
 def _too_large(trial: Trial, expected: Mapping[str, Expected]) -> bool:
-    """Return whether an int32 output cannot hold what the definition of a user's own operation answers.
+    """Return whether an int32 output cannot hold the answer of a user's own operation, or of an own output.
 
-    The cases of shipped operations are made to fit.
+    The cases of shipped operations are made to fit their outputs.
     """
-    if trial.binding.operation.enlarge is not None:
-        return False
-    forms, case = trial.binding.forms, trial.quiet.case
-    narrow = [one for name, one in expected.items() if forms[name].dtype_for(case) == "int32"]
+    operation, forms, case = trial.binding.operation, trial.binding.forms, trial.quiet.case
+    fits = {output.name for output in operation.outputs} if operation.enlarge is not None else set[str]()
+    kinds = {name: forms[name].dtype_for(case) for name in expected.keys() - fits}
+    narrow = [expected[name] for name, dtype in kinds.items() if dtype == "int32"]
     return any(bool((one.words[one.state == VALUE] > INT32_MAX).any()) for one in narrow)
 
 

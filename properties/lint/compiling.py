@@ -20,6 +20,8 @@ TARGETS = {
     "gfx950": GPUTarget("hip", "gfx950", 64),
 }
 READ_FROM = "sm_90"
+_EARLY, _NONE_EARLY = "griddepcontrol", ("sm_80", "gfx942", "gfx950")
+"""The instruction of kernels that begin early, and the targets that lack it."""
 _FP8 = {"fp8e4nv": "f8E4M3FN", "fp8e5": "f8E5M2", "fp8e4b8": "f8E4M3FNUZ", "fp8e5b16": "f8E5M2FNUZ"}
 
 
@@ -53,10 +55,15 @@ def texts_of(launch: Launch) -> Texts:
 
 
 def missing_on(target: str, texts: Texts) -> list[str]:
-    """Return the fp8 types that a kernel uses and a target lacks."""
+    """Return the fp8 types that a kernel uses and a target lacks, and early launches.
+
+    A host launches early where its own GPU can.
+    """
     able = make_backend(TARGETS[target]).parse_options({}).supported_fp8_dtypes
     used = set(re.findall(r"f8E\w+", texts.written))
-    return [name for name, word in _FP8.items() if word in used and name not in able]
+    lacking = [name for name, word in _FP8.items() if word in used and name not in able]
+    begins_early = _EARLY in texts.written and target in _NONE_EARLY
+    return [*lacking, _EARLY] if begins_early else lacking
 
 
 def spread(launches: Iterable[Launch]) -> Iterator[Launch]:

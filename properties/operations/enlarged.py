@@ -39,8 +39,11 @@ def large_ids(case: Case) -> Iterator[Case]:
 
 
 def largest_slots(case: Case) -> Iterator[Case]:
-    """Yield ids whose slots are the largest that an int32 output holds, and far table rows."""
-    most = _SPAN // case.batch.block_size - 1 - _largest_id(case)
+    """Yield ids whose slots are the largest that an int32 output holds, and far table rows.
+
+    The slots of all ranks fit, because engines have tables of them.
+    """
+    most = _SPAN // case.batch.tokens_per_block - 1 - _largest_id(case)
     if most > 0:
         yield renamed(case, min(most, room_for_ids(case)))
     yield from far_table_rows(case)
