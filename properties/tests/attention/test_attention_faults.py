@@ -33,7 +33,7 @@ UNSEEN = {
 }
 # Attention is not defined over keys without a slot, so no step here shows it.
 NOT_DEFINED = {"positions_without_a_slot_left_out"}
-STEPS_OF_EACH_ENTRY = (6, 19, 33, 35, 36, 47, 48, 63, -2, -1)
+STEPS_OF_EACH_ENTRY = (6, 19, 20, 33, 35, 36, 47, 48, 63, -2, -1)
 
 
 @cache
