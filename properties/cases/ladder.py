@@ -123,9 +123,9 @@ class Ladder:
         return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
 
     def large_blocks(self) -> Case | None:
-        """Return a case of blocks beyond those of drawn cases, if the domain has such, for kernels not cut.
+        """Return a case of blocks beyond those of drawn cases, if the domain has such.
 
-        No cache is made for them.
+        A kernel's blocks are as large. No cache is made for them.
         """
         size = max(self._domain.block_sizes)
         whole = all(self._domain.holds_whole(name, size) for name in ("interleave", "kernel_block_size"))

@@ -86,7 +86,7 @@ def _first_finding(trial: Trial) -> Finding | None:
 
 
 def _too_large(trial: Trial, expected: Mapping[str, Expected]) -> bool:
-    """Return whether an int32 output cannot hold the answer of a user's own operation, or of an own output.
+    """Return whether an int32 output of a user's own operation, or of an adapter alone, is too narrow.
 
     The cases of shipped operations are made to fit their outputs.
     """

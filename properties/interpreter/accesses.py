@@ -42,7 +42,7 @@ def meeting_patches(builder: Any, interpreter: Any, now: Current) -> Iterator[tu
 
 
 def _filler(kind: Any, held: Any) -> Any:
-    """Return what stands in an undefined lane of a type: 85, or another number where the type is narrow."""
+    """Return what stands in an undefined lane of a type: 85, or the fp8 number with the bits of 85."""
     return np.asarray(_BF16 if kind.scalar.is_bf16() else 85).astype(held)
 
 

@@ -222,13 +222,12 @@ class Tour:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""
         features = self.visitor.examiner.binding.operation.features
         option = "window" if "min_window_columns" in features else "topk"
-        lists = not features.isdisjoint(LISTING)
         builds: dict[str, Callable[[int], Case | None]] = {
             "deep": ladder.deep,
             "requests": lambda size: ladder.requests(size, IDLE),
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
-            "listed": lambda size: listed(ladder, option, LISTED, size) if lists else None,
+            "listed": lambda size: listed(ladder, option, LISTED, size),
         }
         self.visitor.take_longer()
         for name, kind, size, times in BEYOND:

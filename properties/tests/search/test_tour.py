@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from math import inf
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -14,13 +13,10 @@ from cumae.fixtures.correct.cumae import slot_mapping
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
-from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
-from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.loop import search
 from cumae.properties.search.tour import LEAST, SHARE, work_of_tour
-from cumae.properties.search.visitor import Visitor
 
 DEVICE = prepare("auto")
 HIDDEN = int("16384")
@@ -300,37 +296,3 @@ def test_without_examples_there_is_no_tour() -> None:
     verdict = search(binding, DEVICE, Budget(examples=0))
     assert verdict.cases == 0
     assert verdict.seconds < inf
-
-
-def wrong_in_long_requests(
-    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
-) -> None:
-    lens = _positions(cu_seqlens_q, context_lens, position_ids)
-    if len(lens) and int(lens.max()) > 4_000:
-        position_ids[-1] = 7
-
-
-def test_large_cases_are_not_expected_to_take_long_because_small_ones_alone_are_known() -> None:
-    domain = Domain(captured=False)
-    verdict = check(
-        wrong_in_long_requests, "position_ids", domain=domain, examples=None, seconds=30, save_to=None
-    )
-    assert verdict.failure is not None
-    assert verdict.left_out == 0 and verdict.cases < 150
-
-
-def test_a_part_of_a_tour_with_work_of_its_own_has_seconds_of_its_own() -> None:
-    now = [0.0]
-    pace = SimpleNamespace(budget=Budget(seconds=60), elapsed=lambda: now[0], is_late=lambda: False)
-    visitor = Visitor(cast(Examiner, SimpleNamespace(pace=pace)), Volume(), 12.0)
-
-    def left_at(seconds: float) -> float:
-        now[0] = seconds
-        return visitor._left
-
-    assert (left_at(11.0), left_at(20.0)) == (12.0, 0.0)
-    with visitor.own_work(0.5):
-        assert (left_at(25.9), left_at(26.1)) == (6.0, 0.0)
-    assert left_at(20.0) == 0.0
-    visitor.take_longer()
-    assert (left_at(25.9), left_at(26.1)) == (12.0, 0.0)

@@ -1,0 +1,50 @@
+"""Tours under a budget of seconds: what is expected to take too long, and the seconds of each part."""
+
+import time
+from types import SimpleNamespace
+from typing import cast
+
+import torch
+
+from cumae.properties.cases.domain import Domain
+from cumae.properties.running.volume import Volume
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.direct import check
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.visitor import Visitor
+from cumae.properties.tests.search.test_tour import _positions
+
+
+def wrong_in_long_requests(
+    cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+) -> None:
+    time.sleep(0.003)  # as long as a small kernel takes in the interpreter
+    lens = _positions(cu_seqlens_q, context_lens, position_ids)
+    if len(lens) and int(lens.max()) > 4_000:
+        position_ids[-1] = 7
+
+
+def test_large_cases_are_not_expected_to_take_long_because_small_ones_alone_are_known() -> None:
+    domain = Domain(captured=False)
+    verdict = check(
+        wrong_in_long_requests, "position_ids", domain=domain, examples=None, seconds=30, save_to=None
+    )
+    assert verdict.failure is not None
+    assert verdict.left_out == 0 and verdict.cases < 150
+
+
+def test_a_part_of_a_tour_with_work_of_its_own_has_seconds_of_its_own() -> None:
+    now = [0.0]
+    pace = SimpleNamespace(budget=Budget(seconds=60), elapsed=lambda: now[0], is_late=lambda: False)
+    visitor = Visitor(cast(Examiner, SimpleNamespace(pace=pace)), Volume(), 12.0)
+
+    def left_at(seconds: float) -> float:
+        now[0] = seconds
+        return visitor._left
+
+    assert (left_at(11.0), left_at(20.0)) == (12.0, 0.0)
+    with visitor.own_work(0.5):
+        assert (left_at(25.9), left_at(26.1)) == (6.0, 0.0)
+    assert left_at(20.0) == 0.0
+    visitor.take_longer()
+    assert (left_at(25.9), left_at(26.1)) == (12.0, 0.0)
