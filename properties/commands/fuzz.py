@@ -26,6 +26,7 @@ from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.confirm import confirm
 from cumae.properties.search.database import address_of, shared_at
 from cumae.properties.search.isolated import searchers, searching
 from cumae.properties.search.job import Job
@@ -157,7 +158,13 @@ def _runner(device: Device, sanitizer: str, *, isolated: bool) -> Iterator[Run]:
         yield search_here
         return
     with searchers(device, sanitizer=sanitizer) as processes:
-        yield lambda job, show: processes.run(searching(job, show))
+
+        def run(job: Job, show: Show | None) -> Verdict:
+            verdict = processes.run(searching(job, show))
+            confirm(job, verdict)
+            return verdict
+
+        yield run
 
 
 def _run_large(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console) -> None:

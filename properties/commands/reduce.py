@@ -18,8 +18,8 @@ from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.isolated import Best, Smallest, reduce_isolated, search_isolated
-from cumae.properties.search.job import Job
+from cumae.properties.search.isolated import Smallest, reduce_isolated, search_isolated
+from cumae.properties.search.job import Best, Job
 
 
 def reduce(

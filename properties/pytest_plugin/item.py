@@ -17,6 +17,7 @@ from cumae.properties.results.explain import finding_line, report_lines
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.confirm import confirm
 from cumae.properties.search.database import shared_at
 from cumae.properties.search.findings import device_lost
 from cumae.properties.search.first_cases import first_cases
@@ -48,9 +49,10 @@ def run_item(
     cases, seconds = settings.budget(examples)
     seed = zlib.crc32(f"{request.node.nodeid} {settings.seed}".encode()) % 2**20
     budget = Budget(examples=cases, seconds=seconds, seed=seed)
+    job = _job(binding, name, target, part, budget, device, settings)
     try:
         if isolated:
-            verdict = search_isolated(_job(binding, name, target, part, budget, settings))
+            verdict = search_isolated(job)
         else:
             found = shared.fetched(*_key(binding, target), (name,)) if shared is not None else ()
             verdict = search(
@@ -66,6 +68,8 @@ def run_item(
             )
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
+    if not by_pytest:
+        confirm(job, verdict)
     if shared is not None and shared.trouble:
         request.node.user_properties.append(("cumae trouble", shared.trouble))
     counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
@@ -108,8 +112,16 @@ def _part(request: pytest.FixtureRequest, check: str) -> str:
     return str(request.node.callspec.id).replace(check, "", 1).strip("-")
 
 
-def _job(binding: Binding, check: str, target: str, part: str, budget: Budget, settings: Settings) -> Job:
-    """Return the search of an item in an isolated process that interprets kernels on the CPU.
+def _job(
+    binding: Binding,
+    check: str,
+    target: str,
+    part: str,
+    budget: Budget,
+    device: Device,
+    settings: Settings,
+) -> Job:
+    """Return the search of an item in an isolated process, which interprets kernels on the CPU.
 
     The process imports the test file with pytest's ``sys.path`` and finds the test in it. Cases have no time
     limit, as in this process.
@@ -118,7 +130,7 @@ def _job(binding: Binding, check: str, target: str, part: str, budget: Budget, s
         target=target,
         operation=binding.operation.name,
         dialect=binding.dialect.name,
-        device="cpu",
+        device=device,
         limit=inf,
         budget=budget,
         failures=settings.failures,

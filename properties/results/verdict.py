@@ -52,7 +52,8 @@ class Failure:
     """A finding, the smallest case that shows it, the number of cases until it was found, its file.
 
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
-    ``stopped``: why the reducer stopped early, empty if it finished.
+    ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases of the same
+    engine that the function was called on before, the last one last.
     """
 
     finding: Finding
@@ -61,6 +62,7 @@ class Failure:
     file: Path | None = None
     trace: Trace | None = None
     stopped: str = ""
+    before: tuple[Case, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def tried(self) -> Case | Trace:

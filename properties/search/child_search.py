@@ -21,7 +21,7 @@ from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search.child import NextStep, Tell
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run
-from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
+from cumae.properties.search.job import RETURNS, Best, Job, Reduced, Reduction
 from cumae.properties.search.traces import TraceRun
 
 
@@ -47,6 +47,10 @@ class Searcher:
         if self._device == "cuda" and not self.is_lost:
             torch.cuda.empty_cache()  # another process may need the memory that large cases took
         return verdict
+
+    def run_once(self, asked: Reduction) -> Best | None:
+        """Run a case or trace once; return its finding, and the case or the steps that show it, if any."""
+        return _Reducing(asked, self._device, _Telling(self._tell)).run_once()
 
     def reduce(self, asked: Reduction) -> Reduced:
         """Reduce a case or trace; the parent handles a candidate that ends the process."""
@@ -109,7 +113,11 @@ class _Reducing:
         self._late_at = monotonic() + asked.seconds
         self._skipped = set(asked.skipped)
         self._steps = 0
-        self._best: tuple[Finding, Case | Trace] | None = None
+        self._best: Best | None = None
+
+    def run_once(self) -> Best | None:
+        """Run what is to be reduced; return what is found."""
+        return self._best if self._still_fails(self._asked.tried) else None
 
     def run(self) -> Reduced:
         """Try smaller candidates until none fails, the time is up or the CUDA context is lost."""

@@ -1,12 +1,16 @@
 """The examiner of a search: run the checks on each case, and count what they compare."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
-from cumae.oracle import Case, Inputs, Trace
+from cumae.oracle import Case, Inputs, Trace, leveled
+from cumae.properties.cases.edits import with_block_size
 from cumae.properties.cases.pairs import Pairs
+from cumae.properties.cases.reducer import valid
+from cumae.properties.cases.requests import MANY
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
@@ -27,6 +31,8 @@ from cumae.properties.search.pace import Pace
 MOST_NOTES = 4
 MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
+MOST_RECENT, MOST_BEFORE = 4_096, 256
+"""Number of small cases that are remembered, and of those that are told with a failure."""
 LOOK = 256
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
@@ -36,7 +42,7 @@ class Examiner:
     """Runs the checks on one case after the other, and holds the counts and findings so far.
 
     ``shares``: whether programs or threads of a launch were seen to share elements. ``at_once``: how many
-    drawn cases are called before the first of them is checked.
+    drawn cases are called before the first of them is checked. ``recent``: the last small cases.
     """
 
     binding: Binding
@@ -56,6 +62,7 @@ class Examiner:
     num_first: int = 0
     last: Case | None = None
     at_once: int = 1
+    recent: deque[Case] = field(default_factory=lambda: deque(maxlen=MOST_RECENT))
     _foreseen: dict[int, Foreseen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,7 +131,7 @@ class Examiner:
         return cases if calls.lost_by is None else [calls.lost_by]
 
     def _trial(self, case: Case, number: int) -> Trial:
-        given = (self.binding, case, self.device, self.begins, self.pace.goes_on, self.schedule)
+        given = (self.binding, case, self.device, self.begin, self.pace.goes_on, self.schedule)
         return Trial(*given, number=number, is_quick=self.at_once > 1)
 
     def look_at(
@@ -182,6 +189,7 @@ class Examiner:
         On a drawn case, costly checks are left out if the first one has shown a large launch. ``foreseen``:
         the trial whose first calls were made.
         """
+        self.remember(case)
         trial = foreseen.trial if foreseen is not None else self._trial(case, self.verdict.cases)
         trial.number, examples = self.verdict.cases, self.pace.budget.examples
         for name in checks:
@@ -209,6 +217,31 @@ class Examiner:
                 return of_the_case_run(finding, trial, self.checks, self.again)
         return None
 
+    def begin(self, other: Case | None, because: str) -> None:
+        """Remember and tell the case of a call that begins, if it is another one than that of the check."""
+        if other is not None:
+            self.remember(other)
+        if self.begins is not None:
+            self.begins(other, because)
+
+    def remember(self, case: Case) -> None:
+        """Remember a case that is small."""
+        if case.num_tokens_padded <= MOST_ROWS and len(case.batch.requests) <= MANY:
+            self.recent.append(case)
+
+    def before_failing(self) -> tuple[Case, ...]:
+        """Return the last small cases of the failing one's engine, those of other block sizes in its own."""
+        if (known := self.verdict.failure) is None:
+            return ()
+        before: dict[Case, None] = {}
+        for recent in reversed(self.recent):
+            case = valid(partial(_of_engine, recent, known.case))
+            if case is not None and case != known.case and self.binding.why_not(case) is None:
+                before[case] = None
+            if len(before) == MOST_BEFORE:
+                break
+        return tuple(reversed(before))
+
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""
         self.verdict.enlarge(largest_sizes(case))
@@ -222,7 +255,7 @@ class Examiner:
         """Return the trial of another case, on which the function raised during a check."""
         if self.before is not None:
             self.before(check, case)
-        return Trial(self.binding, case, self.device, self.begins)
+        return Trial(self.binding, case, self.device, self.begin)
 
     def told_by_values(self, case: Case, finding: Finding) -> tuple[Case, Finding]:
         """Return a related case with wrong values if there is one: they are clearer than a broken fact."""
@@ -237,3 +270,8 @@ class Examiner:
         """Return whether the budget allows more cases."""
         done = self.verdict.cases - self.num_first
         return (budget.examples is None or done < budget.examples) and not self.pace.is_late()
+
+
+def _of_engine(case: Case, other: Case) -> Case:
+    """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be."""
+    return leveled([with_block_size(case, other.batch.block_size), other]).steps[0]

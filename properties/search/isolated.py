@@ -15,11 +15,10 @@ from cumae.properties.running.machine import device_name, versions
 from cumae.properties.running.sanitizer import sanitizer_of
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import Shared, shared_at
-from cumae.properties.search.job import RETURNS, Job, Reduced, Reduction
+from cumae.properties.search.job import RETURNS, Best, Job, Reduced, Reduction
 from cumae.properties.search.process import Answer, Call, State
 from cumae.properties.search.processes import Plan, Processes
 
-Best = tuple[Finding, Case | Trace]
 MOST_TRIES = 30
 MOST_SKIPPED = 6
 
@@ -32,10 +31,13 @@ class Smallest(NamedTuple):
     steps: int
 
 
-def searchers(device: Device, *, sanitizer: str = "", jobs: int = 1, spares: int = 0) -> Processes:
-    """Return processes that search. ``sanitizer``: its name, "" for none."""
+def searchers(
+    device: Device, *, sanitizer: str = "", jobs: int = 1, spares: int = 0, alone: bool = False
+) -> Processes:
+    """Return processes that search. ``sanitizer``: its name, "" for none; the rest as for ``Processes``."""
     worker = "cumae.properties.search.child_search:Searcher"
-    return Processes(worker, device, jobs=jobs, spares=spares, sanitizer=sanitizer_of(sanitizer, device))
+    tool = sanitizer_of(sanitizer, device)
+    return Processes(worker, device, jobs=jobs, spares=spares, sanitizer=tool, alone=alone)
 
 
 def search_isolated(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:

@@ -80,6 +80,10 @@ class Reduction:
     seconds: float = inf
 
 
+Best = tuple[Finding, Case | Trace]
+"""A finding, and the smallest case or trace known to show it."""
+
+
 class Reduced(NamedTuple):
     """The result of a reduction: the number of steps, and the smallest failing candidate, if any.
 
@@ -87,5 +91,5 @@ class Reduced(NamedTuple):
     """
 
     steps: int
-    best: tuple[Finding, Case | Trace] | None
+    best: Best | None
     lost: Finding | None

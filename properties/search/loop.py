@@ -105,6 +105,8 @@ def search(
             with_room(partial(_search, examiner, first, budget, reduce))
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         verdict.compiled = compiles.count, compiles.seconds
+        if verdict.failure is not None:
+            verdict.failure = replace(verdict.failure, before=examiner.before_failing())
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):

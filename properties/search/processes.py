@@ -33,7 +33,8 @@ class Processes(AbstractContextManager["Processes"]):
     ``entry``: module and name of the function that makes the worker from a ``Tell`` and ``arguments``
     when a process starts; a worker whose ``is_lost`` is true is replaced. ``environment``: variables added
     in each process. ``spares``: the least number of ready processes that wait to replace a dead one; it
-    grows with the deaths, up to ``jobs``. Under a sanitizer, each call has a process of its own.
+    grows with the deaths, up to ``jobs``. ``alone``: each call has a process of its own, as it has under a
+    sanitizer.
     ``num_dead``: the number of processes that ended with a call so far.
     """
 
@@ -45,8 +46,10 @@ class Processes(AbstractContextManager["Processes"]):
         spares: int = 0,
         environment: Mapping[str, str] | None = None,
         sanitizer: Sanitizer | None = None,
+        alone: bool = False,
     ) -> None:
         self._sanitizer = sanitizer or Sanitizer()
+        self._alone = alone or bool(self._sanitizer.name)
         self._start = (entry, arguments, os.environ | (environment or {}), self._sanitizer)
         self._jobs = jobs
         self._spares = spares
@@ -115,7 +118,7 @@ class Processes(AbstractContextManager["Processes"]):
 
     def _put_away(self, process: Process, answer: Answer) -> Answer:
         """Keep a process for the next call, or end it if it is lost; return the complete answer."""
-        if answer.death or answer.is_lost or self._sanitizer.name:
+        if answer.death or answer.is_lost or self._alone:
             self.num_dead += 1
             return process.end(answer)
         self._idle.appendleft(process)

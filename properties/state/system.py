@@ -24,7 +24,7 @@ from cumae.properties.running.returned import returned_by
 from cumae.properties.running.words import Words
 
 ROOM_BYTES = 2**16
-STALE = "not written in this step: it still holds its earlier value"
+STALE = "it still holds its earlier value: not written in this step, or an earlier answer written again"
 
 
 class System:
@@ -105,7 +105,7 @@ class System:
         return found or self._wrongly_written(seen, expected)
 
     def _is_stale(self, found: Finding, seen: Observation) -> bool:
-        """Whether the first wrong element lies in a given buffer and was not written in this step."""
+        """Whether the first wrong element lies in a given buffer and holds what it held before this step."""
         if found.output not in self.binding.outputs or not found.wrong:
             return False
         index = found.index * self.binding.forms[found.output].per_item

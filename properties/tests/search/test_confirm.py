@@ -1,0 +1,59 @@
+"""A failure that needs earlier calls is saved with them, and says so if they are not found."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cumae.properties.search.confirm import AGREES
+from cumae.properties.tests import remembering
+from cumae.properties.tests.command_line import cumae, cumae_process
+from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
+
+OP = ("--op", "position_ids")
+NAMED = "cumae.properties.tests.remembering:"
+
+
+def fuzzed(folder: Path, name: str, *arguments: str) -> str:
+    done = cumae("fuzz", NAMED + name, *OP, "--cases", "40", *arguments, cwd=folder)
+    assert done.returncode == 1, done.stderr
+    return done.stdout
+
+
+def saved_in(folder: Path) -> Path:
+    (file,) = (folder / ".cumae" / "failures").glob("*.json")
+    return file
+
+
+def test_an_answer_kept_in_a_module_fails_as_two_steps_in_any_process(tmp_path: Path) -> None:
+    told = fuzzed(tmp_path, "kept_by_size")
+    assert "disagrees with position_ids: forgets_history" in told
+    assert "smallest trace found (2 steps" in told
+    assert "an earlier answer written again" in told
+    file = saved_in(tmp_path)
+    assert f"reproduce: cumae replay .cumae/failures/{file.name}" in told
+    assert len(json.loads(file.read_text())["trace"]) == 2
+    again = cumae_process("replay", str(file), cwd=tmp_path)
+    assert again.stdout.startswith("FAILED "), again.stdout
+
+
+def test_what_no_history_shows_is_said_to_agree_in_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(remembering.ONCE, str(tmp_path / "process"))
+    told = fuzzed(tmp_path, "wrong_in_one_process")
+    assert f"differs from the oracle; {AGREES}" in told
+    assert AGREES in json.loads(saved_in(tmp_path).read_text())["finding"]["message"]
+
+
+def test_a_count_of_calls_under_pytest_is_reduced_to_as_many_steps(tmp_path: Path) -> None:
+    write_test(
+        tmp_path,
+        "from cumae import conforms_to\n"
+        "from cumae.properties.tests.remembering import wrong_from_the_fifth_call\n\n"
+        'test_it = conforms_to("position_ids", checks=("agrees",))(wrong_from_the_fifth_call)\n',
+    )
+    done = run_pytest(tmp_path, "--cumae-device", "cpu")
+    assert done.returncode == 1
+    assert "smallest trace found (5 steps" in done.stdout
+    assert cumae_process("replay", str(saved_in(tmp_path)), cwd=tmp_path).returncode == 1
