@@ -18,6 +18,7 @@ from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.confirm import reduced_alone
 from cumae.properties.search.isolated import Smallest, reduce_isolated, search_isolated
 from cumae.properties.search.job import Best, Job
 
@@ -70,6 +71,7 @@ def reduce(
 
         try:
             smallest = reduce_isolated(job, finding, saved.tried, show)
+            smallest = reduced_alone(job, (finding, saved.tried), smallest, show)
         except KeyboardInterrupt:
             stopped = True
     verdict.failure = failure_of(smallest.finding, smallest.tried, 0, place)

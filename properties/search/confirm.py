@@ -5,22 +5,27 @@ in the process that made the other calls, and a file of that case alone would re
 """
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from cumae.oracle import Case, Trace, leveled
+from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.results.failure_file import kept, steps_of
 from cumae.properties.results.verdict import Failure, Verdict, failure_of
+from cumae.properties.search.budget import SHRINK_SECONDS
 from cumae.properties.search.database import shared_at
-from cumae.properties.search.isolated import searchers
+from cumae.properties.search.isolated import Smallest, searchers
 from cumae.properties.search.job import Best, Job, Reduction
 from cumae.properties.search.process import Answer, Call
 from cumae.properties.search.processes import Processes, asked
 
 MOST_SECONDS = 20.0
+"""Time limit for the calls before a failure; `cumae reduce` takes more."""
 TRACED = "forgets_history"
 """The check under which a trace of any function is judged."""
 AGREES = "it agrees in a process of its own: what was called before matters, or chance"
+Show = Callable[[int, Best], None]
 
 
 def confirm(job: Job, verdict: Verdict) -> None:
@@ -34,14 +39,18 @@ def confirm(job: Job, verdict: Verdict) -> None:
     if known is None or known.finding.ended or job.sanitizer:
         return
     began = time.monotonic()
-    late_at = began + min(MOST_SECONDS, job.budget.shrink_seconds(verdict.seconds))
+    seconds = min(MOST_SECONDS, job.budget.shrink_seconds(verdict.seconds))
     job = replace(job, schedule=known.finding.schedule)
     try:
         with searchers(job.device, alone=True) as processes:
-            alone = _run(processes, job, known.finding.check, known.tried)
-            if alone.result is not None or alone.death:
+            run = _Runs(processes, job, known.finding.check, began + seconds)
+            if run.fails(known.tried):
                 return
-            best = _with_calls_before(processes, job, known, late_at)
+            if known.trace is None:
+                run.check = TRACED
+            best = run(leveled((*known.before, *steps_of(known.tried)))).result
+            if best is not None:
+                best = run.smallest(best)
     except (ValueError, RuntimeError) as error:  # what was found stays, whatever another process cannot do
         verdict.notes = (*verdict.notes, f"not tried in a process of its own: {error}")
         return
@@ -49,36 +58,74 @@ def confirm(job: Job, verdict: Verdict) -> None:
         told = replace(known.finding, message=f"{known.finding.message}; {AGREES}")
         verdict.failure = replace(known, finding=told)
     else:
-        called_with = known.finding.called_with
-        verdict.failure = failure_of(replace(best[0], called_with=called_with), best[1], known.found_after)
+        finding = replace(best[0], called_with=known.finding.called_with)
+        stopped = f"{seconds:.0f} s were up" if run.is_late else ""
+        verdict.failure = replace(failure_of(finding, best[1], known.found_after), stopped=stopped)
     _save(job, verdict, known)
     took = time.monotonic() - began
     verdict.spent["reducing"] = verdict.spent.get("reducing", 0.0) + took
     verdict.seconds += took
 
 
-def _run(processes: Processes, job: Job, check: str, tried: Case | Trace) -> Answer:
-    """Return the answer of a process of its own that runs a case or trace; its result is what is found."""
-    run = Reduction(job=job, check=check, tried=tried, deaths=False)
-    return processes.run(asked(Call("run_once", run, job.limit)))
+def reduced_alone(job: Job, known: Best, smallest: Smallest, show: Show) -> Smallest:
+    """Return what is smallest if it fails in a process of its own, else what ``known`` is reduced to there.
+
+    ``known``: what fails there. ``show`` gets the number of cases tried and the smallest failing one so far.
+    """
+    if smallest.tried is known[1] or smallest.finding.ended or job.sanitizer:
+        return smallest
+    with searchers(job.device, alone=True) as processes:
+        run = _Runs(processes, job, known[0].check, time.monotonic() + SHRINK_SECONDS, show, smallest.steps)
+        if run.fails(smallest.tried):
+            return smallest
+        finding, tried = run.smallest(known)
+        return Smallest(finding, tried, run.steps)
 
 
-def _with_calls_before(processes: Processes, job: Job, known: Failure, late_at: float) -> Best | None:
-    """Return the smallest trace found that fails in a process of its own, and its finding."""
-    check = known.finding.check if known.trace is not None else TRACED
-    best: Best | None = _run(processes, job, check, leveled((*known.before, *steps_of(known.tried)))).result
+@dataclass(slots=True)
+class _Runs:
+    """Runs cases and traces, each in a process of its own, and reduces them so until a point in time."""
 
-    def still_fails(trace: Trace) -> bool:
-        nonlocal best
-        if time.monotonic() > late_at:
-            return False
-        found: Best | None = _run(processes, job, check, trace).result
-        best = found or best
-        return found is not None
+    processes: Processes
+    job: Job
+    check: str
+    late_at: float
+    show: Show | None = None
+    steps: int = 0
 
-    if best is not None and isinstance(best[1], Trace):
-        reduce_trace(best[1], still_fails)
-    return best
+    def __call__(self, tried: Case | Trace) -> Answer:
+        """Return the answer of one process; its result is what is found, None if nothing is."""
+        self.steps += 1
+        run = Reduction(job=self.job, check=self.check, tried=tried, deaths=False)
+        return self.processes.run(asked(Call("run_once", run, self.job.limit)))
+
+    def fails(self, tried: Case | Trace) -> bool:
+        """Whether a case or trace fails, or ends its process."""
+        answer = self(tried)
+        return answer.result is not None or bool(answer.death)
+
+    def smallest(self, best: Best) -> Best:
+        """Return the smallest case or trace found that fails, and its finding."""
+
+        def still_fails(candidate: Case | Trace) -> bool:
+            nonlocal best
+            found: Best | None = None if self.is_late else self(candidate).result
+            best = found or best
+            if self.show is not None:
+                self.show(self.steps, best)
+            return found is not None
+
+        tried = best[1]
+        if isinstance(tried, Trace):
+            reduce_trace(tried, still_fails)
+        else:
+            reduce_case(tried, still_fails)
+        return best
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self.late_at
 
 
 def _save(job: Job, verdict: Verdict, known: Failure) -> None:

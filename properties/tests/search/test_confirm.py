@@ -1,14 +1,18 @@
-"""A failure that needs earlier calls is saved with them, and says so if they are not found."""
+"""A failure that needs earlier calls is saved and reduced with them, and says so if none are found."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from cumae.oracle import Case, leveled
+from cumae.properties.results.failure_file import write_failure
+from cumae.properties.results.verdict import Finding, Verdict, failure_of
 from cumae.properties.search.confirm import AGREES
 from cumae.properties.tests import remembering
 from cumae.properties.tests.command_line import cumae, cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
+from cumae.properties.tests.traces import step_of
 
 OP = ("--op", "position_ids")
 NAMED = "cumae.properties.tests.remembering:"
@@ -57,3 +61,15 @@ def test_a_count_of_calls_under_pytest_is_reduced_to_as_many_steps(tmp_path: Pat
     assert done.returncode == 1
     assert "smallest trace found (5 steps" in done.stdout
     assert cumae_process("replay", str(saved_in(tmp_path)), cwd=tmp_path).returncode == 1
+
+
+def test_a_trace_that_needs_its_calls_is_reduced_in_other_processes(tmp_path: Path) -> None:
+    steps = [Case(step_of((context_len, 3), (2, 1))) for context_len in (0, 0, 1, 4)]
+    file = tmp_path / "long.json"
+    verdict = Verdict(f"{NAMED}kept_by_size", "position_ids", "cumae", ("forgets_history",))
+    finding = Finding("forgets_history", "", "")
+    write_failure(file, verdict, failure_of(finding, leveled(steps), 1))
+    assert cumae("reduce", str(file), cwd=tmp_path).returncode == 1
+    reduced = tmp_path / "long.reduced.json"
+    assert len(json.loads(reduced.read_text())["trace"]) == 2
+    assert cumae_process("replay", str(reduced), cwd=tmp_path).stdout.startswith("FAILED ")
