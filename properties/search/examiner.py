@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import cycle, islice
 from math import inf
 
 from cumae.oracle import Case, Inputs, Trace, leveled
@@ -230,17 +231,21 @@ class Examiner:
             self.recent.append(case)
 
     def before_failing(self) -> tuple[Case, ...]:
-        """Return the last small cases of the failing one's engine, those of other block sizes in its own."""
+        """Return the last small cases as steps of the failing one's engine, again and again if they are few.
+
+        A check calls the function several times on one case, so more calls were made than there are cases.
+        """
         if (known := self.verdict.failure) is None:
             return ()
-        before: dict[Case, None] = {}
+        before = [known.case]
         for recent in reversed(self.recent):
             case = valid(partial(_of_engine, recent, known.case))
-            if case is not None and case != known.case and self.binding.why_not(case) is None:
-                before[case] = None
+            if case is not None and self.binding.why_not(case) is None:
+                before.append(case)
             if len(before) == MOST_BEFORE:
                 break
-        return tuple(reversed(before))
+        before.reverse()
+        return tuple(islice(cycle(before), MOST_BEFORE))
 
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""
@@ -274,4 +279,5 @@ class Examiner:
 
 def _of_engine(case: Case, other: Case) -> Case:
     """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be."""
-    return leveled([with_block_size(case, other.batch.block_size), other]).steps[0]
+    same = replace(with_block_size(case, other.batch.block_size), options=other.options)
+    return leveled([same, other]).steps[0]
