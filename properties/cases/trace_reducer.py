@@ -44,12 +44,14 @@ def _each(of: Callable[[Case], T], steps: Sequence[Case]) -> list[T]:
 
 
 def is_smaller(tried: Case | Trace, known: Case | Trace) -> bool:
-    """Whether a case is smaller than another case, or a trace than another trace."""
-    if isinstance(tried, Trace) and isinstance(known, Trace):
+    """Whether a case is smaller than another case or any trace, or a trace than another trace."""
+    if isinstance(known, Trace):
+        if isinstance(tried, Case):
+            return True
         if len(tried.steps) != len(known.steps):
             return len(tried.steps) < len(known.steps)
         return size_of_trace(tried) < size_of_trace(known)
-    return isinstance(tried, Case) and isinstance(known, Case) and size_of(tried) < size_of(known)
+    return isinstance(tried, Case) and size_of(tried) < size_of(known)
 
 
 def reduce_trace(trace: Trace, still_fails: Callable[[Trace], bool]) -> Trace:

@@ -81,6 +81,8 @@ def _first_finding(trial: Trial) -> Finding | None:
         if seen.watch is not None:
             # An overflow alone is no fault: in a masked lane it does no harm.
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
+        far = [f"{name} = {getattr(case.layout, name):,}" for name in gaps]
+        where += f"; {', '.join(far)}: Domain(strided=False) promises none" if far else ""
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
 

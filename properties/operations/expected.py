@@ -15,7 +15,11 @@ from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES, IntArray
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
+from cumae.properties.operations.tracebacks import told_of
+from cumae.properties.operations.users_files import files_of, is_ours
 
+MOST_TOLD = 8
+"""Requests whose lengths an error tells."""
 PART = 1024
 """Rows of a cache that are passed over at once if none of them is written."""
 State = npt.NDArray[np.uint8]
@@ -59,10 +63,12 @@ def expected_of(
     ``held`` returns an input as the dialect holds it; it is called if the rows of an output come from an
     input, and for the oracle's parameters that only the dialect has.
     """
-    answer = _answer(operation, inputs, held)
+    answer, is_own = _answer(operation, inputs, held), _is_own(operation.oracle)
     found = {}
     for output in outputs:
         values = output.values(answer, inputs)
+        if is_own and not output.is_rows:
+            _require_numbers(operation, output, values, inputs.case)
         if output.is_rows:
             told = _rows(values, output, inputs, held)
         else:
@@ -74,10 +80,41 @@ def expected_of(
 def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -> Any:
     """Return the oracle's answer."""
     names = names_of_the_dialect(operation.oracle)
-    if not names:
+    if names:
+        known = {name: _plain(held(name)) for name in names}
+        inputs = Inputs(inputs.case, inputs.previous, known)
+    if not _is_own(operation.oracle):
         return inputs.call(operation.oracle)
-    known = {name: _plain(held(name)) for name in names}
-    return Inputs(inputs.case, inputs.previous, known).call(operation.oracle)
+    try:
+        return inputs.call(operation.oracle)
+    except Exception as error:
+        told = told_of(error, operation.oracle)
+        raise ValueError(f"{operation.name}: its definition raised {told}, for {_told(inputs.case)}") from error
+
+
+@lru_cache(maxsize=256)
+def _is_own(oracle: Callable[..., Any]) -> bool:
+    """Whether a definition is a user's, and may be wrong."""
+    return not any(map(is_ours, files_of(oracle)))
+
+
+def _require_numbers(operation: Operation, output: Output, values: Iterable[Any], case: Case) -> None:
+    """Raise ``ValueError`` for the first value of a user's definition that its output cannot hold."""
+    kinds: tuple[type, ...] = (int, np.integer, np.bool_)
+    what = "an integer"
+    if output.dtype_for(case) == "fp32":
+        kinds, what = (*kinds, float, np.floating), "a number"
+    for i, value in enumerate(values):
+        if not (isinstance(value, kinds) or value is UNTOUCHED or value is ANY):
+            require(False, f"{operation.name}: {output.name}[{i}]", value, f"be {what}, for {_told(case)}")
+
+
+def _told(case: Case) -> str:
+    """Return the lengths of a case's first requests in words."""
+    requests = case.batch.requests
+    lens = [f"{request.context_len} + {request.query_len}" for request in requests[:MOST_TOLD]]
+    more = f", … of {len(requests):,}" if len(requests) > MOST_TOLD else ""
+    return f"requests of cached + new tokens: {', '.join(lens)}{more}" if lens else "a step without requests"
 
 
 @lru_cache(maxsize=256)

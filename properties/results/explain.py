@@ -230,4 +230,6 @@ def held_lines(case: Case, finding: Finding | None) -> list[str]:
             lines.append(f"  {name}: {', '.join(odd)}")
     if case.batch.world > 1:
         lines.append(f"  world: {case.batch.world} ranks")
+    if finding and finding.left_out_by:
+        lines.append(f"  if no engine makes such a call: promise {finding.left_out_by}")
     return lines

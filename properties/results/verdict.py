@@ -23,7 +23,8 @@ class Finding:
     case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
     texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
     lost the CUDA context. ``traceback``: the whole traceback if the function raised. ``schedule``: the
-    program that ran at each turn, as text, if programs ran side by side.
+    program that ran at each turn, as text, if programs ran side by side. ``left_out_by``: the promises, each of
+    which would leave the case out, as text.
     """
 
     check: str
@@ -45,6 +46,7 @@ class Finding:
     ended: bool = False
     traceback: str = ""
     schedule: str = ""
+    left_out_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ def confirm(job: Job, verdict: Verdict) -> None:
         told = replace(known.finding, message=f"{known.finding.message}; {AGREES}")
         verdict.failure = replace(known, finding=told)
     else:
-        finding = replace(best[0], called_with=known.finding.called_with)
+        told = {name: getattr(known.finding, name) for name in ("called_with", "left_out_by")}
+        finding = replace(best[0], **told)
         stopped = f"{seconds:.0f} s were up" if run.is_late else ""
         verdict.failure = replace(failure_of(finding, best[1], known.found_after), stopped=stopped)
     _save(job, verdict, known)

@@ -21,19 +21,8 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
         return CHECKS[check](trial)
     except (KernelRaised, RuntimeError) as error:
         finding = finding_of_error(check, error, trial.device)
-        if isinstance(error, KernelRaised):
-            finding = replace(finding, cause=_never_called_so(trial.running or trial.case))
         trial.raised = True
         return replace(finding, message=f"{finding.message}, {trial.because}") if trial.because else finding
-
-
-def _never_called_so(case: Case) -> str:
-    """Return what to promise if no engine makes the call that raised; most make none on an empty step."""
-    if not case.batch.requests:
-        return "the step has no requests: if no engine makes such a call, promise `Domain(min_requests=1)`"
-    if not case.batch.num_tokens:
-        return "the step has no new tokens: if no engine makes such a call, promise `Domain(min_tokens=1)`"
-    return ""
 
 
 def of_the_case_run(

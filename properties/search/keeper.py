@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cumae.oracle import Case, Trace
+from cumae.properties.cases.exclusions import left_out_by
 from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
@@ -37,8 +38,12 @@ class Keeper:
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
             return
-        called_with = self.binding.called_with(last)
-        finding = replace(finding, sanitizer=sanitizing(), called_with=called_with)
+        finding = replace(
+            finding,
+            sanitizer=sanitizing(),
+            called_with=self.binding.called_with(last),
+            left_out_by=left_out_by(last, self.binding.domain),
+        )
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
             file = failure_file(self.save_to, self.verdict, finding.check)
@@ -46,6 +51,8 @@ class Keeper:
                 failure = replace(failure, file=file)
             else:
                 failure = kept(self.save_to, self.verdict, failure)
+            if known is not None and known.file is not None and known.file != failure.file:
+                known.file.unlink(missing_ok=True)
         self.verdict.failure = failure
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)

@@ -46,6 +46,15 @@ def shrink(examiner: Examiner) -> None:
     if known.trace is None:
         reduce_case(known.case, still_fails)
     else:
-        reduce_trace(known.trace, trace_still_fails)
+        last = reduce_trace(known.trace, trace_still_fails).steps
+        if len(last) == 1 and "agrees" in examiner.checks and not examiner.binding.keeps_state:
+            _as_a_case(examiner, last[0])
     stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
     examiner.verdict.failure = replace(examiner.verdict.failure or known, stopped=stopped)
+
+
+def _as_a_case(examiner: Examiner, case: Case) -> None:
+    """Keep a single step as a case that does not agree, if it does not: no history is needed for it."""
+    found = examiner.first_finding(case, ("agrees",))
+    if found is not None:
+        examiner.keeper.keep(*found)

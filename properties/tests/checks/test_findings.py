@@ -177,3 +177,15 @@ def test_a_window_beyond_the_keys_is_told_as_that() -> None:
     assert "[0, 5)  not within the 4 keys" in explain(verdict)
     right = replace(verdict, failure=Failure(replace(finding, actual="3"), case, 1))
     assert "not within" not in explain(right)
+
+
+def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
+    def one_row_each(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        if len(context_lens) != len(position_ids):
+            raise IndexError
+        position_ids.copy_(context_lens)
+
+    decodes = cumae.Domain(phases=("decode",), max_query_len=1, empty_requests=False, captured=False)
+    verdict = cumae.check(one_row_each, "position_ids", domain=decodes, examples=30, save_to=None)
+    told = cumae.explain(verdict)
+    assert "  if no engine makes such a call: promise Domain(padding='none')" in told, told

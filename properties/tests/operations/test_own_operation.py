@@ -234,3 +234,21 @@ def test_a_wrong_definition_is_told_and_not_the_function(fault: str) -> None:
             save_to=None,
             domain=cumae.Domain(captured=False, min_requests=1),
         )
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        (lambda query_lens: Lens([query / 2 for query in query_lens]), r"lens\[\d\] = .*, must be an integer, for "),
+        (lambda query_lens: Lens([None for _ in query_lens]), r"lens\[0\] = None, must be an integer, for "),
+        (lambda query_lens: Lens([1 // 0 for _ in query_lens]), "its definition raised ZeroDivisionError: .* for "),
+    ],
+)
+def test_a_wrong_definition_is_told_with_its_case(definition: Any, told: str) -> None:
+    halves = cumae.Operation("halves", definition, (cumae.Output("lens", "int32", "request"),))
+
+    def zero(query_lens: torch.Tensor, lens: torch.Tensor) -> None:
+        lens.zero_()
+
+    with pytest.raises(ValueError, match=f"^halves: {told}requests of cached \\+ new tokens: "):
+        cumae.check(zero, halves, domain=cumae.Domain(min_requests=1), examples=5, save_to=None)
