@@ -88,8 +88,8 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
     try:
         return inputs.call(operation.oracle)
     except Exception as error:
-        told = told_of(error, operation.oracle)
-        raise ValueError(f"{operation.name}: its definition raised {told}, for {_told(inputs.case)}") from error
+        told = f"{operation.name}: its definition raised {told_of(error, operation.oracle)}"
+        raise ValueError(f"{told}, for {_told(inputs.case)}") from error
 
 
 @lru_cache(maxsize=256)

@@ -23,8 +23,8 @@ class Finding:
     case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
     texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
     lost the CUDA context. ``traceback``: the whole traceback if the function raised. ``schedule``: the
-    program that ran at each turn, as text, if programs ran side by side. ``left_out_by``: the promises, each of
-    which would leave the case out, as text.
+    program that ran at each turn, as text, if programs ran side by side. ``left_out_by``: the promises, each
+    of which would leave the case out, as text.
     """
 
     check: str

@@ -58,8 +58,8 @@ def confirm(job: Job, verdict: Verdict) -> None:
         told = replace(known.finding, message=f"{known.finding.message}; {AGREES}")
         verdict.failure = replace(known, finding=told)
     else:
-        told = {name: getattr(known.finding, name) for name in ("called_with", "left_out_by")}
-        finding = replace(best[0], **told)
+        of_case = known.finding.called_with, known.finding.left_out_by
+        finding = replace(best[0], called_with=of_case[0], left_out_by=of_case[1])
         stopped = f"{seconds:.0f} s were up" if run.is_late else ""
         verdict.failure = replace(failure_of(finding, best[1], known.found_after), stopped=stopped)
     _save(job, verdict, known)

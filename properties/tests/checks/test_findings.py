@@ -185,7 +185,8 @@ def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
             raise IndexError
         position_ids.copy_(context_lens)
 
-    decodes = cumae.Domain(phases=("decode",), max_query_len=1, empty_requests=False, captured=False)
+    one_each = {"phases": ("decode",), "max_query_len": 1, "empty_requests": False, "min_requests": 1}
+    decodes = cumae.Domain(**one_each, captured=False)
     verdict = cumae.check(one_row_each, "position_ids", domain=decodes, examples=30, save_to=None)
     told = cumae.explain(verdict)
     assert "  if no engine makes such a call: promise Domain(padding='none')" in told, told
