@@ -41,7 +41,9 @@ class Domain:
     none by default, because most engines pass contiguous ones.
 
     ``padding``: ``written`` if padded elements of outputs follow the operation's rule, ``untouched`` if they
-    keep their values, ``any`` if they may then hold anything, ``none`` if no step is padded. ``keeps``:
+    keep their values, ``any`` if they may then hold anything, ``none`` if no step is padded.
+    ``padded_together``: padded tokens are those of padded requests, as in a captured graph of decodes; each
+    has as many as every request of the step, or one if they differ. ``keeps``:
     whether what is nobody's keeps its values: elements of outputs without a value, such as the columns behind
     a request's blocks, and reserved blocks of a cache. ``captured``: whether calls may be captured in CUDA
     graphs, and so must not synchronise or allocate. ``latent_dims``: pairs of kv_lora_rank and
@@ -67,6 +69,7 @@ class Domain:
     rowless_requests: bool = True
     missing_blocks: bool = True
     padding: Padding = "written"
+    padded_together: bool = False
     keeps: bool = True
     large_slots: bool = True
     max_block_id: int = INT32_MAX

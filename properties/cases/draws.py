@@ -14,6 +14,7 @@ from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.page_formats import block_sizes
+from cumae.properties.cases.promises import tokens_each
 from cumae.properties.cases.requests import (
     REQUEST_COUNTS,
     Work,
@@ -126,7 +127,20 @@ def _with_tokens(choices: Choices, works: list[Work], domain: Domain) -> list[Wo
 def draw_layout(choices: Choices, domain: Domain, batch: Batch, features: Collection[str] = NAMES) -> Layout:
     """Return a layout for the batch: padding, rows, tails, strides and widths."""
     strided = domain.strided and choices.chance(40)
-    return Layout(**draw_record(Draw(choices, domain, batch, strided=strided), "layout", features))
+    drawn = draw_record(Draw(choices, domain, batch, strided=strided), "layout", features)
+    return paired(Layout(**drawn), domain, batch)
+
+
+def paired(layout: Layout, domain: Domain, batch: Batch) -> Layout:
+    """Return the layout, with as many padded requests as its padded tokens need if a domain promises that."""
+    if not domain.padded_together:
+        return layout
+    each = tokens_each(batch)
+    most = (domain.max_tokens - batch.num_tokens) // each, domain.max_requests - len(batch.requests)
+    count = max(min(max(layout.num_padding_tokens // each, layout.num_padding_requests), *most), 0)
+    return replace(
+        layout, num_padding_tokens=count * each, num_padding_requests=count, num_padding_slots=0
+    )
 
 
 def draw_options(

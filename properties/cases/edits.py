@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
@@ -9,6 +10,7 @@ from cumae.properties.cases.draws import edited
 from cumae.properties.cases.feature import Feature
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of
+from cumae.properties.cases.promises import tokens_each
 from cumae.properties.cases.values import NEUTRAL
 
 MOST_MERGED = 8
@@ -22,6 +24,7 @@ def edits(case: Case) -> Iterator[Callable[[], Case]]:
     yield from merged_requests(case)
     yield from shorter_lengths(case)
     yield from neutral_fields(case)
+    yield from shorter_padding(case)
     yield from smaller_blocks(case)
 
 
@@ -151,6 +154,22 @@ def neutral_fields(case: Case) -> Iterator[Callable[[], Case]]:
         for values in (*_simpler(row, have), *row.simpler):
             yield lambda row=row, values=values: with_fields(case, row, values)  # type: ignore[misc]
     yield lambda: case.laid_out(min_table_columns=0)
+    for count in (0, 1, 2, case.layout.num_padding_requests // 2):
+        yield lambda count=count: _padded_by(case, count)  # type: ignore[misc]
+
+
+def shorter_padding(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield edits that cut lengths, and with them the tokens of padded requests that are as long."""
+    count, each = case.layout.num_padding_requests, tokens_each(case.batch)
+    if each > 1 and case.layout.num_padding_tokens == count * each > 0:
+        for build in chain(shorter_throughout(case), shorter_lengths(case)):
+            yield lambda build=build: _padded_by(build(), count)  # type: ignore[misc]
+
+
+def _padded_by(case: Case, count: int) -> Case:
+    """Return the case with padded requests that have as many tokens as each other one, or one."""
+    tokens = count * tokens_each(case.batch)
+    return case.laid_out(num_padding_tokens=tokens, num_padding_requests=count)
 
 
 def _simpler(row: Feature, have: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"min_requests": 1},
     {"min_tokens": 1},
     {"empty_requests": False},
+    {"padded_together": True},
     {"padding": "none"},
     {"rowless_requests": False},
     {"missing_blocks": False},
@@ -25,7 +26,7 @@ def left_out_by(case: Case, domain: Domain) -> str:
     >>> from cumae.oracle import Batch, Layout, Request
     >>> padded = Case(Batch((Request(0, 1, (0,)),), 16), Layout(num_padding_tokens=1))
     >>> left_out_by(padded, Domain())
-    "Domain(padding='none')"
+    "Domain(padded_together=True), Domain(padding='none')"
     >>> left_out_by(Case(Batch((), 16)), Domain())
     'Domain(min_requests=1)'
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
 
-from cumae.oracle import DENSE, Case, Request
+from cumae.oracle import DENSE, Batch, Case, Request
 from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_choice, require_int
 
@@ -124,6 +124,20 @@ def _padding(promised: Padding, case: Case) -> str | None:
     return "padding" if padded else None
 
 
+def tokens_each(batch: Batch) -> int:
+    """Return the number of new tokens of each request if all have the same, else 1."""
+    lens = {request.query_len for request in batch.requests}
+    return max(lens) or 1 if len(lens) == 1 else 1
+
+
+def _together(promised: bool, case: Case) -> str | None:
+    layout, each = case.layout, tokens_each(case.batch)
+    tokens, requests = layout.num_padding_tokens, layout.num_padding_requests
+    if layout.num_padding_slots:
+        return f"{layout.num_padding_slots} padded slots of no token"
+    return None if tokens == each * requests else f"{tokens} padded tokens of {requests} padded requests"
+
+
 def _latent_dims(promised: Any, case: Case) -> str | None:
     rows = case.options.rows
     dims = (rows.kv_lora_rank, rows.qk_rope_head_dim)
@@ -196,6 +210,7 @@ PROMISES: Mapping[str, Promise] = {
         never=(INT32_MAX,),
     ),
     "padding": Promise(_choice(PADDINGS), _padding, never=("written", "untouched", "any")),
+    "padded_together": Promise(require_bool, _together, never=(False,)),
     "rowless_requests": Promise(
         require_bool,
         lambda promised, c: "a request without a row" if -1 in (c.layout.row_index or ()) else None,

@@ -12,6 +12,7 @@ from cumae.properties.cases.edits import (
     merged_requests,
     neutral_fields,
     shorter_lengths,
+    shorter_padding,
     shorter_throughout,
     single_requests,
     smaller_blocks,
@@ -35,6 +36,7 @@ _EDITS = (
     single_requests,
     merged_requests,
     shorter_lengths,
+    shorter_padding,
 )
 
 

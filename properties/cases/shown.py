@@ -118,8 +118,9 @@ _PROMISED: dict[str, Callable[[Domain], bool]] = {
     "steps between": lambda d: d.strided,
     "table by columns": lambda d: d.strided,
     "tensors that begin": lambda d: d.strided,
-    "tokens padded": lambda d: d.padding != "none",
-    "requests padded": lambda d: d.padding != "none",
+    "tokens padded": lambda d: d.padding != "none" and not d.padded_together,
+    "requests padded": lambda d: d.padding != "none" and not d.padded_together,
+    "slot buffer": lambda d: not d.padded_together,
     "padding over": lambda d: d.padding != "none",
     "padded": lambda d: d.padding != "none",
 }

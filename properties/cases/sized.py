@@ -8,7 +8,7 @@ from cumae.oracle import Batch, Case, Layout, Phase
 from cumae.properties.cases.choices import Choices, SeededChoices
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.draws import draw_layout, draw_options
+from cumae.properties.cases.draws import draw_layout, draw_options, paired
 from cumae.properties.cases.limits import within
 from cumae.properties.cases.requests import Work, give_blocks, with_holes, without_rows
 
@@ -62,6 +62,7 @@ def _held(
         num_padding_tokens=min(layout.num_padding_tokens, room),
         num_padding_requests=min(layout.num_padding_requests, most),
     )
+    layout = paired(layout, domain, batch)
     if not layout.num_padding_requests:
         layout = _for_a_dummy(domain, layout, most)
     options = draw_options(choices, domain, batch, layout, features)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.promises import tokens_each
 from cumae.properties.state.setting import BUCKETS, Setting
 
 
@@ -70,11 +71,16 @@ class StepCases:
         most_rows = max([count, *(row + 1 for row in row_index or ())])
         most = min(sizes.num_rows + 1, self._domain.max_requests)
         num_padding_requests = max(most - count, 0) if pads else 0
+        if self._domain.padded_together:
+            each = tokens_each(batch)
+            room = min(2 * sizes.num_rows + 1 - most_rows, self._domain.max_requests - count)
+            num_padding_requests = max(min((padded - batch.num_tokens) // each, room), 0)
+            padded = batch.num_tokens + num_padding_requests * each
         widest = max((_width(request) for request in batch.requests), default=0)
         largest = max((max(request.block_ids, default=-1) for request in batch.requests), default=-1)
         longest = max((request.context_len for request in batch.requests), default=0)
         room = next((bucket for bucket in BUCKETS if bucket >= sizes.budget), sizes.budget)
-        by_slot = pads and "num_padding_slots" in features
+        by_slot = pads and "num_padding_slots" in features and not self._domain.padded_together
         return replace(
             setting.layout,
             num_padding_tokens=padded - batch.num_tokens,

@@ -33,6 +33,15 @@ def _padded(case: Case) -> int:
     return layout.num_padding_tokens + layout.num_padding_requests + layout.num_padding_slots
 
 
+def _is_padded_apart(case: Case) -> bool:
+    lens = {request.query_len for request in case.batch.requests}
+    each = max(1, *lens) if len(lens) == 1 else 1
+    return (
+        case.layout.num_padding_tokens != each * case.layout.num_padding_requests
+        or case.layout.num_padding_slots > 0
+    )
+
+
 def _beyond(case: Case) -> bool:
     return any(largest_slot(r, case.batch.block_size) > INT32_MAX for r in case.batch.requests)
 
@@ -49,6 +58,7 @@ PROMISES: dict[str, tuple[Domain, str, Callable[[Case], bool]]] = {
         _beyond,
     ),
     "no padding": (Domain(padding="none"), "padding", lambda case: _padded(case) > 0),
+    "padded together": (Domain(padded_together=True), " padded ", _is_padded_apart),
     "a token in each step": (Domain(min_tokens=1), "0 tokens", lambda case: case.batch.num_tokens < 1),
     "a token of few requests": (
         Domain(min_tokens=1, max_requests=1, max_query_len=1),
@@ -94,6 +104,20 @@ def test_a_case_beyond_a_promise_is_no_fixture_and_says_why(promise: str) -> Non
     one = next(case for case in every if goes_beyond(case))
     sizes = replace(domain, block_sizes=(one.batch.block_size,), max_query_len=2**20, max_requests=99)
     assert why in (sizes.why_not(one) or "")
+
+
+def test_steps_that_are_padded_together_are_padded_and_reduced_so() -> None:
+    domain = Domain(padded_together=True)
+    drawn = [case for case in islice(seeded_cases(5, domain), 200) if case.layout.num_padding_tokens > 2]
+    assert len(drawn) > 20
+    assert any(case.layout.num_padding_tokens > case.layout.num_padding_requests for case in drawn)
+    steps = islice(walk(binding_of(load_function(SLOTS), "slot_mapping", domain=domain), 3), 12)
+    assert any(step.layout.num_padding_tokens for step in steps)
+
+    def still_fails(tried: Case) -> bool:
+        return domain.why_not(tried) is None and tried.layout.num_padding_requests > 0
+
+    assert all(reduce_case(case, still_fails).num_requests_padded == 1 for case in drawn[:3])
 
 
 @pytest.mark.parametrize("promise", ["no padding", "a token in each step", "a row for each request"])
