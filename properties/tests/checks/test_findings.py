@@ -191,4 +191,4 @@ def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
     told = cumae.explain(verdict)
     assert "  if no engine makes such a call: promise Domain(padded_together=True), " in told, told
     together = decodes.having(padded_together=True)
-    assert cumae.check(one_row_each, "position_ids", domain=together, examples=30, save_to=None).failure is None
+    assert cumae.check(one_row_each, "position_ids", domain=together, examples=30, save_to=None).ok
