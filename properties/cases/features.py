@@ -32,7 +32,7 @@ from cumae.properties.cases.values import (
     workspace_slack,
 )
 
-WORLDS = (1, 1, 1, 2, 3, 4, 8, 16)
+WORLDS = (1, 1, 1, 2, 3, 4, 6, 8, 16)
 FEATURES: tuple[Feature, ...] = (
     row(
         "batch",
@@ -150,13 +150,13 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "split_size",
-        lambda d: d.pick("split_size", (1, 2, 3, 4, 7, 64, 256, 1024)),
+        lambda d: d.pick("split_size", (1, 2, 3, 4, 6, 7, 41, 64, 256, 1024)),
         engines=(1, 64, 128, 256, 512, 1024),
     ),
     row(
         "options",
         "num_workers",
-        lambda d: d.pick("num_workers", (1, 2, 3, 7, 78, 132, 304)),
+        lambda d: d.pick("num_workers", (1, 2, 3, 7, 12, 78, 132, 304)),
         engines=(1, 78, 108, 132, 148, 160, 304),
         small=({"num_workers": 2},),
     ),
@@ -186,7 +186,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "chunk_size",
-        lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 7, 8, 16, 64, 100)),
+        lambda d: d.pick("chunk_size", (2, 1, 3, 4, 5, 6, 7, 8, 16, 41, 64, 100)),
         engines=CHUNKS,
         small=({"chunk_size": 1}, {"chunk_size": 3}),
     ),

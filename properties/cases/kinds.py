@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_from
 
-from cumae.oracle import PAGE_ORDERS, Case, Request
+from cumae.oracle import PAGE_ORDERS, Case, Request, Trace, leveled
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
@@ -25,13 +25,15 @@ from cumae.properties.cases.engine_steps import (
 from cumae.properties.cases.ladder import Ladder
 
 Build = Callable[[Ladder, int], Case | None]
+NEAR = 64
+"""Keys that a token selects where contexts are shorter."""
 DRAFTS = 5
 """Drafts that each decode of a verify step has."""
 TOKENS_OF_A_CHUNK = 4
 """New tokens of a first chunk on average, so that a power of two of them has a power of two of tokens."""
-ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256)
+ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256, 512)
 """Block sizes that engines run beside 16."""
-ODD_BLOCKS, DEPTHS = (24, 1_056), (140_003, 33_793)
+ODD_BLOCKS, DEPTHS = (24, 656, 1_056), (140_003, 33_793)
 """Block sizes that are no powers of two, as of hybrid models, and the depths of contexts in them."""
 LARGE_CHUNKS = (64, 128, 256)
 """Smaller chunks are drawn often enough with requests of several whole ones."""
@@ -103,6 +105,11 @@ def idle_around(ladder: Ladder, count: int) -> Case | None:
     return ladder.step([*idle, *short(5), ("decode", 3, 1), *idle], seed=count)
 
 
+def long_among_idle(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of one request with ``size`` new tokens, between two without any."""
+    return ladder.step([("prefill", 7, 0), ("prefill", 3, size), ("decode", 5, 0)], seed=size)
+
+
 def uneven(third: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``3 * count + 3`` decodes: the first, the last and the mean have two new tokens.
 
@@ -121,6 +128,14 @@ def heavy(ladder: Ladder, size: int) -> Case | None:
     return whole.step(lens, seed=size, block_size=max(ladder.sizes))
 
 
+def behind(ladder: Ladder, size: int, option: str, value: int) -> Case | None:
+    """Return a case of a token behind ``size`` cached ones: it sees few of them, or their rows are narrow."""
+    if (few := ladder.having(option, value)) is None:
+        return None
+    lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("decode", size // 3, 1), ("prefill", 0, 2)]
+    return few.step(lens, seed=size, block_size=few.usual_block)
+
+
 def single(ladder: Ladder, size: int) -> Case | None:
     """Return a case of one request, with ``size`` new tokens."""
     return ladder.step([("prefill", size // 2, size)], seed=size)
@@ -133,6 +148,21 @@ def full_columns(ladder: Ladder, size: int) -> Case | None:
     block_size = min(ladder.sizes)
     lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
     return ladder.unlimited.step(lens, seed=size, block_size=block_size)
+
+
+def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
+    """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between.
+
+    A token selects all of its keys, so that each length matters.
+    """
+    selecting = ladder.having("topk", NEAR) or ladder
+    steps = []
+    for more in (0, 1, 0):
+        contexts = [1 + mixed(b) % (NEAR // 2) + more * (b == at) for b in range(count)]
+        lens: list[Lens] = [("decode", context, 1) for context in contexts]
+        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
+    alike = [step for step in steps if step is not None]
+    return leveled(alike) if len(alike) == len(steps) else None
 
 
 def _verifying(number: int) -> int:
@@ -170,7 +200,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "filled pages": (filled_pages, QUIET),
     "first alone": (first_alone, QUIET),
     "last alone": (last_alone, QUIET),
-    "idle around": (idle_around, (519, 263, 131)),
+    "idle around": (idle_around, (1_029, 519, 263, 131)),
+    "long among idle ones": (long_among_idle, (8_205, 2_053, 261)),
     "uneven": (partial(uneven, 2), (21, 3)),
     "uneven with idle ones": (partial(uneven, 0), (21, 3)),
     "single": (single, LENGTHS),

@@ -25,6 +25,8 @@ ROUTER_SHAPES = (
     (16, 4, 4, 4),
     (32, 8, 3, 6),
     (80, 40, 3, 5),
+    (200, 1, 1, 6),
+    (60, 6, 4, 4),
     (64, 1, 1, 6),
     (128, 1, 1, 8),
     (160, 8, 3, 6),
@@ -207,7 +209,7 @@ def window(d: Draw) -> int:
     limited = (d.limits_keys_by("window") or promised) and d.values.get("compress_ratio", 1) == 1
     if not limited:
         return 0
-    return int(d.pick("window", [n for n in (1, 2, 3, 4, 16, 128, 129) if not listed or _is_listed(d, n)]))
+    return int(d.pick("window", [n for n in (1, 2, 3, 4, 6, 16, 128, 129) if not listed or _is_listed(d, n)]))
 
 
 def min_window_columns(d: Draw) -> int:
@@ -223,7 +225,7 @@ def _is_listed(d: Draw, columns: int) -> bool:
 
 def ring_capacity(d: Draw) -> int:
     """Return the tokens of a request's ring."""
-    return int(d.pick("ring_capacity", (4, 1, 2, 3, 5, 8, 64, 127, 1024)))
+    return int(d.pick("ring_capacity", (4, 1, 2, 3, 5, 6, 8, 41, 64, 96, 127, 1024)))
 
 
 def dummy_request(d: Draw) -> bool:
@@ -235,7 +237,7 @@ def dummy_request(d: Draw) -> bool:
 def topk(d: Draw) -> int:
     """Return the most keys that a token selects; large only for few rows."""
     rows = d.num_rows + d.layout.num_spare_tokens
-    usual = [2, 1, 3, *(topk for topk in (8, *TOPKS[1:]) if rows * topk <= MOST_SELECTED)]
+    usual = [2, 1, 3, 6, *(topk for topk in (8, *TOPKS[1:]) if rows * topk <= MOST_SELECTED)]
     return int(d.pick("topk", usual))
 
 

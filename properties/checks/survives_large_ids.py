@@ -1,5 +1,6 @@
 """Kernels address block ids and offsets past 2^31 in 64 bits."""
 
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,7 @@ from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.operations import VALUE, Expected
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.bench import COMPLEMENT
+from cumae.properties.running.bench import COMPLEMENT, POISON
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
@@ -114,8 +115,11 @@ def _is_slow_with_width(trial: Trial, case: Case) -> bool:
         case = trial.quiet.case
     try:
         narrow, _ = _work_with(trial, case, NARROW)
+        columns = PROBED // len(Inputs(case)["block_table"])
+        if _allocated_with(trial, case, columns) > PROBED:
+            return True
         for _ in range(TRIES):
-            wide, made = _work_with(trial, case, PROBED // len(Inputs(case)["block_table"]))
+            wide, made = _work_with(trial, case, columns)
             if made < PROBED // 2 and wide - narrow < MOST_SECONDS:
                 return False
     except KernelRaised:
@@ -129,6 +133,23 @@ def _work_with(trial: Trial, case: Case, num_columns: int) -> tuple[float, int]:
     with measuring_volume() as volume, stopwatch() as spent:
         bench.observe()
     return spent["kernel"], volume.made
+
+
+def _allocated_with(trial: Trial, case: Case, num_columns: int) -> int:
+    """Return the most bytes that Python and NumPy held in a call with a table of so many columns."""
+    bench = trial.bench(case.laid_out(min_table_columns=num_columns))
+    call = bench.call(POISON)
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        call.run()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
 
 
 def gaps_of(layout: Layout) -> list[str]:

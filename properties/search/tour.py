@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from cumae.oracle import Case
-from cumae.properties.cases.kinds import KINDS, among_decodes, heavy
+from cumae.properties.cases.kinds import KINDS, among_decodes, behind, changed_alone, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
+from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
 
 WORLDS = (2, 8)
@@ -83,11 +84,15 @@ WEIGHTY = LISTING | {"row_format", "head_format", "router"}
 LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
 FAR_CONTEXTS = (131_073, 8_193)
+BEHIND, SEEN = 600_011, {"window": 128, "topk": 2, "row": 2}
+"""A context of more pages than int16 counts, and what lets few of its keys, or few bytes of them, be read."""
 HEAVY = 2**20
 """Cached tokens of each of many decodes: their sum passes 2^24, up to which fp32 counts."""
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
+CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
+"""Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 """Heads, the numbers of each, and tokens of a case."""
 CUTS = ((1, 5, 32_779), (3, 65_601, 71))
@@ -196,6 +201,10 @@ class Tour:
 
     def _alike(self, ladder: Ladder) -> None:
         """Examine steps of one kind, with work of their own too."""
+        examiner = self.visitor.examiner
+        for place in CHANGED if examiner.binding.keeps_state else ():
+            if (trace := changed_alone(ladder, *place)) is not None:
+                examine_trace(examiner, trace)
         with self.visitor.own_work(ALIKE):
             for name, (build, sizes) in KINDS.items():
                 self.visitor.first(name, partial(build, ladder), sizes)
@@ -240,6 +249,8 @@ class Tour:
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 visitor.first("far", rungs.far, FAR_CONTEXTS)
+        for option, value in SEEN.items():
+            visitor.visit(behind(ladder, BEHIND, option, value), lent=LENT * visitor.work)
         if visitor.examiner.binding.operation.features.isdisjoint(LISTING):
             for case in valued(ladder, LONG_WINDOW, ("window",)):
                 visitor.visit(case)

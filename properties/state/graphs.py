@@ -24,6 +24,7 @@ class GraphSystem(System):
     """
 
     check = "replays_in_graph"
+    takes_turns = False
     num_captured = 0
 
     def launch(self, call: Call) -> Any:
@@ -58,6 +59,7 @@ class SyncSystem(System):
     """Run every step once on a twin to compile the kernels, then under torch's sync-debug mode."""
 
     check = "never_synchronises"
+    takes_turns = False
     twin: Any = None
     twin_call: Call | None = None
 

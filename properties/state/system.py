@@ -1,6 +1,6 @@
 """A function under test over the steps of an engine, in persistent buffers that are compared whole."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -24,17 +24,21 @@ from cumae.properties.running.returned import returned_by
 from cumae.properties.running.words import Words
 
 ROOM_BYTES = 2**16
+TURNS = 3
+"""Before one of so many steps, another instance is called: an engine has one for each group of layers."""
 STALE = "it still holds its earlier value: not written in this step, or an earlier answer written again"
 
 
 class System:
     """One function, or one instance of a class, called at every step over buffers that never move.
 
-    An element that a step must not touch keeps the value of the steps before, or its initial one. ``check``:
-    the name under which findings are reported.
+    An element that a step must not touch keeps the value of the steps before, or its initial one. Another
+    instance of a class is called now and then on an earlier step, which must change nothing for this one.
+    ``check``: the name under which findings are reported. ``takes_turns``: whether there is another instance.
     """
 
     check = "forgets_history"
+    takes_turns = True
 
     def __init__(self, binding: Binding, device: Device) -> None:
         self.binding = binding
@@ -44,6 +48,8 @@ class System:
         self.allocated = FencedAllocations(POISON)
         self.function: Any = None
         self._made_with: dict[str, Any] = {}
+        self._earlier: list[Case] = []
+        self._another: Any = None
         self._addresses: dict[str, int] = {}
         self._kept: dict[str, tuple[Words, Mask]] = {}
 
@@ -56,6 +62,12 @@ class System:
 
     def step(self, case: Case) -> Finding | None:
         """Run one step and return its finding, if any. Raises ``KernelRaised`` if the function raises."""
+        told = ""
+        if self.binding.keeps_state and self.takes_turns:
+            if (count := len(self._earlier)) % TURNS == TURNS - 1:
+                self._call_another(self._earlier[-2])
+                told = f"; before step {count + 1}, another instance was called on step {count - 1}"
+            self._earlier.append(case)
         bench = Bench(self.binding, case, self.device, self.previous)
         refused = False
         with watching() if interpreting() else nullcontext() as watch:
@@ -80,7 +92,15 @@ class System:
         seen = bench.seen(call, answer, self.allocated, watch)
         found = self.judge(seen, bench, answer)
         self.allocated.free()
-        return found
+        return found and replace(found, message=found.message + told)
+
+    def _call_another(self, case: Case) -> None:
+        """Call another instance on a step, in buffers of its own; it is judged when its turn comes."""
+        bench = Bench(self.binding, case, self.device)
+        if self._another is None:
+            self._another = bench.made()
+        with suppress(KernelRaised):
+            bench.call(POISON, function=self._another, room=ROOM_BYTES).run()
 
     def launch(self, call: Call) -> Any:
         """Call the function once."""

@@ -188,7 +188,13 @@ def listing(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_ta
         slot_mapping[i] = block * block_size + position[i] % block_size if block >= 0 else -1
 
 
-@pytest.mark.parametrize("function", [copying, listing])
+def hashing(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_table: torch.Tensor,
+            block_size: int, slot_mapping: torch.Tensor) -> None:  # fmt: skip
+    hash(block_table.cpu().numpy().tobytes())
+    kernel(wide=True, by_row=False)(token_to_request, position_ids, block_table, block_size, slot_mapping)
+
+
+@pytest.mark.parametrize("function", [copying, listing, hashing])
 def test_a_function_that_reads_tables_whole_is_not_given_one_of_gigabytes(function: Any) -> None:
     binding = binding_of(function, "slot_mapping", domain=Domain(strided=False))
     asked = Trial(binding, Case(BATCHES[0]), DEVICE)
