@@ -14,7 +14,7 @@ ONCE = "CUMAE_TEST_WRONG_ONCE"
 def _positions(context_lens: torch.Tensor, cu_seqlens_q: torch.Tensor) -> torch.Tensor:
     query_lens = cu_seqlens_q.diff().long()
     first = (context_lens - cu_seqlens_q[:-1]).repeat_interleave(query_lens)
-    return first + torch.arange(len(first))
+    return first + torch.arange(len(first), device=first.device)
 
 
 def _fill(position_ids: torch.Tensor, positions: torch.Tensor) -> None:

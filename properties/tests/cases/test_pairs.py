@@ -53,10 +53,10 @@ def test_the_seeded_half_of_a_default_search_sees_nine_pairs_of_ten() -> None:
     assert pairs.num_seen >= 0.9 * pairs.total
 
 
-def test_330_cases_see_every_pair_that_can_be_combined() -> None:
-    pairs, _ = _drawn(SCHEDULES, 330)
+def test_360_cases_see_every_pair_that_can_be_combined() -> None:
+    pairs, _ = _drawn(SCHEDULES, 360)
     assert pairs.num_seen == pairs.total
-    pairs, cases = _drawn(SLOTS, 330)
+    pairs, cases = _drawn(SLOTS, 360)
     # Interleaves and kernel blocks must divide the block size: no case has the others.
     assert pairs.num_seen + pairs.num_refused >= 0.98 * pairs.total
     sizes = {(case.batch.block_size, case.batch.world) for case in cases}
