@@ -249,8 +249,9 @@ class Tour:
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 visitor.first("far", rungs.far, FAR_CONTEXTS)
+        lent = LENT * visitor.work if visitor.examiner.pace.budget.seconds is not None else 0.0
         for option, value in SEEN.items():
-            visitor.visit(behind(ladder, BEHIND, option, value), lent=LENT * visitor.work)
+            visitor.visit(behind(ladder, BEHIND, option, value), lent=lent)
         if visitor.examiner.binding.operation.features.isdisjoint(LISTING):
             for case in valued(ladder, LONG_WINDOW, ("window",)):
                 visitor.visit(case)
