@@ -15,8 +15,8 @@ from cumae.properties.cases.values import NEUTRAL
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 512, 656, 1056, 4096)
 """Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state.
 
-A quotient by 656 differs from a product with its reciprocal in fp32, as one by 41 does. All quotients by the
-others are right so.
+In fp32, a product with the reciprocal of 656 gives a wrong quotient for some positions, as that of 41 does.
+With the reciprocals of the other sizes, all positions up to 2^20 are right.
 """
 DRAWN_BLOCK_SIZES = BLOCK_SIZES[:-1]
 """Those of drawn cases where a domain promises all of them: a tour visits the largest."""

@@ -138,9 +138,7 @@ def paired(layout: Layout, domain: Domain, batch: Batch) -> Layout:
     each = tokens_each(batch)
     most = (domain.max_tokens - batch.num_tokens) // each, domain.max_requests - len(batch.requests)
     count = max(min(max(layout.num_padding_tokens // each, layout.num_padding_requests), *most), 0)
-    return replace(
-        layout, num_padding_tokens=count * each, num_padding_requests=count, num_padding_slots=0
-    )
+    return replace(layout, num_padding_tokens=count * each, num_padding_requests=count, num_padding_slots=0)
 
 
 def draw_options(

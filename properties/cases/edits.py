@@ -167,7 +167,7 @@ def shorter_padding(case: Case) -> Iterator[Callable[[], Case]]:
 
 
 def _padded_by(case: Case, count: int) -> Case:
-    """Return the case with padded requests that have as many tokens as each other one, or one."""
+    """Return the case with so many padded requests, each as long as all others, or of one token."""
     tokens = count * tokens_each(case.batch)
     return case.laid_out(num_padding_tokens=tokens, num_padding_requests=count)
 

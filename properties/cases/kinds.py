@@ -153,9 +153,9 @@ def full_columns(ladder: Ladder, size: int) -> Case | None:
 def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
     """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between.
 
-    A token selects all of its keys, so that each length matters.
+    A token selects all of its keys, so that each length matters, and the host knows the lengths.
     """
-    selecting = ladder.having("topk", NEAR) or ladder
+    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
     steps = []
     for more in (0, 1, 0):
         contexts = [1 + mixed(b) % (NEAR // 2) + more * (b == at) for b in range(count)]

@@ -54,8 +54,8 @@ class Failure:
     """A finding, the smallest case that shows it, the number of cases until it was found, its file.
 
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
-    ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases of the same
-    engine that the function was called on before, the last one last.
+    ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases that the
+    function was called on before, as steps of the failing case's engine; the last one is last.
     """
 
     finding: Finding

@@ -19,9 +19,10 @@ from cumae.properties.search.isolated import Smallest, searchers
 from cumae.properties.search.job import Best, Job, Reduction
 from cumae.properties.search.process import Answer, Call
 from cumae.properties.search.processes import Processes, asked
+from cumae.properties.search.profiles import LIMIT_SECONDS
 
 MOST_SECONDS = 20.0
-"""Time limit for the calls before a failure; `cumae reduce` takes more."""
+"""Time limit for finding and reducing the calls before a failure; `cumae reduce` has more."""
 TRACED = "forgets_history"
 """The check under which a trace of any function is judged."""
 AGREES = "it agrees in a process of its own: what was called before matters, or chance"
@@ -29,11 +30,11 @@ Show = Callable[[int, Best], None]
 
 
 def confirm(job: Job, verdict: Verdict) -> None:
-    """Replace a failure that is none in a process of its own by a trace that is one there.
+    """Try the failure in a process of its own; if it agrees there, replace it by a trace that fails there.
 
-    The trace consists of cases that the search had tried and of the failing one, and is reduced and saved in
-    its place. If there is none, the finding says that the case agrees there. A failure that ends its process
-    was reduced in others, and one that a sanitizer found stays as it is.
+    The trace consists of cases that the search had tried and of the failing one. It is reduced, and saved in
+    place of the case. If no trace fails, the finding says that the case agrees in a process of its own. A
+    failure that ended its process, or that a sanitizer found, stays as it is.
     """
     known = verdict.failure
     if known is None or known.finding.ended or job.sanitizer:
@@ -98,7 +99,7 @@ class _Runs:
         """Return the answer of one process; its result is what is found, None if nothing is."""
         self.steps += 1
         run = Reduction(job=self.job, check=self.check, tried=tried, deaths=False)
-        return self.processes.run(asked(Call("run_once", run, self.job.limit)))
+        return self.processes.run(asked(Call("run_once", run, min(self.job.limit, LIMIT_SECONDS))))
 
     def fails(self, tried: Case | Trace) -> bool:
         """Whether a case or trace fails, or ends its process."""

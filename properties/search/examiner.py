@@ -1,17 +1,12 @@
 """The examiner of a search: run the checks on each case, and count what they compare."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import cycle, islice
 from math import inf
 
-from cumae.oracle import Case, Inputs, Trace, leveled
-from cumae.properties.cases.edits import with_block_size
+from cumae.oracle import Case, Inputs, Trace
 from cumae.properties.cases.pairs import Pairs
-from cumae.properties.cases.reducer import valid
-from cumae.properties.cases.requests import MANY
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
 from cumae.properties.checks import Trial
 from cumae.properties.checks.keeps_facts import related_cases
@@ -28,12 +23,11 @@ from cumae.properties.search.findings import device_lost, finding_of, of_the_cas
 from cumae.properties.search.foresight import MOST_FORESEEN, Foreseen, make_first_calls
 from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.pace import Pace
+from cumae.properties.search.recent import Recent
 
 MOST_NOTES = 4
 MOST_ROWS = 1_024
 """Rows with several right answers are counted in cases of up to this many rows."""
-MOST_RECENT, MOST_BEFORE = 4_096, 256
-"""Number of small cases that are remembered, and of those that are told with a failure."""
 LOOK = 256
 """Number of drawn cases between two checks that the function has not modified the suite."""
 
@@ -63,7 +57,7 @@ class Examiner:
     num_first: int = 0
     last: Case | None = None
     at_once: int = 1
-    recent: deque[Case] = field(default_factory=lambda: deque(maxlen=MOST_RECENT))
+    recent: Recent = field(default_factory=Recent)
     _foreseen: dict[int, Foreseen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -190,7 +184,7 @@ class Examiner:
         On a drawn case, costly checks are left out if the first one has shown a large launch. ``foreseen``:
         the trial whose first calls were made.
         """
-        self.remember(case)
+        self.recent.note(case)
         trial = foreseen.trial if foreseen is not None else self._trial(case, self.verdict.cases)
         trial.number, examples = self.verdict.cases, self.pace.budget.examples
         for name in checks:
@@ -219,33 +213,11 @@ class Examiner:
         return None
 
     def begin(self, other: Case | None, because: str) -> None:
-        """Remember and tell the case of a call that begins, if it is another one than that of the check."""
+        """Note and tell the other case of a call that begins, None if it is on the case of the check."""
         if other is not None:
-            self.remember(other)
+            self.recent.note(other)
         if self.begins is not None:
             self.begins(other, because)
-
-    def remember(self, case: Case) -> None:
-        """Remember a case that is small."""
-        if case.num_tokens_padded <= MOST_ROWS and len(case.batch.requests) <= MANY:
-            self.recent.append(case)
-
-    def before_failing(self) -> tuple[Case, ...]:
-        """Return the last small cases as steps of the failing one's engine, again and again if they are few.
-
-        A check calls the function several times on one case, so more calls were made than there are cases.
-        """
-        if (known := self.verdict.failure) is None:
-            return ()
-        before = [known.case]
-        for recent in reversed(self.recent):
-            case = valid(partial(_of_engine, recent, known.case))
-            if case is not None and self.binding.why_not(case) is None:
-                before.append(case)
-            if len(before) == MOST_BEFORE:
-                break
-        before.reverse()
-        return tuple(islice(cycle(before), MOST_BEFORE))
 
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""
@@ -275,9 +247,3 @@ class Examiner:
         """Return whether the budget allows more cases."""
         done = self.verdict.cases - self.num_first
         return (budget.examples is None or done < budget.examples) and not self.pace.is_late()
-
-
-def _of_engine(case: Case, other: Case) -> Case:
-    """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be."""
-    same = replace(with_block_size(case, other.batch.block_size), options=other.options)
-    return leveled([same, other]).steps[0]

@@ -106,7 +106,8 @@ def search(
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         verdict.compiled = compiles.count, compiles.seconds
         if verdict.failure is not None:
-            verdict.failure = replace(verdict.failure, before=examiner.before_failing())
+            steps = examiner.recent.steps_before(verdict.failure.case, binding.why_not)
+            verdict.failure = replace(verdict.failure, before=steps)
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):

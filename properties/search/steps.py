@@ -26,7 +26,7 @@ def begin_trace(examiner: Examiner, check: str) -> Callable[[Case], None]:
         verdict.comparisons += 1
         examiner.shapes.update(shapes_of(case, verdict.shows))
         examiner.last = case
-        examiner.remember(case)
+        examiner.recent.note(case)
         if examiner.before is not None:
             so_far = so_far.then(case) if so_far is not None else Trace((case,))
             examiner.before(check, so_far)

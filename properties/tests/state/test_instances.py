@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from cumae.gpu_impl import MetadataCache
+from cumae.oracle import Case
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
+from cumae.properties.state.system import System
+from cumae.properties.tests.traces import step_of
 
 DEVICE = prepare("auto")
 
@@ -19,25 +24,26 @@ class KeyOfTheClass(MetadataCache):
 
     shared: Any = None
 
-    def __init__(
-        self, max_num_tokens: int, topk: int, split_size: int, num_workers: int, device: torch.device
-    ) -> None:
-        super().__init__(max_num_tokens, topk, split_size, num_workers, device)
-        type(self).shared = None
+    @property
+    def _key(self) -> Any:
+        return type(self).shared
 
-    def __call__(
-        self,
-        context_lens_cpu: torch.Tensor | None,
-        query_lens_cpu: torch.Tensor | None,
-        token_to_request: torch.Tensor,
-        cu_seqlens_q: torch.Tensor,
-        context_lens: torch.Tensor,
-    ) -> Any:
-        self._key = type(self).shared
-        told = context_lens_cpu, query_lens_cpu, token_to_request, cu_seqlens_q, context_lens
-        answer = super().__call__(*told)
-        type(self).shared = self._key
-        return answer
+    @_key.setter
+    def _key(self, key: Any) -> None:
+        type(self).shared = key
+
+
+class OneOfItsKind(MetadataCache):
+    """Refuses to work once another instance has worked."""
+
+    working: "OneOfItsKind | None" = None
+
+    def _key_of(self, num_tokens: int, context_lens: torch.Tensor, query_lens: torch.Tensor) -> Any:
+        working = type(self).working
+        type(self).working = working = self if working is None else working
+        if working is not self:
+            raise RuntimeError("there is another one")
+        return super()._key_of(num_tokens, context_lens, query_lens)
 
 
 class KeyOfTheFirst(MetadataCache):
@@ -48,13 +54,28 @@ class KeyOfTheFirst(MetadataCache):
         return count, queries, contexts[: 4 * 64] + bytes([len(contexts) % 251])
 
 
-@pytest.mark.parametrize(
-    ("function", "told"),
-    [(KeyOfTheClass, "before step 3, another instance was called on step 1"), (KeyOfTheFirst, "differs")],
-)
-def test_a_key_that_is_not_an_instances_own_or_not_whole_is_found(function: Any, told: str) -> None:
+def failure_of(function: Any, *, reduce: bool) -> Failure:
     binding = binding_of(function, "metadata_cache")
-    failure = search(binding, DEVICE, Budget(examples=300, seed=1), reduce=told != "differs").failure
-    assert failure is not None and failure.trace is not None
-    assert failure.finding.check == "forgets_history"
-    assert told in failure.finding.message, failure.finding
+    verdict = search(binding, DEVICE, Budget(examples=300, seed=1), reduce=reduce)
+    assert verdict.failure is not None
+    return verdict.failure
+
+
+def test_a_key_of_the_class_is_found_between_two_instances() -> None:
+    failure = failure_of(KeyOfTheClass, reduce=True)
+    assert failure.trace is not None and failure.finding.check == "forgets_history"
+    assert failure.finding.message.endswith("; before step 3, another instance was called on step 1")
+
+
+def test_a_key_of_the_first_requests_is_found_where_a_later_one_changes() -> None:
+    failure = failure_of(KeyOfTheFirst, reduce=False)
+    assert failure.trace is not None and failure.finding.check == "forgets_history"
+    assert [len(step.batch.requests) for step in failure.trace.steps] == [130, 130]
+
+
+def test_an_instance_that_raises_beside_another_is_told() -> None:
+    system = System(binding_of(OneOfItsKind, "metadata_cache"), DEVICE)
+    steps = [Case(step_of((context_len, 1))) for context_len in (3, 4, 5)]
+    assert [system.step(step) for step in steps[:2]] == [None, None]
+    with pytest.raises(KernelRaised, match=r"there is another one.*, in a call of another instance"):
+        system.step(steps[2])
