@@ -9,15 +9,9 @@ from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_i
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
-from cumae.properties.cases.promises import PROMISES, Padding
+from cumae.properties.cases.promises import BLOCK_SIZES, PROMISES, Padding
 from cumae.properties.cases.values import NEUTRAL
 
-BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 512, 656, 1056, 4096)
-"""Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state.
-
-In fp32, a product with the reciprocal of 656 gives a wrong quotient for some positions, as that of 41 does.
-With the reciprocals of the other sizes, all positions up to 2^20 are right.
-"""
 DRAWN_BLOCK_SIZES = BLOCK_SIZES[:-1]
 """Those of drawn cases where a domain promises all of them: a tour visits the largest."""
 MAX_LEN = 2**20

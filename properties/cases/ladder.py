@@ -15,6 +15,7 @@ from cumae.properties.cases.draws import renamed
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.narrowed import plain, with_option
 from cumae.properties.cases.page_formats import block_sizes
+from cumae.properties.cases.promises import BLOCK_SIZES
 from cumae.properties.cases.sized import sized_case
 
 TILES = (32, 64, 128, 256, 512, 1024)
@@ -135,6 +136,37 @@ class Ladder:
         lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
         uncut = Ladder(self.unlimited._domain, self._named.difference({"kernel_block_size"}))
         return uncut._case(lens, seed=size, block_size=size)
+
+    def blocks(self, size: int) -> Case | None:
+        """Return a case of blocks of ``size`` tokens, if the domain promises all sizes.
+
+        A kernel's blocks are as large.
+        """
+        if self._domain.block_sizes != BLOCK_SIZES:
+            return None
+        lens: list[Lens] = [("decode", 3 * size, 1), ("prefill", size - 2, 5), ("prefill", 1, size)]
+        return self.without("kernel_block_size")._promising(lens, size, block_sizes=(size,))
+
+    def heads(self, dim: int) -> Case | None:
+        """Return a case of pages of keys and values of ``dim`` numbers, if the domain promises all of them."""
+        if "head_dims" not in self._named or self._domain.head_dims is not None:
+            return None
+        return self._promising(short(5), dim, head_dims=((dim, dim),))
+
+    def _promising(self, lens: Iterable[Lens], seed: int, **promises: Any) -> Case | None:
+        """Return a case of the domain with other promises, if these are valid."""
+        try:
+            ladder = Ladder(self._domain.having(**promises), self._named)
+            return ladder._case(list(lens), seed=seed, block_size=ladder.usual_block)
+        except ValueError:
+            return None
+
+    def bounded(self, slack: int) -> Case | None:
+        """Return a case of which the host's bound on contexts is so far beyond the longest."""
+        promised = slack in self._domain.among("context_slack", (slack,))
+        if "context_slack" not in self._features or not promised:
+            return None
+        return self._case(list(short(9)), seed=slack, block_size=self.usual_block, context_slack=slack)
 
     def spare(self, size: int) -> Case | None:
         """Return a case of few tokens in buffers for ``size`` more."""

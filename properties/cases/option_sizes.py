@@ -21,6 +21,7 @@ LENGTHS = (
 )
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
 MOST_HEADS = 2**8
+MOST_DIM, MOST_EXPERTS, MOST_CHOSEN = 2**10, 2**11, 22
 MOST_NEAR = 2**17
 """Contexts lie on both sides of an option up to this length."""
 NEAR_WIDE_ROWS = 67
@@ -45,6 +46,18 @@ def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterato
             case = chosen.step(lens, seed=size, block_size=ladder.usual_block)
             if case is not None:
                 yield case
+
+
+def shaped(ladder: Ladder, size: int) -> Iterator[Case]:
+    """Yield cases whose blocks are of ``size`` tokens, whose heads of as many numbers, and of as many experts.
+
+    They have few tokens: each may be wide.
+    """
+    router = ladder.routing((size, 1, 1, min(size, MOST_CHOSEN))) if size <= MOST_EXPERTS else None
+    wide = ladder.without("num_heads").heads(size) if size <= MOST_DIM else None
+    for case in (ladder.blocks(size), wide, router and router.tokens(37, 0)):
+        if case is not None:
+            yield case
 
 
 def drafted(ladder: Ladder, drafts: int, count: int) -> Case | None:

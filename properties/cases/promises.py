@@ -9,6 +9,12 @@ from cumae.oracle import DENSE, Batch, Case, Request
 from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_choice, require_int
 
+BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 512, 656, 1056, 4096)
+"""Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state.
+
+In fp32, a product with the reciprocal of 656 gives a wrong quotient for some positions, as that of 41 does.
+With the reciprocals of the other sizes, all positions up to 2^20 are right.
+"""
 LARGEST_BLOCK = 2**20
 MOST_REQUIRED = 2**17
 Padding = Literal["written", "untouched", "any", "none"]
@@ -190,6 +196,7 @@ PROMISES: Mapping[str, Promise] = {
     "block_sizes": Promise(
         _several(_whole(1, LARGEST_BLOCK)),
         lambda sizes, c: None if c.batch.block_size in sizes else f"block_size {c.batch.block_size}",
+        never=(BLOCK_SIZES,),
     ),
     "min_requests": Promise(
         _whole(0, MOST_REQUIRED),

@@ -22,6 +22,7 @@ ROUTER_SHAPES = (
     (4, 2, 1, 1),
     (4, 1, 1, 3),
     (12, 3, 2, 5),
+    (8, 4, 2, 4),
     (16, 4, 4, 4),
     (32, 8, 3, 6),
     (80, 40, 3, 5),
@@ -36,7 +37,8 @@ ROUTER_SHAPES = (
     (512, 1, 1, 22),
     (768, 1, 1, 12),
 )
-"""Experts, groups, groups kept, experts selected; the last eight are those of released models."""
+"""Experts, groups, groups kept, experts selected, once all that are kept; the last eight are those of released
+models."""
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 CHUNKS = (1, 2, 8, 64, 128, 256)

@@ -1,10 +1,12 @@
-"""Poison and guard words around tensors that the function under test allocates itself."""
+"""Poison and guard words around memory that the function under test allocates itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 from weakref import ref as weakref
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,7 +39,7 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A torch mode in which ``torch.empty`` and its kin return poisoned tensors between guard words.
 
     It does not see allocations inside other operators (``torch.cumsum``), and leaves tensors alone
-    that are not on the CPU or on CUDA.
+    that are not on the CPU or on CUDA. In it ``numpy.empty`` and ``numpy.empty_like`` are poisoned too.
     """
 
     def __init__(self, poison: int) -> None:
@@ -46,6 +48,30 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._made: list[_Allocation] = []
         self._num_first: int | None = None
         self._volume = volume_now()
+        self._plain: list[tuple[Any, Any]] = []
+
+    def __enter__(self) -> Any:
+        """Enter the mode."""
+        self._plain.append((np.empty, np.empty_like))
+        np.empty, np.empty_like = (self._poisoned(make) for make in self._plain[-1])
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *raised: object) -> None:
+        """Leave the mode."""
+        np.empty, np.empty_like = self._plain.pop()
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+
+    def _poisoned(self, make: Any) -> Any:
+        """Return a function of NumPy that fills what it makes with the poison."""
+
+        @wraps(make)
+        def poisoned(*args: Any, **more: Any) -> Any:
+            made = make(*args, **more)
+            if made.size and not made.dtype.hasobject:
+                made.ravel(order="K").view(np.uint8)[...] = self._poison
+            return made
+
+        return poisoned
 
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plain = func(*args, **(kwargs or {}))

@@ -7,7 +7,7 @@ from functools import partial
 from cumae.oracle import Case
 from cumae.properties.cases.kinds import KINDS, among_decodes, behind, changed_alone, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, valued
+from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
@@ -68,15 +68,16 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-CROWDS, ALIKE, EXACT = 0.3, 0.5, 0.3
-"""The work of crowds, wide tables and ranks beside that of the tour, of steps of one kind, and of those that
-are exactly as large as the function shows, as shares."""
+SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 0.5, 0.3
+"""The work of blocks, heads and experts that the function shows, beside that of the tour, of crowds, wide tables
+and ranks, of steps of one kind, and of those that are exactly as large as the function shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
 """Requests in a row without a new token: whole tiles of them."""
-DRAFTED = (64, 771)
-"""Drafts of each request, and requests: as many rows as 15 bits count are sampled."""
+DRAFTED = ((64, 771), (300, 3))
+"""Drafts of each request, and requests: more rows than 15 bits count are sampled, and more drafts of a
+request than 8 bits count."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -95,6 +96,10 @@ CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
 """Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 """Heads, the numbers of each, and tokens of a case."""
+MANY_HEADS = 67
+"""Heads of a token, more than a tile of programs or of lanes."""
+FAR_BOUND = 70_003
+"""Tokens by which the host's bound exceeds every context, as where a graph was captured for the longest."""
 CUTS = ((1, 5, 32_779), (3, 65_601, 71))
 """Chunk sizes, and the context and new tokens of a prefill: more chunks than int16 counts, and positions
 that 16 bits do not hold, for chunks of which 2^16 is no multiple."""
@@ -163,6 +168,11 @@ class Tour:
             visitor.visit(among_decodes(ladder, count, num_idle))
         for broad in BROAD:
             visitor.visit(ladder.broad(*broad), lent=LENT * visitor.work)
+        with visitor.own_work(SHAPES):
+            for size in edges[:MOST_NAMED]:
+                for value in (size, size + 1):
+                    for case in shaped(ladder, value):
+                        visitor.visit(case)
         self._crowds(ladder)
         self._alike(ladder)
         self._exact(ladder)
@@ -195,7 +205,11 @@ class Tour:
             visitor.first("busy", ladder.busy, COUNTS)
             for case in valued(ladder, LARGE_WORLD, ("world",)):
                 visitor.visit(case)
-            visitor.visit(drafted(ladder, *DRAFTED))
+            for drafts in DRAFTED:
+                visitor.visit(drafted(ladder, *drafts))
+            for case in valued(ladder, MANY_HEADS, ("num_heads",)):
+                visitor.visit(case)
+            visitor.visit(ladder.bounded(FAR_BOUND))
             for lens in CUTS:
                 visitor.visit(cut(ladder, *lens))
 
