@@ -219,8 +219,15 @@ class Options:
         return replace(self, **groups)
 
     def value(self, name: str) -> Any:
-        """Return the value of a field, whichever group has it."""
+        """Return the value of a field, whichever group has it. Raises ``ValueError`` for another name."""
+        if name not in GROUP_OF:
+            require(
+                False, "option", name, f"be one of {', '.join(sorted(GROUP_OF))}{_ELSEWHERE.get(name, '')}"
+            )
         return getattr(getattr(self, GROUP_OF[name]), name)
+
+
+_ELSEWHERE = {"world": ": it is `case.batch.world`", "block_size": ": it is `case.batch.block_size`"}
 
 
 def _with(group: Any, values: dict[str, Any]) -> Any:

@@ -7,6 +7,9 @@ from difflib import get_close_matches
 
 INT32_MAX = 2**31 - 1
 Allowed = range | tuple[object, ...]
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 160
+"""Names and paths are shown whole."""
 
 
 def require(
@@ -18,7 +21,7 @@ def require(
     the value, because the rule may be long.
     """
     if not holds:
-        error = ValueError(f"{name} = {reprlib.repr(value)}{hint}, must {rule}")
+        error = ValueError(f"{name} = {_SHORT.repr(value)}{hint}, must {rule}")
         vars(error)["allowed"] = allowed
         raise error
 
@@ -32,7 +35,7 @@ def allowed_by(error: ValueError) -> Allowed | None:
 def require_int(name: str, value: object, low: int, high: int = INT32_MAX) -> None:
     """Raise ``ValueError`` unless ``value`` is an ``int`` (no ``bool``) in ``[low, high]``."""
     if type(value) is not int:
-        raise ValueError(f"{name} = {reprlib.repr(value)}, must be an integer")
+        raise ValueError(f"{name} = {_SHORT.repr(value)}, must be an integer")
     if not low <= value <= high:
         allowed = range(low, high + 1)
         require(value >= low, name, value, f"be >= {low}", allowed)

@@ -55,7 +55,7 @@ def shaped(ladder: Ladder, size: int) -> Iterator[Case]:
     """
     router = ladder.routing((size, 1, 1, min(size, MOST_CHOSEN))) if size <= MOST_EXPERTS else None
     wide = ladder.without("num_heads").heads(size) if size <= MOST_DIM else None
-    for case in (ladder.blocks(size), wide, router and router.tokens(37, 0)):
+    for case in (ladder.blocks(size), wide, None if router is None else router.tokens(37, 0)):
         if case is not None:
             yield case
 

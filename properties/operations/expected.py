@@ -1,9 +1,10 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,11 @@ def _is_own(oracle: Callable[..., Any]) -> bool:
     return not any(map(is_ours, files_of(oracle)))
 
 
-def _require_numbers(operation: Operation, output: Output, values: Iterable[Any], case: Case) -> None:
-    """Raise ``ValueError`` for the first value of a user's definition that its output cannot hold."""
+def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:
+    """Raise ``ValueError`` for the first value of a user's definition that its output cannot hold, or no room."""
+    room = prod(shape_of(output, case))
+    rule = f"be {room}, as the shape or axis of the output says, for {_told(case)}"
+    require(len(values) == room, f"{operation.name}: {output.name}: number of values", len(values), rule)
     kinds: tuple[type, ...] = (int, np.integer, np.bool_)
     what = "an integer"
     if output.dtype_for(case) == "fp32":

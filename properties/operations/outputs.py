@@ -5,11 +5,15 @@ from math import prod
 from operator import index
 
 from cumae.oracle import Case
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.dialects import Dialect, Output
+from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.table import OPERATIONS
+
+DTYPES = ("bool", "uint8", "int32", "int64", "fp32")
+"""Those of outputs that are numbers; fp32 is compared by its bits."""
 
 
 def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
@@ -29,6 +33,8 @@ def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
         found = {name: _following(output, own, operation) for name, output in kept.items()} | theirs
     for name, output in found.items():
         require(bool(output.dtype), f"{name}.dtype", output.dtype, "be given")
+        if isinstance(output.dtype, str):
+            require_choice(f"{name}.dtype", output.dtype, tuple(ITEM_BYTES) if output.is_rows else DTYPES)
         if output.shape is None:
             has_extent = axis_named(output.axis).extent is not None
             require(has_extent, f"{name}.shape", None, f"be given: axis {output.axis!r} does not tell it")
@@ -60,7 +66,7 @@ def shape_of(output: Output, case: Case) -> tuple[int, ...]:
     if output.shape is not None:
         try:
             shape = tuple(map(index, output.shape(case)))
-        except (AttributeError, TypeError, LookupError, ArithmeticError) as error:
+        except (AttributeError, TypeError, LookupError, ArithmeticError, ValueError) as error:
             told = f"{type(error).__name__}: {error}"
             raise ValueError(f"{output.name}.shape raises {told}, must give sizes for each Case") from error
         require(min(shape, default=0) >= 0, f"{output.name}.shape", shape, "have no size below 0")

@@ -18,6 +18,7 @@ _EMPTY = {"empty", "empty_strided", "empty_like", "new_empty", "new_empty_stride
 _FILLED = {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones"}
 _FILLED |= {"full", "full_like", "new_full"}
 _ALLOCATE = _EMPTY | _FILLED
+_OF_NUMPY = ("empty", "empty_like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +49,17 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._made: list[_Allocation] = []
         self._num_first: int | None = None
         self._volume = volume_now()
-        self._plain: list[tuple[Any, Any]] = []
+        self._plain: list[list[Any]] = []
 
     def __enter__(self) -> Any:
         """Enter the mode."""
-        self._plain.append((np.empty, np.empty_like))
-        np.empty, np.empty_like = (self._poisoned(make) for make in self._plain[-1])
+        self._plain.append([vars(np)[name] for name in _OF_NUMPY])
+        vars(np).update(zip(_OF_NUMPY, map(self._poisoned, self._plain[-1]), strict=True))
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *raised: object) -> None:
         """Leave the mode."""
-        np.empty, np.empty_like = self._plain.pop()
+        vars(np).update(zip(_OF_NUMPY, self._plain.pop(), strict=True))
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
 
     def _poisoned(self, make: Any) -> Any:

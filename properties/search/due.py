@@ -1,4 +1,7 @@
-"""Which checks run on a drawn case: costly ones run less often, and not where launches are large."""
+"""Which checks run on a drawn case: costly ones run less often, and not where launches are large.
+
+Under a budget of seconds, one that has taken more than its share waits.
+"""
 
 from collections.abc import Sequence
 
@@ -12,6 +15,8 @@ EVERY = {
     "waits_for_arguments": 10,
 }
 """If several checks run together, a costly one runs every so many cases, and more often at first."""
+SHARE = 0.25
+"""The most of the time of a search that has a budget of seconds which one costly check takes on drawn cases."""
 _CALLS = {
     "agrees": 1,
     "stays_in_bounds": 1,

@@ -17,7 +17,7 @@ from cumae.properties.running.launches import Launches, TooMuchWork
 from cumae.properties.running.together import calls_together
 from cumae.properties.running.trial import Begins
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.due import due, most_accesses
+from cumae.properties.search.due import EVERY, SHARE, due, most_accesses
 from cumae.properties.search.exits import Disagreement, Stop
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run, tampered
 from cumae.properties.search.foresight import MOST_FORESEEN, Foreseen, make_first_calls
@@ -58,6 +58,7 @@ class Examiner:
     last: Case | None = None
     at_once: int = 1
     recent: Recent = field(default_factory=Recent)
+    _took: dict[str, float] = field(default_factory=lambda: dict.fromkeys(EVERY, 0.0))
     _foreseen: dict[int, Foreseen] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -181,8 +182,8 @@ class Examiner:
     ) -> tuple[Finding, Case] | None:
         """Return the finding of the first failing check, and the case that shows it.
 
-        On a drawn case, costly checks are left out if the first one has shown a large launch. ``foreseen``:
-        the trial whose first calls were made.
+        On a drawn case, costly checks are left out if the first one has shown a large launch, or if they have
+        taken their share of the time. ``foreseen``: the trial whose first calls were made.
         """
         self.recent.note(case)
         trial = foreseen.trial if foreseen is not None else self._trial(case, self.verdict.cases)
@@ -191,6 +192,8 @@ class Examiner:
             known = self.verdict
             if drawn and name != checks[0] and self.launches.largest > most_accesses(name, examples):
                 continue
+            if drawn and name != checks[0] and self._waits(name):
+                continue
             if name != checks[0] and not self.pace.goes_on():
                 known.cut += known.failure is None and self.pace.is_dear
                 if known.failure is None and not self.pace.is_late():
@@ -198,8 +201,10 @@ class Examiner:
                 raise Stop
             if self.before is not None:
                 self.before(name, case)
-            trial.saw_nothing = False
+            trial.saw_nothing, began = False, self.pace.elapsed()
             finding = finding_of(name, trial)
+            if name in EVERY:
+                self._took[name] += self.pace.elapsed() - began
             self.shares |= trial.shares
             if trial.note and trial.note not in known.notes and len(known.notes) < MOST_NOTES:
                 known.notes = (*known.notes, trial.note)
@@ -211,6 +216,11 @@ class Examiner:
             if finding is not None:
                 return of_the_case_run(finding, trial, self.checks, self.again)
         return None
+
+    def _waits(self, check: str) -> bool:
+        """Whether a costly check has taken more than its share of the time so far."""
+        timed = self.pace.budget.seconds is not None and check in EVERY
+        return timed and self._took[check] > SHARE * self.pace.elapsed()
 
     def begin(self, other: Case | None, because: str) -> None:
         """Note and tell the other case of a call that begins, None if it is on the case of the check."""

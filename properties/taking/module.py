@@ -5,6 +5,7 @@ import __future__
 import ast
 import builtins
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -232,7 +233,18 @@ class Module(ModuleType):
         path = place(name if names or level else top(name), self._path, level)
         if path is not None:
             return self._loader.module(path)
+        if names and not _TRITON.keys().isdisjoint(names):
+            return _Given({n: _triton(n) or Stub(f"{name}.{n}", "foreign", n) for n in names})
         return Stub(name, "foreign") if names else Stub(top(name), "foreign", top(name))
+
+
+_TRITON = {"triton": "triton", "tl": "triton.language"}
+"""What engines import from modules of their own; with a stub of it, a kernel would be a plain function."""
+
+
+def _triton(name: str) -> ModuleType | None:
+    """Return the module of Triton that engines call so, None for another name."""
+    return import_module(_TRITON[name]) if name in _TRITON else None
 
 
 class _Given(ModuleType):

@@ -210,10 +210,14 @@ def test_its_block_ids_grow_until_the_output_holds_no_slot(
         assert verdict.failure.finding.check == "survives_large_ids"
 
 
+@pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("fault", ["too many", "no such size"])
-def test_a_wrong_definition_is_told_and_not_the_function(fault: str) -> None:
+def test_a_wrong_definition_is_told_and_not_the_function(fault: str, returns: bool) -> None:
     def launch(query_lens: Any, counts: Any) -> None:
         counts.copy_(query_lens)
+
+    def answer(query_lens: Any) -> Any:
+        return torch.cat([query_lens, query_lens[:1]])
 
     class Counts(NamedTuple):
         counts: list[int]
@@ -224,11 +228,13 @@ def test_a_wrong_definition_is_told_and_not_the_function(fault: str) -> None:
     shape = (lambda case: (case.num_things,)) if fault == "no such size" else None
     output = cumae.Output("counts", "int32", "request", shape=shape)
     told = (
-        "counts: number of values = 2, must be 1" if fault == "too many" else "counts.shape raises Attribute"
+        r"counts: number of values = 2, must be 1, .* for requests of cached \+ new tokens"
+        if fault == "too many"
+        else "counts.shape raises Attribute"
     )
     with pytest.raises(ValueError, match=told):
         cumae.check(
-            launch,
+            answer if returns else launch,
             cumae.Operation("counts", counted, (output,)),
             examples=1,
             save_to=None,
@@ -252,3 +258,21 @@ def test_a_wrong_definition_is_told_with_its_case(definition: Any, told: str) ->
 
     with pytest.raises(ValueError, match=f"^halves: {told}requests of cached \\+ new tokens: "):
         cumae.check(zero, halves, domain=cumae.Domain(min_requests=1), examples=5, save_to=None)
+
+
+def test_a_dtype_that_no_output_has_and_an_option_that_is_none_are_told() -> None:
+    def launch(query_lens: Any, counts: Any) -> None:
+        counts.copy_(query_lens)
+
+    def answer(query_lens: Sequence[int]) -> Any:
+        return query_lens
+
+    for output, told in (
+        (cumae.Output("counts", "float32", "request"), "counts.dtype = 'float32', must be one of 'bool'"),
+        (
+            cumae.Output("counts", "int32", "request", shape=lambda case: (case.options.value("world"),)),
+            "counts.shape raises ValueError: option = 'world', must be .*: it is `case.batch.world`",
+        ),
+    ):
+        with pytest.raises(ValueError, match=told):
+            cumae.check(launch, cumae.Operation("counts", answer, (output,)), examples=1, save_to=None)

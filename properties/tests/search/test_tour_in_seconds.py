@@ -48,3 +48,12 @@ def test_a_part_of_a_tour_with_work_of_its_own_has_seconds_of_its_own() -> None:
     assert left_at(20.0) == 0.0
     visitor.take_longer()
     assert (left_at(25.9), left_at(26.1)) == (12.0, 0.0)
+
+
+def test_a_costly_check_waits_once_it_has_taken_its_share_of_the_seconds() -> None:
+    pace = SimpleNamespace(budget=Budget(seconds=60), elapsed=lambda: 10.0)
+    took = {"survives_large_ids": 3.0, "keeps_facts": 2.0}
+    examiner = cast(Examiner, SimpleNamespace(pace=pace, _took=took))
+    assert [Examiner._waits(examiner, name) for name in (*took, "agrees")] == [True, False, False]
+    pace.budget = Budget(examples=60)
+    assert not Examiner._waits(examiner, "survives_large_ids")

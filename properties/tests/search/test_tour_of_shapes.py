@@ -11,6 +11,7 @@ from cumae.fixtures.correct.cumae import position_ids, slot_mapping
 from cumae.fixtures.correct.drafts import draft_steps
 from cumae.fixtures.correct.page_rows import page_write
 from cumae.fixtures.correct.router import grouped_topk
+from cumae.oracle import OperationName
 from cumae.properties.cases.domain import Domain
 from cumae.properties.search.direct import check
 
@@ -139,7 +140,7 @@ def wrong_without_zeros(
     ],
 )
 def test_the_default_search_finds_what_is_wrong_in_a_shape(
-    function: Callable[..., Any], operation: str
+    function: Callable[..., Any], operation: OperationName
 ) -> None:
     verdict = check(function, operation, domain=Domain(captured=False), checks=["agrees"], save_to=None)
     assert verdict.failure is not None

@@ -198,3 +198,20 @@ def test_a_name_of_the_file_comes_before_the_built_in_one(tmp_path: Path) -> Non
             """,
     )
     assert cumae.take(tmp_path / "sums.py", "total")(3) == (-3, 3)
+
+
+def test_the_triton_of_a_module_that_is_not_there_is_triton(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        kernels="""
+            from engine.triton_utils import HAS_TRITON, tl, triton
+            @triton.jit
+            def kernel(out):
+                tl.store(out + tl.program_id(0), 7)
+            def fill(out):
+                kernel[(len(out),)](out)
+            """,
+    )
+    out = torch.zeros(3, dtype=torch.int32, device=DEVICE)
+    cumae.take(tmp_path / "kernels.py", "fill")(out)
+    assert out.tolist() == [7, 7, 7]
