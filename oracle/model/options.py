@@ -221,9 +221,8 @@ class Options:
     def value(self, name: str) -> Any:
         """Return the value of a field, whichever group has it. Raises ``ValueError`` for another name."""
         if name not in GROUP_OF:
-            require(
-                False, "option", name, f"be one of {', '.join(sorted(GROUP_OF))}{_ELSEWHERE.get(name, '')}"
-            )
+            rule = f"be one of {', '.join(sorted(GROUP_OF))}{_ELSEWHERE.get(name, '')}"
+            require(False, "option", name, rule)
         return getattr(getattr(self, GROUP_OF[name]), name)
 
 

@@ -148,7 +148,7 @@ class Ladder:
         return self.without("kernel_block_size")._promising(lens, size, block_sizes=(size,))
 
     def heads(self, dim: int) -> Case | None:
-        """Return a case of pages of keys and values of ``dim`` numbers, if the domain promises all of them."""
+        """Return a case of pages of keys and values of ``dim`` numbers, if the domain promises all."""
         if "head_dims" not in self._named or self._domain.head_dims is not None:
             return None
         return self._promising(short(5), dim, head_dims=((dim, dim),))

@@ -49,7 +49,7 @@ def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterato
 
 
 def shaped(ladder: Ladder, size: int) -> Iterator[Case]:
-    """Yield cases whose blocks are of ``size`` tokens, whose heads of as many numbers, and of as many experts.
+    """Yield cases of blocks of ``size`` tokens, of heads of as many numbers, and of as many experts.
 
     They have few tokens: each may be wide.
     """

@@ -37,8 +37,8 @@ ROUTER_SHAPES = (
     (512, 1, 1, 22),
     (768, 1, 1, 12),
 )
-"""Experts, groups, groups kept, experts selected, once all that are kept; the last eight are those of released
-models."""
+"""Experts, groups, groups kept, experts selected: once all that are kept.
+The last eight are those of released models."""
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 CHUNKS = (1, 2, 8, 64, 128, 256)

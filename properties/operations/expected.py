@@ -100,7 +100,7 @@ def _is_own(oracle: Callable[..., Any]) -> bool:
 
 
 def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:
-    """Raise ``ValueError`` for the first value of a user's definition that its output cannot hold, or no room."""
+    """Raise ``ValueError`` if an output cannot hold a value of a user's definition, or not so many."""
     room = prod(shape_of(output, case))
     rule = f"be {room}, as the shape or axis of the output says, for {_told(case)}"
     require(len(values) == room, f"{operation.name}: {output.name}: number of values", len(values), rule)

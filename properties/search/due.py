@@ -16,7 +16,7 @@ EVERY = {
 }
 """If several checks run together, a costly one runs every so many cases, and more often at first."""
 SHARE = 0.25
-"""The most of the time of a search that has a budget of seconds which one costly check takes on drawn cases."""
+"""The share of the time of a search with a budget of seconds that a costly check may take on drawn cases."""
 _CALLS = {
     "agrees": 1,
     "stays_in_bounds": 1,

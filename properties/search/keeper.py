@@ -18,7 +18,7 @@ from cumae.properties.search.findings import device_lost
 from cumae.properties.search.pace import Pace
 
 NAMES_IT = ("survives_large_ids",)
-"""Checks whose finding names the promise itself: it is about ids and strides that are not those of the case."""
+"""Checks whose finding names the promise itself: their ids and strides are not those of the case."""
 
 
 @dataclass(slots=True)

@@ -69,8 +69,9 @@ LARGE_OPTIONS = (
 )
 LARGE_WORLD = 67
 SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 0.5, 0.3
-"""The work of blocks, heads and experts that the function shows, beside that of the tour, of crowds, wide tables
-and ranks, of steps of one kind, and of those that are exactly as large as the function shows, as shares."""
+"""The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
+tables and ranks, of steps of one kind, and of those that are exactly as large as the function shows, as
+shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
