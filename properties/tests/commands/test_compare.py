@@ -42,8 +42,8 @@ def test_equal_functions_compare_equal_with_the_ratio_of_their_times(tmp_path: P
     name = "cumae.gpu_impl:write_position_ids"
     same = compared(tmp_path, name, name, *OP, "--cases", "10", "--speed")
     assert same.returncode == 0, same.stderr
-    # 21 fixtures, and 18 of sizes; ranges inside a kernel show only where it is interpreted.
-    count = "49" if prepare("auto") == "cpu" else r"\d\d"
+    # 21 fixtures, and 19 of sizes; ranges inside a kernel show only where it is interpreted.
+    count = "50" if prepare("auto") == "cpu" else r"\d\d"
     assert re.match(rf"equal: {count} cases, every output bit for bit", same.stdout)
     assert "time of candidate / base: " in same.stdout
 

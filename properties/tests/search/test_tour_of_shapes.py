@@ -13,8 +13,13 @@ from cumae.fixtures.correct.page_rows import page_write
 from cumae.fixtures.correct.router import grouped_topk
 from cumae.oracle import OperationName
 from cumae.properties.cases.domain import Domain
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
+from cumae.properties.search.loop import search
 
+DEVICE = prepare("auto")
 Tensor = torch.Tensor
 TILE, WIDTH, EXPERTS, LANES = 48, 112, 288, 32
 
@@ -142,7 +147,8 @@ def wrong_without_zeros(
 def test_the_default_search_finds_what_is_wrong_in_a_shape(
     function: Callable[..., Any], operation: OperationName
 ) -> None:
-    verdict = check(function, operation, domain=Domain(captured=False), checks=["agrees"], save_to=None)
+    binding = binding_of(function, operation, domain=Domain(captured=False))
+    verdict = search(binding, DEVICE, Budget(examples=200), checks=["agrees"], reduce=False)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
 
