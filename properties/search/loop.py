@@ -38,7 +38,7 @@ from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import draw_rounds
 from cumae.properties.search.shrinking import shrink
 from cumae.properties.search.steps import examine_trace
-from cumae.properties.search.tour import Tour, work_of_tour
+from cumae.properties.search.tour import Tour, examine_nearly_alike, work_of_tour
 from cumae.properties.search.visitor import Visitor
 from cumae.properties.search.work import work_of
 
@@ -151,6 +151,7 @@ def _tour(examiner: Examiner, work: float) -> None:
     """Examine the cases of the tour, which do not count as examples of the budget."""
     before = examiner.verdict.cases
     take_turns(examiner)
+    examine_nearly_alike(examiner)
     if work > 0:
         with measuring_volume() as volume:
             Tour(Visitor(examiner, volume, work), examiner.verdict.named).run()

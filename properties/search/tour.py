@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from cumae.oracle import Case
+from cumae.properties.cases.collisions import collisions
 from cumae.properties.cases.kinds import KINDS, among_decodes, behind, changed_alone, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
 from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
@@ -123,6 +126,17 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
     return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
 
 
+def examine_nearly_alike(examiner: Examiner) -> None:
+    """Examine traces of a function with state, each step of which is nearly the one before."""
+    if not examiner.binding.keeps_state:
+        return
+    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
+    alone = (changed_alone(ladder, *place) for place in CHANGED)
+    for trace in chain(collisions(ladder), alone):
+        if trace is not None:
+            examine_trace(examiner, trace)
+
+
 @dataclass(slots=True)
 class Tour:
     """A tour of one search. ``named``: the sizes that the function shows, the most telling ones first."""
@@ -216,10 +230,6 @@ class Tour:
 
     def _alike(self, ladder: Ladder) -> None:
         """Examine steps of one kind, with work of their own too."""
-        examiner = self.visitor.examiner
-        for place in CHANGED if examiner.binding.keeps_state else ():
-            if (trace := changed_alone(ladder, *place)) is not None:
-                examine_trace(examiner, trace)
         with self.visitor.own_work(ALIKE):
             for name, (build, sizes) in KINDS.items():
                 self.visitor.first(name, partial(build, ladder), sizes)
