@@ -74,7 +74,6 @@ def test_a_key_that_other_lengths_have_too_is_found(name: str) -> None:
         domain=domain,
         checks=["forgets_history"],
         examples=100,
-        device="cpu",
         save_to=None,
     )
     assert verdict.ok == (name == "everything"), verdict.failure
