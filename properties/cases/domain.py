@@ -23,12 +23,13 @@ LARGEST_BLOCK_OF_SMALL_SLOTS = 2**12
 class Domain:
     """The batches a kernel promises to handle. A case outside is counted as not promised, never as passed.
 
-    ``block_sizes``: tokens of a block. ``min_requests``: live requests of a step; ``max_requests``: its
-    requests, padding included. ``min_tokens``: new tokens of a step, 1 for a kernel that is never called
-    without tokens; ``max_tokens``: its tokens, padding included. ``max_context_len``, ``max_query_len``:
-    tokens of a request. ``phases``: of requests; a decode has a cached token. ``empty_requests``: whether
-    requests without new tokens may stand among the others. ``uniform_decodes``: all decodes of a step have
-    the same number of new tokens. ``verify_steps``: every request of a step decodes the same number of
+    ``block_sizes``: tokens of a block; the default promises any, of which these are drawn.
+    ``min_requests``: live requests of a step; ``max_requests``: its requests, padding included.
+    ``min_tokens``: new tokens of a step, 1 for a kernel that is never called without tokens;
+    ``max_tokens``: its tokens, padding included. ``max_context_len``, ``max_query_len``: tokens of a
+    request. ``phases``: of requests; a decode has a cached token. ``empty_requests``: whether requests
+    without new tokens may stand among the others. ``uniform_decodes``: all decodes of a step have the
+    same number of new tokens. ``verify_steps``: every request of a step decodes the same number of
     tokens, at least two.
 
     ``rowless_requests``: whether a request may have no row of the table, -1. ``missing_blocks``: whether a

@@ -234,7 +234,8 @@ class Module(ModuleType):
         if path is not None:
             return self._loader.module(path)
         if names and not _TRITON.keys().isdisjoint(names):
-            return _Given({n: _triton(n) or Stub(f"{name}.{n}", "foreign", n) for n in names})
+            known = {n: _triton(n) or Stub(f"{name}.{n}", "foreign", n) for n in names}
+            return _Given(known | given)
         return Stub(name, "foreign") if names else Stub(top(name), "foreign", top(name))
 
 
