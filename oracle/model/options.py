@@ -221,12 +221,12 @@ class Options:
     def value(self, name: str) -> Any:
         """Return the value of a field, whichever group has it. Raises ``ValueError`` for another name."""
         if name not in GROUP_OF:
-            rule = f"be one of {', '.join(sorted(GROUP_OF))}{_ELSEWHERE.get(name, '')}"
-            require(False, "option", name, rule)
+            rule = f"be one of {', '.join(sorted(GROUP_OF))}"
+            require(False, "option", name, rule, hint=_ELSEWHERE.get(name, ""))
         return getattr(getattr(self, GROUP_OF[name]), name)
 
 
-_ELSEWHERE = {"world": ": it is `case.batch.world`", "block_size": ": it is `case.batch.block_size`"}
+_ELSEWHERE = {name: f" (it is `case.batch.{name}`)" for name in ("world", "block_size")}
 
 
 def _with(group: Any, values: dict[str, Any]) -> Any:

@@ -240,6 +240,10 @@ class Tour:
         Last a sum past those that fp32 counts, where it takes little. All this has work of its own.
         """
         visitor = self.visitor
+
+        def idle(count: int) -> Case | None:
+            return ladder.requests(count, IDLE)
+
         with visitor.own_work(EXACT):
             for size in self.named[:MOST_NAMED]:
                 if size <= MOST_COUNT:
@@ -248,6 +252,8 @@ class Tour:
                     visitor.visit(ladder.crowd(size))
                 elif visitor.fits("long", size + 1):
                     visitor.visit(ladder.tokens(size, 0))
+                if MOST_EDGE < size < FAR_COUNTS[0]:
+                    visitor.beyond("many", idle, size + 1, LENT * visitor.work)
                 visitor.visit(ladder.fresh(size + 1))
             if visitor.examiner.binding.operation.features.isdisjoint(WEIGHTY):
                 visitor.visit(heavy(ladder, HEAVY))

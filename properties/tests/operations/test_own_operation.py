@@ -271,7 +271,7 @@ def test_a_dtype_that_no_output_has_and_an_option_that_is_none_are_told() -> Non
         (cumae.Output("counts", "float32", "request"), "counts.dtype = 'float32', must be one of 'bool'"),
         (
             cumae.Output("counts", "int32", "request", shape=lambda case: (case.options.value("world"),)),
-            "counts.shape raises ValueError: option = 'world', must be .*: it is `case.batch.world`",
+            "counts.shape raises ValueError: option = 'world' .it is `case.batch.world`., must be one of ",
         ),
     ):
         with pytest.raises(ValueError, match=told):
