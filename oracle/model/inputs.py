@@ -150,8 +150,12 @@ def _on_host(name: str) -> Callable[[Inputs], list[int] | None]:
     return lambda inputs: inputs[name] if inputs.case.layout.host_lens else None
 
 
-def _live_count(phase: str) -> Callable[[Inputs], int]:
+def _tokens_of(phase: str) -> Callable[[Inputs], int]:
     return lambda inputs: sum(r.query_len for r in inputs.case.batch.requests if r.phase == phase)
+
+
+def _requests_of(phase: str) -> Callable[[Inputs], int]:
+    return lambda inputs: sum(r.phase == phase for r in inputs.case.batch.requests)
 
 
 def _option(name: str) -> Callable[[Inputs], Any]:
@@ -181,8 +185,10 @@ INPUTS: dict[str, Callable[[Inputs], Any]] = {
     "num_requests_padded": lambda inputs: inputs.case.num_requests_padded,
     "num_tokens": lambda inputs: inputs.case.batch.num_tokens,
     "num_tokens_padded": lambda inputs: inputs.case.num_tokens_padded,
-    "num_prefill_tokens": _live_count("prefill"),
-    "num_decode_tokens": _live_count("decode"),
+    "num_prefills": _requests_of("prefill"),
+    "num_decodes": _requests_of("decode"),
+    "num_prefill_tokens": _tokens_of("prefill"),
+    "num_decode_tokens": _tokens_of("decode"),
     "num_slots": lambda inputs: inputs.case.num_slots,
     "slot_mapping": lambda inputs: inputs.call(slot_mapping).slot_mapping,
     "num_new_rows": lambda inputs: inputs.case.max_num_tokens,

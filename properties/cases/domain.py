@@ -9,7 +9,7 @@ from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_i
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
-from cumae.properties.cases.promises import BLOCK_SIZES, PROMISES, Padding
+from cumae.properties.cases.promises import BLOCK_SIZES, PROMISES, Order, Padding
 from cumae.properties.cases.values import NEUTRAL
 
 DRAWN_BLOCK_SIZES = BLOCK_SIZES[:-1]
@@ -30,7 +30,8 @@ class Domain:
     request. ``phases``: of requests; a decode has a cached token. ``empty_requests``: whether requests
     without new tokens may stand among the others. ``uniform_decodes``: all decodes of a step have the
     same number of new tokens. ``verify_steps``: every request of a step decodes the same number of
-    tokens, at least two.
+    tokens, at least two. ``order``: of a step's requests: ``any``, ``decodes_first`` (before all prefills, as
+    vLLM sorts them), ``prefills_first`` (as SGLang mixes them), or ``shortest_first`` (by new tokens).
 
     ``rowless_requests``: whether a request may have no row of the table, -1. ``missing_blocks``: whether a
     live token may have no block, -1. ``reserved_blocks``: lowest block ids that belong to no request.
@@ -79,6 +80,7 @@ class Domain:
     phases: tuple[Phase, ...] = ("prefill", "decode")
     uniform_decodes: bool = False
     verify_steps: bool = False
+    order: Order = "any"
     reserved_blocks: int = 0
     latent_dims: tuple[tuple[int, int], ...] | None = None
     head_dims: tuple[tuple[int, int], ...] | None = None

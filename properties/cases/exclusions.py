@@ -10,6 +10,8 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"min_requests": 1},
     {"min_tokens": 1},
     {"empty_requests": False},
+    {"order": "decodes_first"},
+    {"order": "prefills_first"},
     {"padded_together": True},
     {"padding": "none"},
     {"rowless_requests": False},

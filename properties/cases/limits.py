@@ -1,8 +1,9 @@
-"""Limit work to a domain's promises on a whole step: uniform decodes, tokens, block ids."""
+"""Limit work to a domain's promises on a whole step: uniform decodes, tokens, block ids, order."""
 
 from collections.abc import Callable
 
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.promises import PLACES
 from cumae.properties.cases.requests import MANY, Work
 
 
@@ -17,7 +18,7 @@ def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Wor
     room = domain.max_block_id + 1 - domain.reserved_blocks
     while _blocks(works, tokens_per_block) > room and len(works) > domain.min_requests:
         works = _with_fewer_blocks(domain, works, _blocks(works, tokens_per_block) - room, tokens_per_block)
-    return works
+    return works if domain.order == "any" else sorted(works, key=PLACES[domain.order])
 
 
 def _as_many_as_fit(domain: Domain, works: list[Work]) -> list[Work]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from cumae.oracle import DENSE, Batch, Case, Request
 from cumae.oracle.grouped_topk import check_router_shape
@@ -19,7 +20,29 @@ LARGEST_BLOCK = 2**20
 MOST_REQUIRED = 2**17
 Padding = Literal["written", "untouched", "any", "none"]
 PADDINGS: tuple[Padding, ...] = ("written", "untouched", "any", "none")
+Order = Literal["any", "decodes_first", "prefills_first", "shortest_first"]
 Beyond = Callable[[Any, Case], str | None]
+
+
+class HasLengths(Protocol):
+    """A request, or the work of one."""
+
+    @property
+    def phase(self) -> str:
+        """``prefill`` or ``decode``."""
+
+    @property
+    def query_len(self) -> int:
+        """New tokens."""
+
+
+PLACES: Mapping[Order, Callable[[HasLengths], int]] = {
+    "any": lambda request: 0,
+    "decodes_first": lambda request: request.phase != "decode",
+    "prefills_first": lambda request: request.phase == "decode",
+    "shortest_first": lambda request: request.query_len,
+}
+"""By order, a number of a request that never falls from one of a step to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +205,16 @@ def _verify(promised: bool, case: Case) -> str | None:
     return None if len(lens) == 1 and min(lens) > 1 else f"decodes of {sorted(lens)} tokens in a verify step"
 
 
+def _out_of_order(order: Order, case: Case) -> str | None:
+    requests = case.batch.requests
+    places = list(map(PLACES[order], requests))
+    for b, (before, place) in enumerate(pairwise(places)):
+        if place < before:
+            first, second = (f"a {r.phase} of {r.query_len} tokens" for r in requests[b : b + 2])
+            return f"{first} before {second}, requests {b} and {b + 1}"
+    return None
+
+
 _in_reserved = _of_requests(
     lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None
 )
@@ -273,6 +306,7 @@ PROMISES: Mapping[str, Promise] = {
     "max_query_len": Promise(_whole(0), _limit("query_len")),
     "uniform_decodes": Promise(require_bool, _uniform, never=(False,)),
     "verify_steps": Promise(require_bool, _verify, never=(False,)),
+    "order": Promise(_choice(tuple(PLACES)), _out_of_order, never=("any",)),
     "captured": Promise(require_bool),
     "all_but": Promise(_names_of("check")),
 }

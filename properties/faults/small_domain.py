@@ -18,7 +18,8 @@ CASES = (
 )
 PAIRS = "all pairs of steps of at most 1 request with context_len and query_len 0, 1 or 3"
 # Inputs of the cumae dialect that show whether a request is a prefill.
-_PHASES = {"is_prefill", "key_scope", "num_decode_tokens", "num_prefill_tokens", "prefill_workspace"}
+_COUNTS = {"num_decodes", "num_prefills", "num_decode_tokens", "num_prefill_tokens"}
+_PHASES = {"is_prefill", "key_scope", "prefill_workspace", *_COUNTS}
 _PADDED: dict[str, Any] = {"num_padding_tokens": 1, "num_padding_requests": 1}
 NEUTRAL: tuple[dict[str, Any], ...] = (_PADDED, {})
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.promises import tokens_each
+from cumae.properties.cases.promises import PLACES, tokens_each
 from cumae.properties.state.setting import BUCKETS, Setting
 
 
@@ -51,6 +51,10 @@ class StepCases:
         if by_row and indices:
             turn = sum(request is not None for request in rows) % len(indices)
             indices, requests = indices[turn:] + indices[:turn], requests[turn:] + requests[:turn]
+        if self._domain.order != "any":
+            place = PLACES[self._domain.order]
+            turns = sorted(range(len(requests)), key=lambda i: place(requests[i]))
+            indices, requests = [indices[i] for i in turns], [requests[i] for i in turns]
         setting = self._setting
         if withhold is not None and self._domain.missing_blocks and "missing_blocks" in self._features:
             requests = list(withhold(requests=tuple(requests)))

@@ -148,6 +148,8 @@ _INPUTS = {
     "compress_ratio": _host(lambda case: case.options.keys.compress_ratio, "split_groups"),
     "num_prefills": _host(lambda case: len(_prefills(case))),
     "num_prefill_tokens": _host(_num_prefill_tokens),
+    "num_decodes": _host(lambda case: len(case.batch.requests) - len(_prefills(case))),
+    "num_decode_tokens": _host(lambda case: case.batch.num_tokens - _num_prefill_tokens(case)),
     "prefill_query_start_loc": _int32(_starts(lambda request, _: request.query_len)),
     "uncompressed_seq_lens": _int32(lambda inputs: [r.seq_len for r in _prefills(inputs.case)]),
     "cu_seq_lens": _int32(_starts(_num_rows)),

@@ -53,6 +53,11 @@ def _largest(case: Case) -> int:
     return max((i for r in case.batch.requests for i in r.block_ids), default=-1)
 
 
+def _never_falls(case: Case, place: Callable[[Request], int]) -> bool:
+    places = list(map(place, case.batch.requests))
+    return places == sorted(places)
+
+
 SELECTED = ("write_topk_to_slots", "topk_to_slots")
 PROMISES = {
     "topk": Promised(
@@ -69,6 +74,15 @@ PROMISES = {
     ),
     "alike decodes": Promised(Domain(uniform_decodes=True), lambda c: len(set(_decodes(c))) <= 1),
     "verify steps": Promised(Domain(verify_steps=True), _is_verify_step),
+    "decodes first": Promised(
+        Domain(order="decodes_first"), lambda c: _never_falls(c, lambda r: r.phase == "prefill")
+    ),
+    "prefills first": Promised(
+        Domain(order="prefills_first"), lambda c: _never_falls(c, lambda r: r.phase == "decode")
+    ),
+    "shortest first": Promised(
+        Domain(order="shortest_first"), lambda c: _never_falls(c, lambda r: r.query_len)
+    ),
     "block ids": Promised(Domain(max_block_id=40, reserved_blocks=2), lambda c: _largest(c) <= 40),
     "tokens": Promised(Domain(max_tokens=48), lambda c: c.num_tokens_padded <= 48),
     "tokens of verify steps": Promised(

@@ -19,6 +19,7 @@ DOMAINS = {
     "prefills": Domain(phases=("prefill",)),
     "uniform decodes": Domain(phases=("decode",), uniform_decodes=True),
     "verify steps": Domain(phases=("decode",), verify_steps=True),
+    "decodes first": Domain(order="decodes_first"),
     "few requests": Domain(max_requests=3),
     "some requests": Domain(min_requests=9, min_tokens=5),
     "few tokens": Domain(max_tokens=100),

@@ -192,3 +192,28 @@ def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
     assert "  if no engine makes such a call: promise Domain(padded_together=True), " in told, told
     together = decodes.having(padded_together=True)
     assert cumae.check(one_row_each, "position_ids", domain=together, examples=30, save_to=None).ok
+
+
+def test_a_report_names_the_order_that_leaves_its_case_out() -> None:
+    def decodes_then_prefills(
+        context_lens: torch.Tensor,
+        query_lens: torch.Tensor,
+        is_prefill: torch.Tensor,
+        num_decodes: int,
+        num_requests: int,
+        position_ids: torch.Tensor,
+    ) -> None:
+        decoding = (~is_prefill[:num_requests].bool()).nonzero().flatten()
+        prefilling = is_prefill[:num_requests].bool().nonzero().flatten()
+        assert len(decoding) == num_decodes
+        lens = [(int(context_lens[b]), int(query_lens[b])) for b in (*decoding, *prefilling)]
+        found = [position for start, count in lens for position in range(start, start + count)]
+        position_ids.zero_()
+        position_ids[: len(found)] = torch.tensor(found)
+
+    domain = cumae.Domain(captured=False, all_but=("never_synchronises",))
+    verdict = cumae.check(decodes_then_prefills, "position_ids", domain=domain, save_to=None)
+    told = cumae.explain(verdict)
+    assert "  if no engine makes such a call: promise Domain(order='decodes_first')\n" in told, told
+    sorts = domain.having(order="decodes_first")
+    assert cumae.check(decodes_then_prefills, "position_ids", domain=sorts, examples=60, save_to=None).ok

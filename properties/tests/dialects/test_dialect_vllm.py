@@ -137,6 +137,8 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         "max_seq_len": 7,
         "num_prefills": 3,
         "num_prefill_tokens": 5,
+        "num_decodes": 1,
+        "num_decode_tokens": 1,
         "compress_ratio": 1,
         "dcp_world_size": 1,
         "dcp_rank": 0,
