@@ -1,6 +1,6 @@
 """The promises that would leave a case out: a function that is never called so need not be wrong."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cumae.oracle import Case
@@ -22,8 +22,10 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
 """Promises that a real function may need."""
 
 
-def left_out_by(case: Case, domain: Domain) -> str:
+def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     """Return the promises, each of which leaves out a case of a domain, as text; "" if none does.
+
+    ``failed``: other cases on which the function failed. Promises that leave them all out come first.
 
     >>> from cumae.oracle import Batch, Layout, Request
     >>> padded = Case(Batch((Request(0, 1, (0,)),), 16), Layout(num_padding_tokens=1))
@@ -31,16 +33,33 @@ def left_out_by(case: Case, domain: Domain) -> str:
     "Domain(padded_together=True), Domain(padding='none')"
     >>> left_out_by(Case(Batch((), 16)), Domain())
     'Domain(min_requests=1)'
+    >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
+    'Domain(min_requests=1), which is not enough: other cases fail, too'
     """
-    found = ""
+    all_out, this_out = list[str](), list[str]()
+    for told, narrower in _leaving_out(case, domain):
+        others_too = all(narrower.why_not(other) is not None for other in failed)
+        (all_out if others_too else this_out).append(told)
+    told = ", ".join(all_out)
+    if this_out:
+        told += f"{'; or ' if told else ''}{', '.join(this_out)}, which is not enough: other cases fail, too"
+    return told
+
+
+def is_kept_without(case: Case, other: Case, domain: Domain) -> bool:
+    """Whether a promise that leaves a case of a domain out keeps the other."""
+    return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain))
+
+
+def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[str, Domain]]:
+    """Yield the promises, each of which leaves a case out, as text and as a domain."""
     for promise in _NARROWER:
         ((name, value),) = promise.items()
-        if name == "min_tokens" and "min_requests" in found:
+        if name == "min_tokens" and not case.batch.requests and domain.min_requests == 0:
             continue  # a step without requests has no tokens either
         try:
             narrower = domain.having(**promise)
         except ValueError:  # it contradicts another promise
             continue
         if narrower.why_not(case) is not None:
-            found += f"{', ' if found else ''}Domain({name}={value!r})"
-    return found
+            yield f"Domain({name}={value!r})", narrower

@@ -17,6 +17,8 @@ from cumae.properties.search.exits import Stop
 from cumae.properties.search.findings import device_lost
 from cumae.properties.search.pace import Pace
 
+MOST_FAILED = 64
+"""The first failing cases that are remembered: a promise that leaves out the smallest may keep others."""
 NAMES_IT = ("survives_large_ids",)
 """Checks whose finding names the promise itself: their ids and strides are not those of the case."""
 
@@ -32,11 +34,13 @@ class Keeper:
     save_to: Path | None = None
     shared: Shared | None = None
     began: float = field(default_factory=time.time)
+    _failed: list[Case] = field(default_factory=list)
 
     def keep(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
         known = self.verdict.failure
         last = tried.steps[-1] if isinstance(tried, Trace) else tried
+        self.failed_too(last)
         if known is None:
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
@@ -45,7 +49,7 @@ class Keeper:
             finding,
             sanitizer=sanitizing(),
             called_with=self.binding.called_with(last),
-            left_out_by="" if finding.check in NAMES_IT else left_out_by(last, self.binding.domain),
+            left_out_by=self._left_out_by(last, finding.check),
         )
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
@@ -61,6 +65,17 @@ class Keeper:
             self.shared.keep(self.verdict, failure)
         if device_lost(self.device):
             raise Stop
+
+    def failed_too(self, case: Case) -> None:
+        """Note a failing case, smaller or not: what the report says of promises may change."""
+        if len(self._failed) < MOST_FAILED:
+            self._failed.append(case)
+        if (known := self.verdict.failure) is not None:
+            told = self._left_out_by(known.case, known.finding.check)
+            self.verdict.failure = replace(known, finding=replace(known.finding, left_out_by=told))
+
+    def _left_out_by(self, case: Case, check: str) -> str:
+        return "" if check in NAMES_IT else left_out_by(case, self.binding.domain, self._failed)
 
     def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
         """Return whether another shard of this run has saved a smaller case of the same failure."""

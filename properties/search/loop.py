@@ -36,7 +36,7 @@ from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import draw_rounds
-from cumae.properties.search.shrinking import shrink
+from cumae.properties.search.shrinking import look_beside, shrink
 from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.tour import Tour, examine_nearly_alike, work_of_tour
 from cumae.properties.search.visitor import Visitor
@@ -145,6 +145,7 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
     except Disagreement:
         if reduce:
             shrink(examiner)
+            look_beside(examiner, first)
 
 
 def _tour(examiner: Examiner, work: float) -> None:

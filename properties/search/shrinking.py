@@ -1,13 +1,19 @@
 """Reduce what a search found: smaller cases or traces on which the same check still fails."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from cumae.oracle import Case, Trace
+from cumae.properties.cases.exclusions import is_kept_without
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
 from cumae.properties.search.traces import TraceRun
+
+MOST_BESIDE = 8
+"""Cases that are tried beside the smallest failing one."""
 
 
 def shrink(examiner: Examiner) -> None:
@@ -51,6 +57,24 @@ def shrink(examiner: Examiner) -> None:
             _as_a_case(examiner, last[0])
     stopped = f"{MOST_TRIES:,} smaller ones were tried" if tries >= MOST_TRIES else ""
     examiner.verdict.failure = replace(examiner.verdict.failure or known, stopped=stopped)
+
+
+def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
+    """Try a few cases that promises would keep which leave the smallest failing one out.
+
+    Where one fails, too, the report says that such a promise does not help.
+    """
+    known = examiner.verdict.failure
+    if known is None or known.trace is not None or not known.finding.left_out_by:
+        return
+    check, domain = known.finding.check, examiner.binding.domain
+    beside = (c for c in cases if isinstance(c, Case) and is_kept_without(known.case, c, domain))
+    for case in islice(beside, MOST_BESIDE):
+        if examiner.pace.must_stop():
+            return
+        found = examiner.first_finding(case, (check,))
+        if found is not None:
+            examiner.keeper.failed_too(case)
 
 
 def _as_a_case(examiner: Examiner, case: Case) -> None:

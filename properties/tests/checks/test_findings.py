@@ -217,3 +217,21 @@ def test_a_report_names_the_order_that_leaves_its_case_out() -> None:
     assert "  if no engine makes such a call: promise Domain(order='decodes_first')\n" in told, told
     sorts = domain.having(order="decodes_first")
     assert cumae.check(decodes_then_prefills, "position_ids", domain=sorts, examples=60, save_to=None).ok
+
+
+def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
+    def raises(position_ids: torch.Tensor) -> None:
+        raise IndexError
+
+    told = cumae.explain(cumae.check(raises, "position_ids", examples=5, save_to=None))
+    assert "promise Domain(min_requests=1), which is not enough: other cases fail, too\n" in told, told
+
+    def raises_for_none(num_requests: int, query_lens: torch.Tensor) -> torch.Tensor:
+        if num_requests == 0:
+            raise IndexError
+        return torch.zeros_like(query_lens)
+
+    domain = cumae.Domain(padding="any", max_context_len=0, max_query_len=1, empty_requests=False)
+    verdict = cumae.check(raises_for_none, "position_ids", domain=domain, examples=5, save_to=None)
+    told = cumae.explain(verdict)
+    assert "promise Domain(min_requests=1)\n" in told, told
