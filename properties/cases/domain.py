@@ -99,6 +99,8 @@ class Domain:
             object.__setattr__(self, one.name, value)
         if self.max_context_len == 0 and "prefill" in self.phases:
             object.__setattr__(self, "phases", ("prefill",))
+        if self.verify_steps and "decode" in self.phases:
+            object.__setattr__(self, "phases", ("decode",))
         for name, value in promises.items():
             known = (*PROMISES, *PROMISED)
             if name not in PROMISED:
@@ -150,6 +152,11 @@ class Domain:
     def having(self, **promises: Any) -> "Domain":
         """Return the domain with other values for some promises."""
         return replace(self, **promises)
+
+    @property
+    def only_decodes(self) -> bool:
+        """Whether every request decodes."""
+        return "prefill" not in self.phases
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -12,12 +12,16 @@ def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Wor
     if len(works) > MANY:
         works = _as_many_as_fit(domain, works)
     if domain.uniform_decodes or domain.verify_steps:
-        works = _level(works, least=2 if domain.verify_steps else 0)
-    while _tokens(works) > domain.max_tokens and len(works) > domain.min_requests:
-        works = _with_fewer_tokens(domain, works)
-    room = domain.max_block_id + 1 - domain.reserved_blocks
-    while _blocks(works, tokens_per_block) > room and len(works) > domain.min_requests:
-        works = _with_fewer_blocks(domain, works, _blocks(works, tokens_per_block) - room, tokens_per_block)
+        alike = _level(works, least=2 if domain.verify_steps else 0)
+        if _tokens(alike) < domain.min_tokens:
+            alike = _level(works, least=max(work.query_len for work in works))
+        works = alike
+    before: list[Work] = []
+    while _tokens(works) > domain.max_tokens and works != before:
+        before, works = works, _with_fewer_tokens(domain, works)
+    room, before = domain.max_block_id + 1 - domain.reserved_blocks, []
+    while (over := _blocks(works, tokens_per_block) - room) > 0 and works != before:
+        before, works = works, _with_fewer_blocks(domain, works, over, tokens_per_block)
     return works if domain.order == "any" else sorted(works, key=PLACES[domain.order])
 
 
@@ -59,11 +63,14 @@ def _blocks(works: list[Work], tokens_per_block: int) -> int:
 
 
 def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
-    """Return work with the longest chunk cut, uniform decodes shortened, or the last request removed."""
+    """Return work with the longest chunk cut, uniform decodes shortened, or the last request removed.
+
+    If nothing can be cut, it is the same.
+    """
     least = 2 if domain.verify_steps else int(not domain.empty_requests)
     longest = max(work.query_len for work in works)
     if longest <= least:
-        return works[:-1]
+        return _without_last(domain, works)
     over = _tokens(works) - domain.max_tokens
     alike = domain.uniform_decodes or domain.verify_steps
     first = next(b for b, work in enumerate(works) if work.query_len == longest)
@@ -75,7 +82,10 @@ def _with_fewer_tokens(domain: Domain, works: list[Work]) -> list[Work]:
 
 
 def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_block: int) -> list[Work]:
-    """Return work with the longest context cut, else the longest chunk, else without the last request."""
+    """Return work with the longest context cut, else the longest chunk, else without the last request.
+
+    Where no request can be spared, all chunks are cut; if that is not possible either, it is the same.
+    """
     first = max(range(len(works)), key=lambda b: works[b].context_len)
     least = int(works[first].phase == "decode")
     if works[first].context_len > least:
@@ -83,7 +93,15 @@ def _with_fewer_blocks(domain: Domain, works: list[Work], over: int, tokens_per_
         return _changed(works, first, lambda work: work._replace(context_len=shorter))
     if max(work.query_len for work in works) > 2:
         return [work._replace(query_len=min(work.query_len, 2)) for work in works]
-    return works[:-1]
+    fewer = _without_last(domain, works)
+    if fewer != works:
+        return fewer
+    least = 2 if domain.verify_steps else int(not domain.empty_requests)
+    return [work._replace(query_len=min(work.query_len, least)) for work in works]
+
+
+def _without_last(domain: Domain, works: list[Work]) -> list[Work]:
+    return works[:-1] if len(works) > domain.min_requests else works
 
 
 def _changed(works: list[Work], which: int, change: Callable[[Work], Work]) -> list[Work]:

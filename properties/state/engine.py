@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from cumae.oracle import Case, Phase, Request
 from cumae.properties.cases.domain import Domain
 from cumae.properties.state.pool import Pool
-from cumae.properties.state.setting import Setting
+from cumae.properties.state.setting import MOST_DRAFTS, Setting
 from cumae.properties.state.step_case import StepCases, Withhold
-
-MOST_DRAFTS = 3
 
 
 @dataclass(slots=True)
@@ -41,6 +39,7 @@ class Engine:
     def __init__(self, setting: Setting, domain: Domain, features: Collection[str]) -> None:
         self.setting = setting
         self._domain = domain
+        self._only_prefills = "decode" not in domain.phases
         self._rows: list[Running | None] = [None] * setting.sizes.num_rows
         self._waiting: list[int] = []
         self._pool = Pool(domain.reserved_blocks, (setting.sizes.num_rows + 1) * setting.sizes.blocks_each)
@@ -55,15 +54,21 @@ class Engine:
 
         ``hit``: 0 for a prompt without cached blocks, else selects the request whose full blocks it shares.
         ``cached``: if positive, the number of its tokens that another engine has computed; from
-        ``prompt_len`` on, it decodes.
+        ``prompt_len`` on, it decodes. In an engine of decodes, another one has computed every prompt.
         """
         free = [row for row, sequence in enumerate(self._rows) if sequence is None]
         if not free:
             return
         most, size = self.setting.most_tokens, self.setting.tokens_per_block
         prompt_len = 1 + (prompt_len - 1) % most
+        longest = self._domain.max_context_len
+        if self._domain.only_decodes:
+            prompt_len = cached = min(cached if cached > 0 else prompt_len, most - 1, longest)
+            if not cached:
+                return
         if cached > 0 and most > 1:
-            cached = min(cached, most - 1)
+            cached = min(cached, most - 1, longest)
+            cached = min(cached, prompt_len - 1) if self._only_prefills else cached
             taken = [self._pool.take() for _ in range(-(-cached // size))]
             self._rows[free[0]] = Running(prompt_len, cached, taken)
             return
@@ -71,7 +76,7 @@ class Engine:
         others = self.live()
         if hit and others:
             other = self._sequence(others[hit % len(others)])
-            blocks = other.block_ids[: min(other.context_len, prompt_len - 1) // size]
+            blocks = other.block_ids[: min(other.context_len, prompt_len - 1, longest) // size]
         self._pool.share(blocks)
         self._rows[free[0]] = Running(prompt_len, len(blocks) * size, list(blocks))
 
@@ -133,13 +138,12 @@ class Engine:
     ) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
-        A row without a wish is idle, unless ``min_tokens`` of the domain needs it; if there is
-        no request at all, a new one arrives. ``most``: tokens of the step, if fewer than the engine's.
+        A row without a wish is idle, and requests arrive, unless the domain needs more of them or of their
+        tokens. ``most``: tokens of the step, if fewer than the engine's.
         Up to ``rejects`` drafts of a speculative decode are rejected afterwards. ``hidden``, ``padding``,
         ``withhold``: as for ``StepCases.case_of``.
         """
-        if self._domain.min_tokens and not self.live():
-            self.admit(self._domain.min_tokens)
+        self._admit_needed()
         budget = self.setting.sizes.budget
         planned = self._plan(wishes, budget if most is None else min(most, budget))
         requests = self._requests(planned)
@@ -148,23 +152,52 @@ class Engine:
             sequence = self._sequence(row)
             rejected = 0 if sequence.prefills or not query_len else min(rejects, query_len - 1)
             sequence.context_len += query_len - rejected
-            if sequence.context_len >= self.setting.most_tokens:
+            if self._is_over(sequence):
                 self._vacate(row)
         return case
 
+    def _is_over(self, sequence: Running) -> bool:
+        """Whether a request ends after a step: it is as long as can be, or has no next step in the domain."""
+        longest = min(self.setting.most_tokens - 1, self._domain.max_context_len)
+        return sequence.context_len > longest or (self._only_prefills and not sequence.prefills)
+
+    def _admit_needed(self) -> None:
+        """Let requests arrive until a step can have as many of them and of their tokens as the domain needs."""
+        domain, rows = self._domain, self._rows
+        if domain.verify_steps:
+            for row in [row for row in self.live() if self._able(row) < 2]:
+                self._vacate(row)
+        for more in range(min(domain.min_requests, len(rows)) - len(self.live())):
+            self.admit(max(domain.min_tokens, 1) + more)
+        for _ in rows:
+            able = {row: self._able(row) for row in self.live()}
+            if sum(able.values()) >= domain.min_tokens:
+                return
+            if len(able) == len(rows):
+                self._vacate(min(able, key=lambda row: able[row]))
+            self.admit(domain.min_tokens)
+
+    def _able(self, row: int) -> int:
+        """Return the most tokens that a request can compute in a step."""
+        sequence = self._sequence(row)
+        prompt_left = sequence.prompt_len - sequence.context_len
+        most = prompt_left if prompt_left > 0 else 1 + MOST_DRAFTS
+        return max(0, min(most, self.setting.most_tokens - sequence.context_len, self._domain.max_query_len))
+
     def _plan(self, wishes: Sequence[int], left: int) -> dict[int, int]:
         """Return the tokens each request computes, ``left`` at most, after granting their blocks."""
+        domain, live = self._domain, self.live()
+        able = {row: self._able(row) for row in live}
+        # Where requests without tokens are left out of a step, so many rows need one each.
+        needed = 0 if domain.empty_requests else min(domain.min_requests, len(live))
+        left = max(left, needed)
         planned: dict[int, int] = {}
-        able: dict[int, int] = {}
-        for row in self.live():
-            sequence = self._sequence(row)
+        for i, row in enumerate(live):
             wish = wishes[row] if row < len(wishes) else 0
-            prompt_left = sequence.prompt_len - sequence.context_len
-            most = prompt_left if prompt_left > 0 else 1 + MOST_DRAFTS
-            room = self.setting.most_tokens - sequence.context_len
-            planned[row] = max(0, min(wish, most, room, left))
+            if i < needed:
+                wish = max(wish, 1)
+            planned[row] = max(0, min(wish, able[row], left - max(needed - 1 - i, 0)))
             left -= planned[row]
-            able[row] = max(0, min(most, room))
         missing = self._domain.min_tokens - sum(planned.values())
         for row in planned:
             more = max(0, min(missing, able[row] - planned[row]))
@@ -182,6 +215,8 @@ class Engine:
         if decodes:
             left = self.setting.sizes.budget - sum(n for row, n in planned.items() if row not in decodes)
             longest = max(planned[row] for row in decodes)
+            if self._domain.verify_steps:
+                longest = max(longest, 2)
             same = min(longest, left // len(decodes), *(able[row] for row in decodes))
             planned.update(dict.fromkeys(decodes, same))
 

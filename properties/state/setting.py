@@ -11,6 +11,10 @@ from cumae.properties.cases.page_formats import block_sizes
 
 MOST_BLOCKS = 256
 MOST_SELECTED = 2**14
+MOST_DRAFTS = 3
+"""Tokens that a decode has beyond its first one, at most."""
+MOST_NEEDED = 64
+"""Requests of an engine whose steps need more of them than it has rows; one that needs more is not walked."""
 BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
@@ -119,11 +123,15 @@ def _with_topk(
 
 def _within(domain: Domain, sizes: Sizes, tokens_per_block: int, *, in_buckets: bool) -> Sizes:
     """Return the sizes, limited to the requests, tokens, contexts and block ids that a domain promises."""
-    budget = max(min(sizes.budget, domain.max_tokens), domain.min_tokens)
+    each = min(domain.max_query_len, 1 + MOST_DRAFTS) if domain.only_decodes else domain.max_query_len
+    requests = min(max(domain.min_requests, -(-domain.min_tokens // max(each, 1))), MOST_NEEDED)
+    least_each = 2 if domain.verify_steps else int(not domain.empty_requests)
+    budget = max(min(sizes.budget, domain.max_tokens), domain.min_tokens, least_each * requests)
     if in_buckets:
         budget = _largest_bucket(domain, sizes)
     room = domain.max_block_id + 1 - domain.reserved_blocks
-    rows = max(1, min(sizes.num_rows, room - 1, domain.max_requests))
+    rows = min(max(sizes.num_rows, requests), room - 1, domain.max_requests)
+    rows = max(1, min(rows, budget // 2) if domain.verify_steps else rows)
     least = max(sizes.least_tokens, domain.min_tokens)
     blocks = max(sizes.blocks_each, min(-(-least // tokens_per_block), MOST_BLOCKS))
     blocks = min(blocks, room // (rows + 1), 1 + domain.max_context_len // tokens_per_block)

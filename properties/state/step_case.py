@@ -40,12 +40,14 @@ class StepCases:
         there is room. ``withhold``: takes blocks away for this step, where the function sees that.
         """
         by_row = "row_index" in self._features
+        # A vacated row would be a prefill without tokens.
+        leaves_vacated = by_row or self._domain.only_decodes
         indices: list[int] = []
         requests: list[Request] = []
         for row in range(max((row for row, r in enumerate(rows) if r is not None), default=-1) + 1):
             request = rows[row] or Request(0, 0)
             shown = request.query_len > 0 or self._domain.empty_requests
-            if shown and not (by_row and rows[row] is None):
+            if shown and not (leaves_vacated and rows[row] is None):
                 indices.append(row)
                 requests.append(request)
         if by_row and indices:

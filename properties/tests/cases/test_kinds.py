@@ -26,6 +26,8 @@ DOMAINS = {
     "short": Domain(max_context_len=30, max_query_len=20),
     "no padding": Domain(padding="none"),
     "few blocks": Domain(max_block_id=600, reserved_blocks=1),
+    "a request of few blocks": Domain(min_requests=1, empty_requests=False, max_block_id=100),
+    "requests of few tokens": Domain(min_requests=7, uniform_decodes=True, max_tokens=64),
     "one block size": Domain(block_sizes=(64,)),
     "no empty requests": Domain(empty_requests=False),
     "no rowless requests": Domain(rowless_requests=False, missing_blocks=False),
