@@ -1,10 +1,13 @@
-"""Steps that a weak key takes for each other: sums, maxima, sorted lengths or a checksum are the same."""
+"""Steps that a weak key takes for each other: sums, sorted lengths, a checksum or blocks are the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from cumae.oracle import Trace, leveled
+from cumae.oracle import Case, Request, Trace, leveled
+from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.draws import edited
 from cumae.properties.cases.ladder import Ladder
 
 NEAR = 512
@@ -24,6 +27,14 @@ OTHER_DECODES: Mapping[str, Mapping[int, int]] = {
     "the digits one after the other": {10: 173, 11: 1},
 }
 """What stays the same, and the lengths that change."""
+PAGED: Sequence[Lens] = (
+    ("decode", 70, 1),
+    ("prefill", 33, 5),
+    ("decode", 49, 1),
+    ("prefill", 0, 40),
+    ("decode", 65, 2),
+)
+"""Requests of several pages each."""
 
 CHUNKS = ((10, 3), (20, 1), (7, 5), (0, 4), (15, 0), (9, 2))
 """Cached and new tokens of chunks."""
@@ -56,7 +67,70 @@ def collisions(ladder: Ladder) -> Iterator[Trace]:
     for lens in _in_turns(CHUNKS, OTHER_CHUNKS.values()):
         chunks.append([("prefill", *each) for each in lens])
     for steps in (decodes, chunks):
-        cases = [selecting.step(step, seed=len(step), padding=(0, 0)) for step in steps]
-        alike = [case for case in cases if case is not None]
-        if len(alike) == len(cases):
-            yield leveled(alike)
+        trace = _traced([selecting.step(step, seed=len(step), padding=(0, 0)) for step in steps])
+        if trace is not None:
+            yield trace
+
+
+def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
+    """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between.
+
+    A token selects all of its keys, so that each length matters, and the host knows the lengths.
+    """
+    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
+    steps: list[Case | None] = []
+    for more in (0, 1, 0):
+        contexts = [1 + mixed(b) % 32 + more * (b == at) for b in range(count)]
+        lens: list[Lens] = [("decode", context, 1) for context in contexts]
+        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
+    return _traced(steps)
+
+
+def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
+    """Return three steps of ``count`` decodes: two late ones have each other's new tokens in between."""
+    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
+    steps: list[Case | None] = []
+    for first, second in ((1, 2), (2, 1), (1, 2)):
+        lens: list[Lens] = [("decode", 1 + mixed(b) % 30, 1) for b in range(count)]
+        lens[at : at + 2] = [("decode", 7, first), ("decode", 7, second)]
+        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
+    return _traced(steps)
+
+
+def in_other_blocks(ladder: Ladder) -> Trace | None:
+    """Return a trace in which each second step is the same; the others have its lengths, in other blocks.
+
+    Two more are without tokens, and before the last the host has no lengths for two steps.
+    """
+    step = ladder.without("host_lens").step(PAGED, seed=len(PAGED), padding=(0, 0))
+    if step is None:
+        return None
+    requests, rows = step.batch.requests, step.layout.row_index
+    steps = [step]
+    for others in (*_renamed(requests), [replace(r, query_len=0) for r in requests]):
+        steps += [edited(step, others, rows), step]
+    fewer = edited(step, [*requests[:-1], replace(requests[-1], query_len=1)], rows)
+    hidden = [replace(one, layout=replace(one.layout, host_lens=False)) for one in (fewer, step)]
+    return _traced([*steps, *(hidden if ladder.hides_lens else ()), step])
+
+
+def _renamed(requests: Sequence[Request]) -> Iterator[list[Request]]:
+    """Yield the requests with other blocks: all, all but the first or last of each, those of one request."""
+    free = 1 + max((max(request.block_ids, default=-1) for request in requests), default=-1)
+    starts = [free + sum(len(r.block_ids) for r in requests[:b]) for b in range(len(requests))]
+    last = len(requests) - 1
+    for kept, first in ((0, 0), (1, 0), (-1, 0), (0, last), (-1, last)):
+        changed = list(requests)
+        for b in range(first, len(requests)):
+            ids = list(range(starts[b], starts[b] + len(requests[b].block_ids)))
+            if kept and ids:
+                at = kept if kept < 0 else 0
+                ids[at] = requests[b].block_ids[at]
+            changed[b] = replace(requests[b], block_ids=tuple(ids))
+        yield changed
+
+
+def _traced(steps: Sequence[Case | None]) -> Trace | None:
+    """Return the trace of these steps, None if a domain has not all of them."""
+    found = [step for step in steps if step is not None]
+    return leveled(found) if len(found) == len(steps) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count as count_from
 
-from cumae.oracle import PAGE_ORDERS, Case, Request, Trace, leveled
+from cumae.oracle import PAGE_ORDERS, Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
@@ -23,10 +23,9 @@ from cumae.properties.cases.engine_steps import (
     selecting,
 )
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.production import decodes_and_others, holey_decodes, identical, with_one_prompt
 
 Build = Callable[[Ladder, int], Case | None]
-NEAR = 64
-"""Keys that a token selects where contexts are shorter."""
 DRAFTS = 5
 """Drafts that each decode of a verify step has."""
 TOKENS_OF_A_CHUNK = 4
@@ -150,21 +149,6 @@ def full_columns(ladder: Ladder, size: int) -> Case | None:
     return ladder.unlimited.step(lens, seed=size, block_size=block_size)
 
 
-def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
-    """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between.
-
-    A token selects all of its keys, so that each length matters, and the host knows the lengths.
-    """
-    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
-    steps = []
-    for more in (0, 1, 0):
-        contexts = [1 + mixed(b) % (NEAR // 2) + more * (b == at) for b in range(count)]
-        lens: list[Lens] = [("decode", context, 1) for context in contexts]
-        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
-    alike = [step for step in steps if step is not None]
-    return leveled(alike) if len(alike) == len(steps) else None
-
-
 def _verifying(number: int) -> int:
     """Return a context with which a decode has as many drafts as it can have."""
     query_len = DRAFTS + 1
@@ -190,12 +174,25 @@ COUNTS = (1_025, 257, 65)
 """One more than whole tiles of decodes."""
 POWERS = (512, 128)
 QUIET = (131, 67)
+AMONG = (261, 133, 69)
+"""Decodes beside a few long requests: more than a tile of them."""
 LENGTHS = (4_101, 1_029, 261)
 WINDOWED = (1_040, 272)
 KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "decodes": (decodes, COUNTS),
     "verified": (verified, (254, 62)),
     "first chunks": (first_chunks, POWERS),
+    "identical decodes": (partial(identical, ("decode", 16, 1)), (259, *QUIET)),
+    "identical drafts": (partial(identical, ("decode", 20, DRAFTS + 1)), QUIET),
+    "identical prompts": (partial(identical, ("prefill", 0, 7)), QUIET),
+    "decodes, then others": (partial(decodes_and_others, False, "all"), AMONG),
+    "others, then decodes": (partial(decodes_and_others, True, "all"), AMONG),
+    "decodes, then others, whose keys count": (partial(decodes_and_others, False, "prefill"), AMONG),
+    "a prompt of all": (partial(with_one_prompt, 3), (131, 67, 35)),
+    "pages of 131": (partial(with_one_prompt, 131), (2, 1)),
+    "pages of 259": (partial(with_one_prompt, 259), (1,)),
+    "decodes with holes": (partial(holey_decodes, False), QUIET),
+    "windows with holes": (partial(holey_decodes, True), QUIET),
     "begun pages": (begun_pages, QUIET),
     "filled pages": (filled_pages, QUIET),
     "first alone": (first_alone, QUIET),
@@ -215,6 +212,9 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "selections of 512 keys": (partial(selecting, 512), (128, 64)),
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
     "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (131, 67)),
+    "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
+OF_TOKENS = ("single", "routed to 256 experts", "routed to 384 experts")
+"""Those that differ for a function which does not see requests."""

@@ -268,12 +268,16 @@ class Ladder:
         seed: int,
         block_size: int = 0,
         padding: tuple[int, int] | None = None,
+        holes: bool = False,
     ) -> Case | None:
-        """Return a case of these requests. ``padding``: padded tokens and requests, where steps have any."""
+        """Return a case of these requests. ``padding``: padded tokens and requests, where steps have any.
+
+        ``holes``: some requests lack blocks, or a row.
+        """
         layout: dict[str, Any] = {}
         if padding is not None and self._domain.padding != "none":
             layout = dict(zip(("num_padding_tokens", "num_padding_requests"), padding, strict=True))
-        return self._case(lens, seed=seed, block_size=block_size or self.usual_block, **layout)
+        return self._case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
 
     def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
@@ -286,6 +290,11 @@ class Ladder:
         """The ladder of cases without a window, which hides most columns of a row, if the domain has such."""
         whole = self._having("window", 0)
         return self if whole is None else Ladder(whole, self._named)
+
+    @property
+    def hides_lens(self) -> bool:
+        """Whether the host has no lengths in some steps."""
+        return "host_lens" in self._named and False in self._domain.among("host_lens", (False,))
 
     @property
     def sizes(self) -> tuple[int, ...]:

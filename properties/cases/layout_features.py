@@ -20,7 +20,7 @@ LAYOUT: tuple[Feature, ...] = (
     row(
         "layout",
         "key_slack",
-        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3)),
+        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3, -(sum(r.seq_len for r in d.batch.requests) // 2))),
         small=({"key_slack": -1}, {"key_slack": 1}),
         shown_by=("capacity", "read_capacity"),
     ),

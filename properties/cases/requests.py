@@ -125,8 +125,8 @@ def give_blocks(
 
 
 def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: int) -> tuple[Request, ...]:
-    """Return the requests without their last blocks, or without their first."""
-    drop = _withhold_last if choices.chance(50) else _free_first
+    """Return the requests without their last blocks, without their first, or with a hole between them."""
+    drop = choices.pick((_withhold_last, _free_first, _withhold_one))
     return tuple(drop(choices, request, tokens_per_block) for request in requests)
 
 
@@ -182,6 +182,15 @@ def _free_first(choices: Choices, request: Request, tokens_per_block: int) -> Re
     """Free the first blocks, as a sliding window does."""
     count = min(choices.integer(1, 2), len(request.block_ids))
     return replace(request, block_ids=(-1,) * count + request.block_ids[count:])
+
+
+def _withhold_one(choices: Choices, request: Request, tokens_per_block: int) -> Request:
+    """Withhold one block, where there are others before and behind it."""
+    ids, live = request.block_ids, -(-request.seq_len // tokens_per_block)
+    if live < 3:
+        return request
+    at = choices.integer(1, live - 2)
+    return replace(request, block_ids=(*ids[:at], -1, *ids[at + 1 :]))
 
 
 def _withhold_last(choices: Choices, request: Request, tokens_per_block: int) -> Request:

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import chain
 
 from cumae.oracle import Case
-from cumae.properties.cases.collisions import collisions
-from cumae.properties.cases.kinds import KINDS, among_decodes, behind, changed_alone, heavy
+from cumae.properties.cases.collisions import changed_alone, collisions, exchanged, in_other_blocks
+from cumae.properties.cases.kinds import KINDS, OF_TOKENS, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.values import TOPKS, WINDOWS
@@ -71,7 +71,7 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 0.5, 0.3
+SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind, and of those that are exactly as large as the function shows, as
 shares."""
@@ -96,6 +96,12 @@ HEAVY = 2**20
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
+EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
+"""Decodes of steps, and the first of two that have each other's new tokens."""
+FAIR = 8.0
+"""Times what is left for each kind of steps, that one may take."""
+ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
+"""Steps of one kind that also lie on ranks."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
 """Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
@@ -132,7 +138,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
         return
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     alone = (changed_alone(ladder, *place) for place in CHANGED)
-    for trace in chain(collisions(ladder), alone):
+    late = (exchanged(ladder, *place) for place in EXCHANGED)
+    for trace in chain(collisions(ladder), [in_other_blocks(ladder)], late, alone):
         if trace is not None:
             examine_trace(examiner, trace)
 
@@ -229,10 +236,18 @@ class Tour:
                 visitor.visit(cut(ladder, *lens))
 
     def _alike(self, ladder: Ladder) -> None:
-        """Examine steps of one kind, with work of their own too."""
-        with self.visitor.own_work(ALIKE):
-            for name, (build, sizes) in KINDS.items():
-                self.visitor.first(name, partial(build, ladder), sizes)
+        """Examine steps of one kind, with work of their own too; each takes a share of it at most."""
+        shows = self.visitor.examiner.verdict.shows
+        sees_requests = any(name.startswith(("prefill", "decode")) for name in shows)
+        visits = [(name, ladder) for name in KINDS if sees_requests or name in OF_TOKENS]
+        if sees_requests and (ranks := ladder.on_ranks(WORLDS[0])) is not None:
+            visits += [(name, ranks) for name in ON_RANKS]
+        is_timed = self.visitor.examiner.pace.budget.seconds is not None
+        with self.visitor.own_work(ALIKE if is_timed else 2 * ALIKE):
+            for i, (name, rungs) in enumerate(visits):
+                build, sizes = KINDS[name]
+                share = min(FAIR / (len(visits) - i), 1.0)
+                self.visitor.first(f"{name}, {i}", partial(build, rungs), sizes, share)
 
     def _exact(self, ladder: Ladder) -> None:
         """Examine what is exactly as large as a size that the function shows, or as many pages or drafts.

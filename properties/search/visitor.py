@@ -44,8 +44,14 @@ class Visitor:
         most = self.work if pace.budget.seconds is not None else max(PATIENCE, SLOWER * self.work)
         self._stop_at = pace.elapsed() + most
 
-    def first(self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int]) -> int:
-        """Examine the case of the first size that fits into the work that is left; return it, or 0."""
+    def first(
+        self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int], share: float = 1.0
+    ) -> int:
+        """Examine the case of the first size that fits into a share of the work that is left.
+
+        Return the size, or 0 if none fits.
+        """
+        most = share * self._left
         for size in sizes:
             if not self._left:  # building a large case takes long
                 return 0
@@ -53,12 +59,12 @@ class Visitor:
                 continue
             case = build(size)
             work = self._work(case) if case is not None else 0.0
-            if work > self._left:
+            if work > min(self._left, most):
                 self._visits[kind] = Visit(size, work)
                 continue
             done, seconds = self._done, self._kernel_seconds
             self.volume.take()
-            if self.visit(case):
+            if self.visit(case, most=most):
                 took = self._kernel_seconds - seconds
                 self._visits[kind] = Visit(size, self._done - done, self.volume.take(), took)
                 self._reached[kind] = max(size, self._reached.get(kind, 0))
@@ -89,14 +95,14 @@ class Visitor:
             return False
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
 
-    def visit(self, case: Case | None, lent: float = 0.0) -> bool:
+    def visit(self, case: Case | None, lent: float = 0.0, most: float = inf) -> bool:
         """Examine a case; return False if its launches are too much for the work that is left.
 
-        ``lent``: work that the case may take beyond it.
+        ``lent``: work that the case may take beyond it; ``most``: the work that it may take in all.
         """
         if case is None or self.examiner.binding.why_not(case) is not None:
             return True
-        left = self._left + lent
+        left = min(self._left + lent, most)
         if left <= 0 or self._is_late:
             return False
         launches = self.examiner.launches

@@ -162,7 +162,7 @@ class Engine:
         return sequence.context_len > longest or (self._only_prefills and not sequence.prefills)
 
     def _admit_needed(self) -> None:
-        """Let requests arrive until a step can have as many of them and of their tokens as the domain needs."""
+        """Let requests arrive until a step can have as many of them, and of tokens, as the domain needs."""
         domain, rows = self._domain, self._rows
         if domain.verify_steps:
             for row in [row for row in self.live() if self._able(row) < 2]:
