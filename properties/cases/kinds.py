@@ -23,7 +23,14 @@ from cumae.properties.cases.engine_steps import (
     selecting,
 )
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.production import decodes_and_others, holey_decodes, identical, with_one_prompt
+from cumae.properties.cases.production import (
+    RUNS,
+    holey_decodes,
+    identical,
+    in_a_row,
+    run_and_others,
+    with_one_prompt,
+)
 
 Build = Callable[[Ladder, int], Case | None]
 DRAFTS = 5
@@ -185,9 +192,11 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical decodes": (partial(identical, ("decode", 16, 1)), (259, *QUIET)),
     "identical drafts": (partial(identical, ("decode", 20, DRAFTS + 1)), QUIET),
     "identical prompts": (partial(identical, ("prefill", 0, 7)), QUIET),
-    "decodes, then others": (partial(decodes_and_others, False, "all"), AMONG),
-    "others, then decodes": (partial(decodes_and_others, True, "all"), AMONG),
-    "decodes, then others, whose keys count": (partial(decodes_and_others, False, "prefill"), AMONG),
+    **{f"{kind}, then others": (partial(run_and_others, kind), AMONG) for kind in RUNS},
+    "others, then decodes": (partial(run_and_others, "decodes", behind=False), AMONG),
+    "decodes, then others, whose keys count": (partial(run_and_others, "decodes", scope="prefill"), AMONG),
+    "pages in a row": (in_a_row, (67, 19)),
+    "slots in a row": (partial(in_a_row, block_size=1), (67, 19)),
     "a prompt of all": (partial(with_one_prompt, 3), (131, 67, 35)),
     "pages of 131": (partial(with_one_prompt, 131), (2, 1)),
     "pages of 259": (partial(with_one_prompt, 259), (1,)),

@@ -135,7 +135,9 @@ class Ladder:
         lens: list[Lens] = [("decode", size // 2 + 3, 1), ("prefill", size - 2, 5), ("prefill", 0, size)]
         lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
         uncut = Ladder(self.unlimited._domain, self._named.difference({"kernel_block_size"}))
-        return uncut._case(lens, seed=size, block_size=size)
+        on_ranks = self._domain.settled("world") > 1
+        runs = uncut.having("interleave", size) if on_ranks else None
+        return (runs or uncut)._case(lens, seed=size, block_size=size)
 
     def blocks(self, size: int) -> Case | None:
         """Return a case of blocks of ``size`` tokens, if the domain promises all sizes.

@@ -1,5 +1,7 @@
 """The features of a layout, each a row as in `features`."""
 
+from collections.abc import Iterable
+
 from cumae.oracle import GARBAGE_KINDS, INDEX_DTYPES, Case
 from cumae.properties.cases.feature import BOTH, Feature, always, row
 from cumae.properties.cases.values import context_slack, row_index, spare_blocks
@@ -8,6 +10,12 @@ from cumae.properties.cases.values import context_slack, row_index, spare_blocks
 def _unseen(case: Case) -> bool:
     """Return False: a function that no input tells of the feature cannot see it."""
     return False
+
+
+def _short(counts: Iterable[int]) -> tuple[int, ...]:
+    """Return slacks of a buffer for so many elements in all: half of them are missing, or all but one."""
+    count = sum(counts)
+    return -(count // 2), -max(count - 1, 0)
 
 
 LAYOUT: tuple[Feature, ...] = (
@@ -20,7 +28,7 @@ LAYOUT: tuple[Feature, ...] = (
     row(
         "layout",
         "key_slack",
-        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3, -(sum(r.seq_len for r in d.batch.requests) // 2))),
+        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3, *_short(r.seq_len for r in d.batch.requests))),
         small=({"key_slack": -1}, {"key_slack": 1}),
         shown_by=("capacity", "read_capacity"),
     ),
@@ -56,7 +64,9 @@ LAYOUT: tuple[Feature, ...] = (
     row(
         "layout",
         "page_slack",
-        lambda d: d.pick("page_slack", (0, 0, 1, 9, -1, -3)),
+        lambda d: d.pick(
+            "page_slack", (0, 0, 1, 9, -1, -3, *_short(len(r.block_ids) for r in d.batch.requests))
+        ),
         small=({"page_slack": -1}, {"page_slack": 1}),
         shown_by=("num_page_columns", "num_page_indices"),
     ),

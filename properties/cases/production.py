@@ -4,6 +4,7 @@ A profile run, a benchmark and a captured graph have requests that are all the s
 hundreds of decodes, and a few long requests before or behind them.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cumae.oracle import Case
@@ -12,8 +13,23 @@ from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited
 from cumae.properties.cases.ladder import Ladder
 
-LONG, CHUNK, PROMPT = 4_177, 301, 133
-"""Cached tokens of a long decode, new ones of a later chunk and of a new prompt: several tiles each."""
+DRAFTS = 3
+OTHERS: Sequence[Lens] = (
+    ("decode", 4_177, 1),
+    ("prefill", 20, 301),
+    ("decode", 9, 1 + DRAFTS),
+    ("prefill", 7, 0),
+    ("prefill", 0, 133),
+    ("decode", 5, 1),
+)
+"""A long decode, a later chunk, a verified draft, an idle request, a new prompt and a short decode."""
+RUNS: Mapping[str, Callable[[int], Lens]] = {
+    "decodes": lambda bits: ("decode", 1 + bits % 40, 1),
+    "drafts": lambda bits: ("decode", 5 + bits % 40, 1 + DRAFTS),
+    "prompts": lambda bits: ("prefill", 0, 1 + bits % 6),
+    "chunks": lambda bits: ("prefill", 16 * (1 + bits % 3), 1 + (bits >> 8) % 6),
+}
+"""Requests of one kind, each from bits of its own."""
 WINDOW = 128
 
 
@@ -22,18 +38,24 @@ def identical(one: Lens, ladder: Ladder, count: int) -> Case | None:
     return ladder.step([one] * count, seed=count, padding=(0, 0))
 
 
-def decodes_and_others(others_first: bool, scope: str, ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes behind or before a long decode, a later chunk and a prompt.
+def run_and_others(
+    kind: str, ladder: Ladder, count: int, scope: str = "all", *, behind: bool = True
+) -> Case | None:
+    """Return a case of ``count`` requests of one kind, and behind or before them one of each other kind.
 
-    ``scope``: the requests whose keys count, where that may be some.
+    Their table rows are in order, and those of the others are not. ``scope``: the requests whose keys count.
     """
+    ladder = ladder.having("max_drafts", DRAFTS) or ladder
     scoped = ladder.having("key_scope", scope)
     if scope != "all" and scoped is None:
         return None
-    ladder = scoped or ladder
-    lens: list[Lens] = [("decode", 1 + mixed(b) % 40, 1) for b in range(count)]
-    others: list[Lens] = [("decode", LONG, 1), ("prefill", 20, CHUNK), ("prefill", 0, PROMPT)]
-    return ladder.unlimited.step(others + lens if others_first else lens + others, seed=count)
+    lens = [RUNS[kind](mixed(b)) for b in range(count)]
+    case = (scoped or ladder).unlimited.step([*lens, *OTHERS] if behind else [*OTHERS, *lens], seed=count)
+    rows = None if case is None else case.layout.row_index
+    if case is None or rows is None or -1 in rows:
+        return case
+    in_order = sorted(rows)
+    return edited(case, list(case.batch.requests), (*in_order[:count], *reversed(in_order[count:])))
 
 
 def with_one_prompt(count: int, ladder: Ladder, pages: int) -> Case | None:
@@ -58,3 +80,34 @@ def holey_decodes(windowed: bool, ladder: Ladder, count: int) -> Case | None:
         return None
     lens: list[Lens] = [("decode", 20 + mixed(b) % 200, 1) for b in range(count)]
     return limited.step(lens, seed=count, holes=True)
+
+
+def in_a_row(ladder: Ladder, count: int, *, block_size: int = 0) -> Case | None:
+    """Return a case of requests of about ``count`` pages, whose ids lie in a row but for one place each.
+
+    In one they do without exception; in others two in the middle change places, the last is elsewhere, or they
+    fall. ``block_size``: the block size, by default the usual one.
+    """
+    size = block_size or ladder.usual_block
+    if size not in ladder.sizes:
+        return None
+    plain = ladder.without("world", "window", "missing_blocks")
+    lens: list[Lens] = [("prefill", 0, count * size), ("decode", (count + 3) * size, 1)]
+    lens += [("prefill", size // 2, count * size), ("prefill", (count - 2) * size, 2 * size)]
+    case = plain.step(lens, seed=count, block_size=size)
+    if case is None:
+        return None
+    first = min((i for r in case.batch.requests for i in r.block_ids), default=0)
+    requests = []
+    for b, request in enumerate(case.batch.requests):
+        ids = list(range(first, first + len(request.block_ids)))
+        first += len(ids) + 1
+        half = len(ids) // 2
+        if b == 1 and half:
+            ids[half - 1 : half + 1] = ids[half], ids[half - 1]
+        elif b == 2 and ids:
+            ids[-1] = first - 1
+        elif b == 3:
+            ids.reverse()
+        requests.append(replace(request, block_ids=tuple(ids)))
+    return edited(case, requests, case.layout.row_index)

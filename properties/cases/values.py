@@ -134,7 +134,7 @@ def padding_requests(d: Draw) -> int:
     """Return the number of padded requests."""
     if not d.is_padded:
         return 0
-    return min(d.choices.pick((0, 0, 1, 3)), max(d.domain.max_requests - len(d.batch.requests), 0))
+    return min(d.choices.pick((0, 0, 1, 3, 9)), max(d.domain.max_requests - len(d.batch.requests), 0))
 
 
 def spare_blocks(d: Draw) -> int:
@@ -247,6 +247,11 @@ def topk(d: Draw) -> int:
 
 def router_shape(d: Draw) -> tuple[int, int, int, int]:
     """Return the sizes of a router; many experts only for few rows."""
+    if d.domain.router_shapes is None and d.choices.chance(25):
+        num_groups, size = d.choices.pick((1, 2, 3, 5, 8)), d.choices.integer(2, 40)
+        if d.num_rows * num_groups * size <= MOST_SELECTED:
+            kept = d.choices.integer(1, num_groups)
+            return num_groups * size, num_groups, kept, d.choices.integer(1, min(kept * size, 16))
     shapes = d.domain.router_shapes or ROUTER_SHAPES
     fits = [shape for shape in shapes if d.num_rows * shape[0] <= MOST_SELECTED]
     return d.choices.pick(fits or (min(shapes),))

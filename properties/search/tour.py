@@ -221,6 +221,7 @@ class Tour:
             visitor.first("lulls", ladder.lulls, LULLS)
             visitor.first("spare", ladder.spare, SPARE)
             if (ranks := ladder.on_ranks(WORLDS[1])) is not None:
+                visitor.visit(ranks.large_blocks())
                 visitor.first("long on ranks", ranks.long, LENGTHS)
                 visitor.first("padded on ranks", lambda size: ranks.padded(size, size // 2 + 1), COUNTS)
                 visitor.first("busy on ranks", ranks.busy, COUNTS)

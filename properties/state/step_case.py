@@ -60,6 +60,8 @@ class StepCases:
         setting = self._setting
         if withhold is not None and self._domain.missing_blocks and "missing_blocks" in self._features:
             requests = list(withhold(requests=tuple(requests)))
+        if withhold is not None and by_row and indices and self._domain.rowless_requests:
+            indices[sum(indices) % len(indices)] = -1
         batch = Batch(tuple(requests), setting.block_size, setting.world)
         layout = self._layout(batch, tuple(indices) if by_row else None, hidden, padding)
         return Case(batch, layout, setting.options)

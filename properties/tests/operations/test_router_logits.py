@@ -57,7 +57,8 @@ class TestLogits:
         options = [draw_case(SeededChoices(i), Domain(), ROUTED).options.router for i in range(600)]
         assert {o.logits_kind for o in options} == set(LOGITS_KINDS)
         assert {(o.logits_dtype, o.bias_dtype) for o in options} == {(a, b) for a in D for b in D}
-        assert {(o.num_experts, o.num_groups, o.topk_group, o.top_k) for o in options} == set(ROUTER_SHAPES)
+        shapes = {(o.num_experts, o.num_groups, o.topk_group, o.top_k) for o in options}
+        assert shapes > set(ROUTER_SHAPES) and len(shapes) > 2 * len(ROUTER_SHAPES)
 
     def test_near_ties_are_decided_by_rounding(self) -> None:
         rows = [router_logits("near_ties", 0, place, 8, "fp32") for place in range(40)]
