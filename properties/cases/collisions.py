@@ -87,11 +87,11 @@ def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
 
 
 def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
-    """Return steps of ``count`` decodes: two late ones take each other's new tokens, then cached ones."""
+    """Return steps of ``count`` decodes: two late ones take each other's new tokens, cached ones, both."""
     selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
     steps: list[Case | None] = []
     usual = ((7, 1), (9, 2))
-    for first, second in (usual, ((7, 2), (9, 1)), usual, ((9, 1), (7, 2)), usual):
+    for first, second in (usual, ((7, 2), (9, 1)), usual, ((9, 1), (7, 2)), usual, usual[::-1], usual):
         lens: list[Lens] = [("decode", 1 + mixed(b) % 30, 1) for b in range(count)]
         lens[at : at + 2] = [("decode", *first), ("decode", *second)]
         steps.append(selecting.step(lens, seed=count, padding=(0, 0)))

@@ -17,6 +17,7 @@ from cumae.properties.cases.page_formats import block_sizes
 from cumae.properties.cases.promises import tokens_each
 from cumae.properties.cases.requests import (
     REQUEST_COUNTS,
+    SOME_REQUESTS,
     Work,
     draw_work,
     give_blocks,
@@ -56,11 +57,12 @@ def _draw_works(choices: Choices, domain: Domain, tokens_per_block: int) -> list
         return _draw_alike(choices, domain, max(most, domain.min_requests), tokens_per_block)
     if most >= domain.min_requests and "decode" in domain.phases and choices.chance(12):
         return _draw_alike(choices, domain, most, tokens_per_block)
-    if most >= domain.min_requests and not choices.chance(4):
+    if most >= domain.min_requests and not choices.chance(7):
         count = choices.integer(domain.min_requests, most)
         limits = limits_of(domain)
         return [draw_work(choices, limits, tokens_per_block, large=count <= 3) for _ in range(count)]
-    counts = [n for n in REQUEST_COUNTS if domain.min_requests <= n <= domain.max_requests]
+    usual = SOME_REQUESTS if choices.chance(50) else REQUEST_COUNTS
+    counts = [n for n in usual if domain.min_requests <= n <= domain.max_requests]
     count = choices.pick(counts or (domain.min_requests,))
     most_tokens = max(3, 2000 // max(count, 1))
     narrow = limits_of(domain)._replace(

@@ -1,5 +1,7 @@
 """Steps in blocks, on ranks, and with options as engines run them, each with many tokens or requests."""
 
+from dataclasses import replace
+
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
@@ -97,3 +99,16 @@ def routed(shape: tuple[int, int, int, int], ladder: Ladder, count: int) -> Case
     """Return a case of ``count`` tokens and a router of this shape."""
     router = ladder.routing(shape)
     return None if router is None else router.tokens(count, 0)
+
+
+def in_equal_shares(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests with context, each of which has four blocks of the workspace.
+
+    In fp32, a product with the reciprocal of 41 or 47 gives a share that is one too small.
+    """
+    shared = ladder.having("chunk_blocks", 4)
+    if shared is None:
+        return None
+    lens: list[Lens] = [("prefill", 70 + mixed(b) % 90, 3) for b in range(count)]
+    case = shared.step(lens, seed=count)
+    return None if case is None else replace(case, options=case.options.having(workspace_slack=0))

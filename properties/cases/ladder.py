@@ -132,12 +132,15 @@ class Ladder:
         whole = all(self._domain.holds_whole(name, size) for name in ("interleave", "kernel_block_size"))
         if size in self.sizes or not whole or not {"row_format", "head_format"}.isdisjoint(self._named):
             return None
-        lens: list[Lens] = [("decode", size // 2 + 3, 1), ("prefill", size - 2, 5), ("prefill", 0, size)]
-        lens += [("decode", 2 * size - 1, 1), ("prefill", size + size // 3, 3)]
+        world = self._domain.settled("world")
+        unit = size * world
+        lens: list[Lens] = [("decode", unit // 2 + 3, 1), ("prefill", unit - 5, 5), ("prefill", 0, size)]
+        lens += [("decode", 2 * unit - 1, 1), ("prefill", unit + unit // 3, 3)]
         uncut = Ladder(self.unlimited._domain, self._named.difference({"kernel_block_size"}))
-        on_ranks = self._domain.settled("world") > 1
-        runs = uncut.having("interleave", size) if on_ranks else None
-        return (runs or uncut)._case(lens, seed=size, block_size=size)
+        if world > 1:
+            alone = Ladder(uncut._domain.having(block_sizes=(size,)), uncut._named)
+            uncut = alone.having("interleave", size) or uncut
+        return (uncut.having("page_slack", 0) or uncut)._case(lens, seed=size, block_size=size)
 
     def blocks(self, size: int) -> Case | None:
         """Return a case of blocks of ``size`` tokens, if the domain promises all sizes.

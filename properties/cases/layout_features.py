@@ -12,10 +12,9 @@ def _unseen(case: Case) -> bool:
     return False
 
 
-def _short(counts: Iterable[int]) -> tuple[int, ...]:
-    """Return slacks of a buffer for so many elements in all: half of them are missing, or all but one."""
-    count = sum(counts)
-    return -(count // 2), -max(count - 1, 0)
+def _half(counts: Iterable[int]) -> int:
+    """Return the slack with which half of a buffer for so many elements in all is missing."""
+    return -(sum(counts) // 2)
 
 
 LAYOUT: tuple[Feature, ...] = (
@@ -28,7 +27,7 @@ LAYOUT: tuple[Feature, ...] = (
     row(
         "layout",
         "key_slack",
-        lambda d: d.pick("key_slack", (0, 0, 1, 9, -1, -3, *_short(r.seq_len for r in d.batch.requests))),
+        lambda d: d.pick("key_slack", (0, 0, 0, 1, 9, -1, -3, _half(r.seq_len for r in d.batch.requests))),
         small=({"key_slack": -1}, {"key_slack": 1}),
         shown_by=("capacity", "read_capacity"),
     ),
@@ -65,7 +64,7 @@ LAYOUT: tuple[Feature, ...] = (
         "layout",
         "page_slack",
         lambda d: d.pick(
-            "page_slack", (0, 0, 1, 9, -1, -3, *_short(len(r.block_ids) for r in d.batch.requests))
+            "page_slack", (0, 0, 0, 1, 9, -1, -3, _half(len(r.block_ids) for r in d.batch.requests))
         ),
         small=({"page_slack": -1}, {"page_slack": 1}),
         shown_by=("num_page_columns", "num_page_indices"),

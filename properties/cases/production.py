@@ -25,6 +25,7 @@ OTHERS: Sequence[Lens] = (
 """A long decode, a later chunk, a verified draft, an idle request, a new prompt and a short decode."""
 RUNS: Mapping[str, Callable[[int], Lens]] = {
     "decodes": lambda bits: ("decode", 1 + bits % 40, 1),
+    "decodes inside pages": lambda bits: ("decode", 16 * (bits % 3) + 1 + (bits >> 8) % 14, 1),
     "drafts": lambda bits: ("decode", 5 + bits % 40, 1 + DRAFTS),
     "prompts": lambda bits: ("prefill", 0, 1 + bits % 6),
     "chunks": lambda bits: ("prefill", 16 * (1 + bits % 3), 1 + (bits >> 8) % 6),
@@ -85,15 +86,15 @@ def holey_decodes(windowed: bool, ladder: Ladder, count: int) -> Case | None:
 def in_a_row(ladder: Ladder, count: int, *, block_size: int = 0) -> Case | None:
     """Return a case of requests of about ``count`` pages, whose ids lie in a row but for one place each.
 
-    In one they do without exception; in others two in the middle change places, the last is elsewhere, or they
-    fall. ``block_size``: the block size, by default the usual one.
+    In one they do without exception; in others two in the middle change places, the last is elsewhere, or
+    they fall. ``block_size``: the block size, by default the usual one.
     """
     size = block_size or ladder.usual_block
     if size not in ladder.sizes:
         return None
     plain = ladder.without("world", "window", "missing_blocks")
-    lens: list[Lens] = [("prefill", 0, count * size), ("decode", (count + 3) * size, 1)]
-    lens += [("prefill", size // 2, count * size), ("prefill", (count - 2) * size, 2 * size)]
+    lens: list[Lens] = [("prefill", 0, count * size), ("prefill", size, (count + 2) * size)]
+    lens += [("prefill", size // 2, count * size), ("prefill", 2 * size, (count - 3) * size)]
     case = plain.step(lens, seed=count, block_size=size)
     if case is None:
         return None

@@ -11,6 +11,7 @@ from cumae.properties.cases.values import DRAFTS
 TILES = (32, 64, 128, 256, 512, 1024)
 LARGE_BLOCK = 128
 """Lengths reach several blocks of up to this many tokens, and one larger block."""
+SOME_REQUESTS = (7, 9, 12, 17, 20, 24, 29)
 REQUEST_COUNTS = (31, 32, 33, 127, 128, 129, 1023, 1024, 1025, 2048)
 MANY = 16
 """Requests from here on share no blocks and have none to spare."""
