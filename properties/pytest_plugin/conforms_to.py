@@ -61,6 +61,8 @@ def conforms_to(
 
         @wraps(function)
         def test(*owner: Any, **arguments: Any) -> None:
+            if "request" not in arguments:
+                raise TypeError(f"{function.__name__} is a test of pytest: call what it tests instead")
             request = arguments["request"]
             values = dict(zip(given, owner, strict=False)) | {name: arguments[name] for name in fixtures}
             item = replace(binding, function=_filled(function, values, given))

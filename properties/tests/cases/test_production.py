@@ -1,0 +1,93 @@
+"""Facts about the steps of busy engines: which requests are the same, where a run ends, what is shared."""
+
+from functools import partial
+
+import pytest
+
+from cumae.oracle import Case, Trace
+from cumae.properties.cases import production
+from cumae.properties.cases.collisions import exchanged, in_other_blocks
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import KINDS
+from cumae.properties.cases.ladder import Ladder
+
+LADDER = Ladder(Domain(), NAMES)
+
+
+def _made(case: Case | None) -> Case:
+    assert case is not None
+    return case
+
+
+def _lens(case: Case) -> list[tuple[int, int]]:
+    return [(request.context_len, request.query_len) for request in case.batch.requests]
+
+
+def test_requests_are_the_same_and_not_padded() -> None:
+    case = _made(production.identical(("decode", 16, 1), LADDER, 131))
+    assert _lens(case) == [(16, 1)] * 131 and case.num_requests_padded == 131
+
+
+@pytest.mark.parametrize("kind", production.RUNS)
+def test_behind_a_run_of_one_kind_stands_one_of_each_kind_in_rows_that_go_back(kind: str) -> None:
+    case = _made(production.run_and_others(kind, LADDER, 133))
+    assert _lens(case)[133:] == [(context, new) for _, context, new in production.OTHERS]
+    assert max(new for _, new in _lens(case)[:133]) <= 6
+    rows = case.layout.row_index
+    assert rows is None or -1 in rows or list(rows[133:]) == sorted(rows[133:], reverse=True)
+
+
+def test_the_others_may_stand_before_and_prefills_keys_may_count_alone() -> None:
+    case = _made(production.run_and_others("decodes", LADDER, 69, behind=False))
+    assert _lens(case)[0] == (4_177, 1) and _lens(case)[-1][1] == 1
+    scoped = _made(production.run_and_others("decodes", LADDER, 69, scope="prefill"))
+    assert scoped.options.keys.key_scope == "prefill"
+    assert production.run_and_others("decodes", Ladder(Domain(), ()), 69, scope="prefill") is None
+
+
+def test_all_decodes_share_the_pages_of_a_prompt() -> None:
+    case = _made(production.with_one_prompt(3, LADDER, 67))
+    assert len({request.block_ids[:67] for request in case.batch.requests}) == 1
+    assert len({request.block_ids[67] for request in case.batch.requests}) == 3
+
+
+def test_pages_lie_in_a_row_but_for_one_place() -> None:
+    case = _made(production.in_a_row(LADDER, 19))
+    steps = [{b - a for a, b in zip(r.block_ids, r.block_ids[1:], strict=False)} for r in case.batch.requests]
+    assert steps[0] == {1} and steps[1] == {1, 2, -1} and len(steps[2]) == 2 and steps[3] == {-1}
+    assert production.in_a_row(Ladder(Domain(block_sizes=(16,)), NAMES), 19, block_size=1) is None
+
+
+def test_decodes_lack_pages_between_others() -> None:
+    case = _made(production.holey_decodes(False, LADDER, 67))
+    ids = [request.block_ids for request in case.batch.requests]
+    assert any(-1 in row[1 : len(row) - 1] and row[0] >= 0 and row[-1] >= 0 for row in ids)
+
+
+def test_two_late_requests_take_each_others_lengths() -> None:
+    trace = exchanged(LADDER, 131, 129)
+    assert isinstance(trace, Trace)
+    late = [_lens(step)[129:] for step in trace.steps]
+    assert late[1] == [(7, 2), (9, 1)] and late[5] == [(9, 2), (7, 1)]
+    assert len({tuple(_lens(step)[:129]) for step in trace.steps}) == 1
+
+
+def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
+    trace = in_other_blocks(LADDER)
+    assert isinstance(trace, Trace)
+    base, *others = trace.steps
+    tables = [[request.block_ids for request in step.batch.requests] for step in others[:9:2]]
+    own = [request.block_ids for request in base.batch.requests]
+    assert all(table != own and list(map(len, table)) == list(map(len, own)) for table in tables)
+    assert [ids[0] for ids in tables[1]] == [ids[0] for ids in own]
+    assert tables[3][:-1] == own[:-1] and tables[3][-1] != own[-1]
+    assert not others[10].batch.num_tokens
+    assert [step.layout.host_lens for step in others[-4:]] == [True, False, False, True]
+
+
+def test_a_domain_of_any_order_gets_what_it_promises() -> None:
+    sorted_steps = Domain(order="decodes_first")
+    for name in ("decodes, then others", "others, then decodes", "prompts, then others"):
+        build, sizes = KINDS[name]
+        assert sorted_steps.why_not(_made(partial(build, Ladder(sorted_steps, NAMES))(sizes[-1]))) is None

@@ -1,0 +1,22 @@
+"""The default search finds what is wrong in crowds of one kind, and what knows a part of a step."""
+
+import pytest
+
+from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places
+from cumae.properties.cases.domain import Domain
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.loop import search
+
+DEVICE = prepare("auto")
+LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
+def test_it_is_found(limit: Limit) -> None:
+    binding = binding_of(load_function(limit.target), limit.operation, domain=Domain(captured=False))
+    verdict = search(binding, DEVICE, Budget(examples=200), checks=[limit.check], reduce=False)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == limit.check
