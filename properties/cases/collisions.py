@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from cumae.oracle import Case, Request, Trace, leveled
@@ -9,6 +10,7 @@ from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.reducer import valid
 
 NEAR = 512
 """A token selects all of its keys, so that each length matters."""
@@ -109,7 +111,11 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
     requests, rows = step.batch.requests, step.layout.row_index
     steps = [step]
     for others in (*_renamed(requests), [replace(r, query_len=0) for r in requests]):
-        steps += [edited(step, others, rows), step]
+        changed = valid(
+            partial(edited, step, others, rows)
+        )  # None if blocks are then shared in the wrong way
+        if changed is not None:
+            steps += [changed, step]
     fewer = edited(step, [*requests[:-1], replace(requests[-1], query_len=1)], rows)
     hidden = [replace(one, layout=replace(one.layout, host_lens=False)) for one in (fewer, step)]
     return _traced([*steps, *(hidden if ladder.hides_lens else ()), step])
@@ -132,6 +138,8 @@ def _renamed(requests: Sequence[Request]) -> Iterator[list[Request]]:
 
 
 def _traced(steps: Sequence[Case | None]) -> Trace | None:
-    """Return the trace of these steps, None if a domain has not all of them."""
+    """Return the trace of these steps with the first one's options, None if a domain has not all of them."""
     found = [step for step in steps if step is not None]
-    return leveled(found) if len(found) == len(steps) else None
+    if not found or len(found) < len(steps):
+        return None
+    return valid(lambda: leveled([replace(step, options=found[0].options) for step in found]))

@@ -29,6 +29,7 @@ from cumae.properties.cases.production import (
     holey_decodes,
     identical,
     in_a_row,
+    past_the_table,
     run_and_others,
     with_one_prompt,
 )
@@ -203,6 +204,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "pages of 259": (partial(with_one_prompt, 259), (1,)),
     "decodes with holes": (partial(holey_decodes, False), QUIET),
     "windows with holes": (partial(holey_decodes, True), QUIET),
+    "past the table": (past_the_table, (67, 9)),
     "begun pages": (begun_pages, QUIET),
     "filled pages": (filled_pages, QUIET),
     "first alone": (first_alone, QUIET),

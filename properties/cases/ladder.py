@@ -297,6 +297,11 @@ class Ladder:
         return self if whole is None else Ladder(whole, self._named)
 
     @property
+    def misses_blocks(self) -> bool:
+        """Whether requests lack blocks in some cases."""
+        return "missing_blocks" in self._named and self._domain.missing_blocks
+
+    @property
     def hides_lens(self) -> bool:
         """Whether the host has no lengths in some steps."""
         return "host_lens" in self._named and False in self._domain.among("host_lens", (False,))

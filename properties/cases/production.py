@@ -65,10 +65,10 @@ def with_one_prompt(count: int, ladder: Ladder, pages: int) -> Case | None:
     size = whole.usual_block
     lens: list[Lens] = [("decode", pages * size + mixed(b) % size, 1) for b in range(count)]
     case = whole.step(lens, seed=count + pages, block_size=size)
-    if case is None:
-        return None
+    if case is None or not case.batch.requests:
+        return case
     requests = case.batch.requests
-    held = min(min(request.context_len for request in requests) // size, pages)
+    held = min(min(request.context_len for request in requests) // case.batch.tokens_per_block, pages)
     shared = requests[0].block_ids[:held]
     sharing = [replace(r, block_ids=shared + r.block_ids[held:]) for r in requests]
     return edited(case, sharing, case.layout.row_index)
@@ -112,3 +112,20 @@ def in_a_row(ladder: Ladder, count: int, *, block_size: int = 0) -> Case | None:
             ids.reverse()
         requests.append(replace(request, block_ids=tuple(ids)))
     return edited(case, requests, case.layout.row_index)
+
+
+def past_the_table(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests, none of which has a block for its last tokens.
+
+    The table has no column for them.
+    """
+    if not ladder.misses_blocks:
+        return None
+    lens: list[Lens] = [("prefill", mixed(b) % 70, 20 + mixed(b, 1) % 30) for b in range(count)]
+    case = ladder.without("missing_blocks").step(lens, seed=count, padding=(0, 0))
+    if case is None:
+        return None
+    live = [case.batch.num_live_blocks(request) for request in case.batch.requests]
+    requests = zip(case.batch.requests, live, strict=True)
+    short = [replace(r, block_ids=(*r.block_ids[: n - 1], *[-1] * (n > 0))) for r, n in requests]
+    return edited(case, short, case.layout.row_index)

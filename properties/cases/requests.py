@@ -127,7 +127,7 @@ def give_blocks(
 
 def withhold(choices: Choices, requests: tuple[Request, ...], tokens_per_block: int) -> tuple[Request, ...]:
     """Return the requests without their last blocks, without their first, or with a hole between them."""
-    drop = choices.pick((_withhold_last, _free_first, _withhold_one))
+    drop = choices.pick((_withhold_last, _withhold_last, _free_first, _withhold_one))
     return tuple(drop(choices, request, tokens_per_block) for request in requests)
 
 

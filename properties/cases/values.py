@@ -28,12 +28,12 @@ ROUTER_SHAPES = (
     (32, 8, 3, 6),
     (80, 40, 3, 5),
     (200, 1, 1, 6),
+    (256, 4, 2, 8),
     (60, 6, 4, 4),
     (64, 8, 6, 8),
     (64, 1, 1, 6),
     (128, 1, 1, 8),
     (160, 8, 3, 6),
-    (256, 4, 2, 8),
     (256, 8, 4, 8),
     (384, 1, 1, 8),
     (512, 1, 1, 10),
@@ -135,7 +135,8 @@ def padding_requests(d: Draw) -> int:
     """Return the number of padded requests."""
     if not d.is_padded:
         return 0
-    return min(d.choices.pick((0, 0, 1, 3, 9)), max(d.domain.max_requests - len(d.batch.requests), 0))
+    count = max(d.choices.pick((0, 0, 1, 3, 9)), int(d.domain.settled("dummy_request")))
+    return min(count, max(d.domain.max_requests - len(d.batch.requests), 0))
 
 
 def spare_blocks(d: Draw) -> int:
