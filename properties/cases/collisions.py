@@ -111,10 +111,8 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
     requests, rows = step.batch.requests, step.layout.row_index
     steps = [step]
     for others in (*_renamed(requests), [replace(r, query_len=0) for r in requests]):
-        changed = valid(
-            partial(edited, step, others, rows)
-        )  # None if blocks are then shared in the wrong way
-        if changed is not None:
+        changed = valid(partial(edited, step, others, rows))
+        if changed is not None:  # else blocks would be shared in the wrong way
             steps += [changed, step]
     fewer = edited(step, [*requests[:-1], replace(requests[-1], query_len=1)], rows)
     hidden = [replace(one, layout=replace(one.layout, host_lens=False)) for one in (fewer, step)]

@@ -72,7 +72,7 @@ def test_a_key_of_the_first_requests_is_found_where_a_later_one_changes() -> Non
     assert failure.trace is not None and failure.finding.check == "forgets_history"
     first, last = failure.trace.steps[-2:]
     changed = zip(first.batch.requests, last.batch.requests, strict=True)
-    assert [b for b, (before, after) in enumerate(changed) if before != after][0] > 64
+    assert next(b for b, (before, after) in enumerate(changed) if before != after) >= 64
 
 
 def test_an_instance_that_raises_beside_another_is_told() -> None:
