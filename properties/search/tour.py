@@ -73,8 +73,8 @@ LARGE_OPTIONS = (
 LARGE_WORLD = 67
 SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
-tables and ranks, of steps of one kind, and of those that are exactly as large as the function shows, as
-shares."""
+tables and ranks, of steps of one kind (twice as much where examples are counted, not seconds), and of those
+that are exactly as large as the function shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
@@ -99,7 +99,7 @@ requests, but is not uniform."""
 EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that have each other's new tokens."""
 FAIR = 8.0
-"""Times what is left for each kind of steps, that one may take."""
+"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
 """Steps of one kind that also lie on ranks."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))

@@ -138,8 +138,8 @@ class Engine:
     ) -> Case:
         """Compute up to ``wishes[row]`` tokens of each request and return the case of this step.
 
-        A row without a wish is idle, and requests arrive, unless the domain needs more of them or of their
-        tokens. ``most``: tokens of the step, if fewer than the engine's.
+        A row without a wish is idle. If the domain needs more requests or tokens, rows compute more than they
+        wish, and new requests arrive. ``most``: tokens of the step, if fewer than the engine's.
         Up to ``rejects`` drafts of a speculative decode are rejected afterwards. ``hidden``, ``padding``,
         ``withhold``: as for ``StepCases.case_of``.
         """
