@@ -89,7 +89,7 @@ def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
 
 
 def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
-    """Return steps of ``count`` decodes: two late ones take each other's new tokens, cached ones, both."""
+    """Return steps of ``count`` decodes: two late ones exchange new tokens, cached ones, or both."""
     selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
     steps: list[Case | None] = []
     usual = ((7, 1), (9, 2))
@@ -103,7 +103,7 @@ def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
 def in_other_blocks(ladder: Ladder) -> Trace | None:
     """Return a trace in which each second step is the same; the others have its lengths, in other blocks.
 
-    Two more are without tokens, and before the last the host has no lengths for two steps.
+    One of them has no tokens. Before the last step, the host has no lengths for two steps.
     """
     step = ladder.without("host_lens").step(PAGED, seed=len(PAGED), padding=(0, 0))
     if step is None:

@@ -60,9 +60,9 @@ def shrink(examiner: Examiner) -> None:
 
 
 def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
-    """Try a few cases that promises would keep which leave the smallest failing one out.
+    """Try a few cases beside the smallest failing one: those that a promise keeps which leaves that one out.
 
-    Where one fails, too, the report says that such a promise does not help.
+    If one of them fails too, the report says that the promise is not enough.
     """
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:

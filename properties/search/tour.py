@@ -97,7 +97,7 @@ AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
 EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
-"""Decodes of steps, and the first of two that have each other's new tokens."""
+"""Decodes of steps, and the first of two that exchange their lengths."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
