@@ -1,5 +1,6 @@
 """Kernel arguments as plain arrays: integers with garbage filled in, and rows of bytes."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,6 +77,27 @@ class Floats:
 
 Held = Ints | Rows | Floats | int | float | str | bool | None
 TENSORS = (Ints, Rows, Floats)
+MOST_SHOWN = 16
+"""A report shows tensors of at most so many values."""
+
+
+def shown(held: Held) -> str:
+    """Return an argument as text: of a tensor its values if they are few, else its dtype and shape.
+
+    >>> shown(Ints(np.array([[3, 7]]), "int32", (4, 1), num_bare_columns=2))
+    '[[3, 7, …]]'
+    >>> shown(Ints(np.arange(20), "int64", (1,)))
+    'int64[20]'
+    """
+    if not isinstance(held, TENSORS):
+        return repr(held)
+    if isinstance(held, Rows) or held.values.size > MOST_SHOWN:
+        return f"{held.dtype}[{', '.join(str(size) for size in held.shape)}]"
+    values = held.values.astype(bool) if held.dtype == "bool" else held.values
+    text = str(values.tolist())
+    if isinstance(held, Ints) and held.num_bare_columns:
+        text = re.sub(r"(?<!])]", ", …]", text).replace("[, ", "[")
+    return text
 
 
 def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:

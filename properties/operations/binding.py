@@ -11,6 +11,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.fields import hidden
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
+from cumae.properties.dialects.held import shown
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
 from cumae.properties.operations.expected import names_of_the_dialect
@@ -51,10 +52,11 @@ class Binding:
         return f"{home_of(self.function)}:{self.function.__qualname__}"
 
     def called_with(self, case: Case) -> str:
-        """Return the host numbers and texts passed to the function, as text."""
+        """Return the inputs passed to the function as text, host numbers first."""
         inputs = Inputs(case)
         held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
-        return ", ".join(f"{n}={value!r}" for n, value in held.items() if not isinstance(value, TENSORS))
+        ordered = sorted(held.items(), key=lambda item: isinstance(item[1], TENSORS))
+        return ", ".join(f"{name}={shown(value)}" for name, value in ordered)
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from textwrap import indent
+from textwrap import indent, wrap
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case
@@ -14,6 +14,7 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
+MOST_COLUMNS = 110
 Style = Literal["", "title", "finding", "expected", "actual", "command", "copied"]
 
 
@@ -216,9 +217,23 @@ def _count(failure: Failure) -> str:
     return said
 
 
+def _inputs_lines(called_with: str) -> list[str]:
+    """Return the inputs in lines that break between two of them only."""
+    together = re.sub(r", (?!\w+=)", ",\N{NO-BREAK SPACE}", f"called with: {called_with}")
+    broken = wrap(
+        together,
+        MOST_COLUMNS,
+        initial_indent="  ",
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in broken]
+
+
 def held_lines(case: Case, finding: Finding | None) -> list[str]:
-    """Return the host numbers, and the fields of layout and options that are not neutral, as text."""
-    lines = [f"  called with: {finding.called_with}"] if finding and finding.called_with else []
+    """Return the function's inputs, and the fields of layout and options that are not neutral, as text."""
+    lines = _inputs_lines(finding.called_with) if finding and finding.called_with else []
     for name, record in (("layout", case.layout), ("options", case.options)):
         kind = type(record)
         odd = [

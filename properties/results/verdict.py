@@ -20,11 +20,11 @@ class Finding:
     ``axis``: the axis that the index counts on. ``wrong``: the first differing places on that axis.
     ``cause``: the likely fault, empty if unknown. ``rows``: the table row of each request, as the function
     counts rows, if it is not the request's index. ``raised_by``: the offset added to every block id of the
-    case before the call. ``sanitizer``: the one it was found under. ``called_with``: the host numbers and
-    texts that the function got, as text. ``ended``: whether the case ended its process, did not return or
-    lost the CUDA context. ``traceback``: the whole traceback if the function raised. ``schedule``: the
-    program that ran at each turn, as text, if programs ran side by side. ``left_out_by``: the promises, each
-    of which would leave the case out, as text.
+    case before the call. ``sanitizer``: the one it was found under. ``called_with``: the inputs that the
+    function got, as text. ``ended``: whether the case ended its process, did not return or lost the CUDA
+    context. ``traceback``: the whole traceback if the function raised. ``schedule``: the program that ran at
+    each turn, as text, if programs ran side by side. ``left_out_by``: the promises, each of which would leave
+    the case out, as text.
     """
 
     check: str

@@ -184,6 +184,7 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(failing_verdict: V
         "rule: one past the last key row complete at the token's position",
         "1 request, found after",
         "|0:░✗|",
+        "called with: cu_seqlens_q=[0, 1], cu_seqlens_k=[0, 2], seq_lens_encoder=[[1]]",
         f"reproduce: cumae replay {verdict.failure.file}",
     ):
         assert part in report
