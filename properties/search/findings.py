@@ -57,7 +57,11 @@ def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
         if not told:
             raise error
         error = KernelRaised(f"raised {type(error).__name__}: {error}".splitlines()[0], traceback_of(error))
-    rule = "a launch must end" if error.waits else "a valid case must not raise"
+    rule = "a valid case must not raise"
+    if error.waits:
+        rule = "a launch must end"
+    elif not error.traceback:  # it did not raise: it returned something else
+        rule = "a function must return the outputs that it does not name, in their order"
     return Finding(check, f"the kernel {error}{told}", rule, ended=bool(told), traceback=error.traceback)
 
 

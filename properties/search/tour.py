@@ -41,7 +41,9 @@ FAR_COUNTS = (65_539, 16_387, 8_195, 4_099, 2_051)
 """The sizes tried at the end, if the first ones leave work."""
 LARGEST_ID = 65_600
 """All ids of a case with this one are past 2^16."""
+MIXED = "decodes, then others"
 BEYOND = (
+    (MIXED, MIXED, 133, 1.5),
     ("deep", "long", 8_209, 1.5),
     ("requests", "many", 4_099, 1.5),
     ("crowd", "many", 4_099, 1.5),
@@ -240,15 +242,15 @@ class Tour:
         """Examine steps of one kind, with work of their own too; each takes a share of it at most."""
         shows = self.visitor.examiner.verdict.shows
         sees_requests = any(name.startswith(("prefill", "decode")) for name in shows)
-        visits = [(name, ladder) for name in KINDS if sees_requests or name in OF_TOKENS]
+        visits = [(name, name, ladder) for name in KINDS if sees_requests or name in OF_TOKENS]
         if sees_requests and (ranks := ladder.on_ranks(WORLDS[0])) is not None:
-            visits += [(name, ranks) for name in ON_RANKS]
+            visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
         is_timed = self.visitor.examiner.pace.budget.seconds is not None
         with self.visitor.own_work(ALIKE if is_timed else 2 * ALIKE):
-            for i, (name, rungs) in enumerate(visits):
+            for i, (name, kind, rungs) in enumerate(visits):
                 build, sizes = KINDS[name]
                 share = min(FAIR / (len(visits) - i), 1.0)
-                self.visitor.first(f"{name}, {i}", partial(build, rungs), sizes, share)
+                self.visitor.first(kind, partial(build, rungs), sizes, share)
 
     def _exact(self, ladder: Ladder) -> None:
         """Examine what is exactly as large as a size that the function shows, or as many pages or drafts.
@@ -284,6 +286,7 @@ class Tour:
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
             "listed": lambda size: listed(ladder, option, LISTED, size),
+            MIXED: partial(KINDS[MIXED][0], ladder),
         }
         self.visitor.take_longer()
         for name, kind, size, times in BEYOND:

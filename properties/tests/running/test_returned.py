@@ -30,3 +30,4 @@ def test_what_is_no_output_is_told_by_its_type(answer: Any, told: str) -> None:
     assert verdict.failure is not None
     must = "must be position_ids: a plain tensor, an int or a list of ints each"
     assert verdict.failure.finding.message == f"the kernel returned {told}, {must}"
+    assert verdict.failure.finding.rule.startswith("a function must return the outputs")
