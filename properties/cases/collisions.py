@@ -8,7 +8,7 @@ from typing import TypeVar
 from cumae.oracle import Case, Request, Trace, leveled
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.draws import edited
+from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import valid
 
@@ -93,7 +93,9 @@ def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
     selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
     steps: list[Case | None] = []
     usual = ((7, 1), (9, 2))
-    for first, second in (usual, ((7, 2), (9, 1)), usual, ((9, 1), (7, 2)), usual, usual[::-1], usual):
+    alike = ((7, 1), (9, 1))
+    turns = (usual, ((7, 2), (9, 1)), usual, ((9, 1), (7, 2)), usual, usual[::-1], usual, alike, alike[::-1])
+    for first, second in turns:
         lens: list[Lens] = [("decode", 1 + mixed(b) % 30, 1) for b in range(count)]
         lens[at : at + 2] = [("decode", *first), ("decode", *second)]
         steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
@@ -117,6 +119,37 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
     fewer = edited(step, [*requests[:-1], replace(requests[-1], query_len=1)], rows)
     hidden = [replace(one, layout=replace(one.layout, host_lens=False)) for one in (fewer, step)]
     return _traced([*steps, *(hidden if ladder.hides_lens else ()), step])
+
+
+def reordered(ladder: Ladder) -> Trace | None:
+    """Return a trace of decodes of one length in a table that stays: requests and their rows change places.
+
+    Only the map of rows changes.
+    """
+    seeds = (ladder.step([("decode", 40, 1)] * 5, seed=seed, padding=(0, 0)) for seed in range(8))
+    step = next((one for one in seeds if one is not None and one.layout.row_index is not None), None)
+    if step is None:
+        return None
+    orders = ([4, 3, 2, 1, 0], [1, 2, 3, 4, 0], [0, 2, 1, 3, 4])
+    others = [valid(partial(permuted, step, order)) for order in orders]
+    return _traced([each for other in others for each in (step, other)] + [step])
+
+
+def of_one_size(ladder: Ladder, size: int, counts: Sequence[int]) -> Trace | None:
+    """Return steps of so many decodes, padded to ``size`` requests and tokens, as a captured graph's."""
+    steps = []
+    for k, count in enumerate(counts):
+        lens: list[Lens] = [("decode", 9 + mixed(b) % 30 + k, 1) for b in range(count)]
+        padded = max(size - count, 0)
+        steps.append(ladder.step(lens, seed=size, padding=(padded, padded)))
+    return _traced(steps)
+
+
+def grown(ladder: Ladder) -> Trace | None:
+    """Return a step of two short requests, one of more requests and wider tables, and the first again."""
+    few = ladder.step([("decode", 3, 1), ("prefill", 0, 2)], seed=2, padding=(0, 0))
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 700, 1) for b in range(40)]
+    return _traced([few, ladder.step(lens, seed=40, padding=(0, 0)), few])
 
 
 def _renamed(requests: Sequence[Request]) -> Iterator[list[Request]]:

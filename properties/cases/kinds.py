@@ -145,8 +145,8 @@ def behind(ladder: Ladder, size: int, option: str, value: int) -> Case | None:
 
 
 def single(ladder: Ladder, size: int) -> Case | None:
-    """Return a case of one request, with ``size`` new tokens."""
-    return ladder.step([("prefill", size // 2, size)], seed=size)
+    """Return a case of one request, with ``size`` new tokens, without a window."""
+    return ladder.unlimited.step([("prefill", size // 2, size)], seed=size)
 
 
 def full_columns(ladder: Ladder, size: int) -> Case | None:
@@ -226,8 +226,9 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
     "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (131, 67)),
     "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67)),
+    "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (131, 67)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_TOKENS = ("single", "routed to 256 experts", "routed to 384 experts")
+OF_TOKENS = ("single", *(f"routed to {experts} experts" for experts in (256, 384, 160)))
 """Those that differ for a function which does not see requests."""

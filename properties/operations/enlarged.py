@@ -136,8 +136,13 @@ def large_rows(case: Case) -> Iterator[Case]:
 def with_small_slots(case: Case) -> Case:
     """Return the case with ids lowered until slots are below 2^31, unchanged if they do not fit."""
     ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
-    beyond = max(ids, default=0) + 1 - _SPAN // case.batch.block_size
+    beyond = _largest_id(case) + 1 - _SPAN // case.batch.block_size
     return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case
+
+
+def has_large_slots(case: Case) -> bool:
+    """Return whether a slot of a case is 2^31 or more."""
+    return (_largest_id(case) + 1) * case.batch.block_size > _SPAN
 
 
 def without_empty(case: Case) -> Case:

@@ -25,6 +25,12 @@ PART = 1024
 """Rows of a cache that are passed over at once if none of them is written."""
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
+_watchers: list[Callable[[bool], None]] = []
+
+
+def watch_definitions(tell: Callable[[bool], None]) -> None:
+    """Have ``tell`` called with True before each run of a user's definition, and with False behind it."""
+    _watchers.append(tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +92,16 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
         inputs = Inputs(inputs.case, inputs.previous, known)
     if not _is_own(operation.oracle):
         return inputs.call(operation.oracle)
+    for tell in _watchers:
+        tell(True)
     try:
         return inputs.call(operation.oracle)
     except Exception as error:
         told = f"{operation.name}: its definition raised {told_of(error, operation.oracle)}"
-        raise ValueError(f"{told}, for {_told(inputs.case)}") from error
+        raise ValueError(f"{told}, for {lengths_told(inputs.case)}") from error
+    finally:
+        for tell in _watchers:
+            tell(False)
 
 
 @lru_cache(maxsize=256)
@@ -102,18 +113,21 @@ def _is_own(oracle: Callable[..., Any]) -> bool:
 def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:
     """Raise ``ValueError`` if an output cannot hold a value of a user's definition, or not so many."""
     room = prod(shape_of(output, case))
-    rule = f"be {room}, as the shape or axis of the output says, for {_told(case)}"
+    rule = f"be {room}, as the shape or axis of the output says, for {lengths_told(case)}"
     require(len(values) == room, f"{operation.name}: {output.name}: number of values", len(values), rule)
     kinds: tuple[type, ...] = (int, np.integer, np.bool_)
     what = "an integer"
     if output.dtype_for(case) == "fp32":
         kinds, what = (*kinds, float, np.floating), "a number"
     for i, value in enumerate(values):
-        if not (isinstance(value, kinds) or value is UNTOUCHED or value is ANY):
-            require(False, f"{operation.name}: {output.name}[{i}]", value, f"be {what}, for {_told(case)}")
+        if value is UNTOUCHED or value is ANY:
+            continue
+        if not isinstance(value, kinds):
+            entry = f"{operation.name}: {output.name}[{i}]"
+            require(False, entry, value, f"be {what}, for {lengths_told(case)}")
 
 
-def _told(case: Case) -> str:
+def lengths_told(case: Case) -> str:
     """Return the lengths of a case's first requests in words."""
     requests = case.batch.requests
     lens = [f"{request.context_len} + {request.query_len}" for request in requests[:MOST_TOLD]]

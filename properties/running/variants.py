@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cumae.oracle import DENSE, Case, GarbageKind
+from cumae.oracle import DENSE, Case, GarbageKind, Inputs
+from cumae.oracle.model.rules import INT32_MAX
+from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import large_slots, with_small_slots, without_empty
@@ -20,15 +22,24 @@ def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
 def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
     """Yield the case at offsets beyond 2^31 elements.
 
-    Slots stay within the promised range. A function that promises strides is not run on thousands
-    of requests: gaps between rows reach the same offsets.
+    Slots stay within the promised range, and within the dtypes of the function's inputs. A function that
+    promises strides is not run on thousands of requests: gaps between rows reach the same offsets.
     """
     enlarge, domain = enlarging(binding.operation), binding.domain
     for large in enlarge(case) if enlarge is not None else ():
         if domain.strided and len(large.batch.requests) > len(case.batch.requests):
             continue
-        large = large if domain.large_slots else with_small_slots(large)
+        if not domain.large_slots or not _fits(binding, large):
+            large = with_small_slots(large)
         yield large if domain.empty_requests else without_empty(large)
+
+
+def _fits(binding: Binding, case: Case) -> bool:
+    """Return whether the function's int32 inputs hold the values of a case."""
+    inputs = Inputs(case)
+    held = (binding.dialect.inputs[name].hold(inputs) for name in binding.inputs)
+    narrow = (one.values for one in held if isinstance(one, Ints) and one.dtype == "int32")
+    return all(not values.size or values.max() <= INT32_MAX for values in narrow)
 
 
 def enlarging(operation: Operation) -> Callable[[Case], Iterator[Case]] | None:

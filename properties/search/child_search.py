@@ -13,6 +13,7 @@ from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.trace_reducer import boldest, reduce_trace
 from cumae.properties.checks import Trial
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.expected import watch_definitions
 from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import Device, prepare
@@ -34,6 +35,7 @@ class Searcher:
         tampering()  # records the suite before any function's module is imported
         import_module("triton.runtime.interpreter")  # takes seconds that the first case must not be charged
         torch.zeros(1, device=self._device)
+        watch_definitions(lambda runs: tell(defining=runs))
 
     @property
     def is_lost(self) -> bool:

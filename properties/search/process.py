@@ -14,7 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require
+from cumae.properties.operations.expected import lengths_told
 from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 from cumae.properties.search.nursery import Child, nursery
@@ -130,6 +132,9 @@ class Process:
         if has_ended:
             return self._dead(_told_of(self._status()))
         if time.monotonic() > self._late_at:
+            if self._told.get("defining"):
+                told = f"return within {self._call.limit:g} s, for {lengths_told(_last_of(self._told))}"
+                return replace(self._dead(""), refused=f"the operation's definition must {told}")
             if "tried" in self._told:
                 return self._dead(f"did not return within {self._call.limit:g} s")
             return self._dead(f"no answer within {self._call.patience:g} s")
@@ -177,6 +182,12 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+
+
+def _last_of(told: State) -> Case:
+    """Return the case that runs, or the last step of the trace that does."""
+    tried = told.get("other") or told["tried"]
+    return tried.steps[-1] if isinstance(tried, Trace) else tried
 
 
 def _told_of(status: int) -> str:

@@ -3,13 +3,22 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 
 from cumae.oracle import Case
-from cumae.properties.cases.collisions import changed_alone, collisions, exchanged, in_other_blocks
+from cumae.properties.cases.collisions import (
+    changed_alone,
+    collisions,
+    exchanged,
+    grown,
+    in_other_blocks,
+    of_one_size,
+    reordered,
+)
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
+from cumae.properties.cases.served import STEPS, served
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
@@ -73,10 +82,10 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, EXACT = 0.4, 0.3, 1.0, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, EXACT = 0.4, 0.3, 1.0, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
-tables and ranks, of steps of one kind (twice as much where examples are counted, not seconds), and of those
-that are exactly as large as the function shows, as shares."""
+tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
+counted, not seconds), and of those that are exactly as large as the function shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
@@ -100,6 +109,10 @@ AMONG_DECODES = ((12, 0), (67, 5))
 requests, but is not uniform."""
 EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
+MANY_SERVED = ((67, 37, 19), (45, 21, 11), (23, 13, 7))
+"""Requests of steps of served models, in turns: the first of these that is not too much."""
+SIZED = ((16, (14, 12, 16, 13, 14)), (512, (400, 300, 512, 257, 400)), (0, (400, 300, 500, 261)))
+"""Sizes of captured graphs, 0 for none, and the decodes of steps that are padded to them."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
@@ -141,7 +154,9 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
-    for trace in chain(collisions(ladder), [in_other_blocks(ladder)], late, alone):
+    sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
+    others = (in_other_blocks(ladder), reordered(ladder), grown(ladder))
+    for trace in chain(collisions(ladder), others, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)
 
@@ -199,6 +214,7 @@ class Tour:
                         visitor.visit(case)
         self._crowds(ladder)
         self._alike(ladder)
+        self._served(ladder)
         self._exact(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
@@ -240,17 +256,40 @@ class Tour:
 
     def _alike(self, ladder: Ladder) -> None:
         """Examine steps of one kind, with work of their own too; each takes a share of it at most."""
-        shows = self.visitor.examiner.verdict.shows
-        sees_requests = any(name.startswith(("prefill", "decode")) for name in shows)
+        sees_requests = self._sees_requests
         visits = [(name, name, ladder) for name in KINDS if sees_requests or name in OF_TOKENS]
         if sees_requests and (ranks := ladder.on_ranks(WORLDS[0])) is not None:
             visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
-        is_timed = self.visitor.examiner.pace.budget.seconds is not None
-        with self.visitor.own_work(ALIKE if is_timed else 2 * ALIKE):
+        with self.visitor.own_work(ALIKE if self._is_timed else 2 * ALIKE):
             for i, (name, kind, rungs) in enumerate(visits):
                 build, sizes = KINDS[name]
                 share = min(FAIR / (len(visits) - i), 1.0)
                 self.visitor.first(kind, partial(build, rungs), sizes, share)
+
+    def _served(self, ladder: Ladder) -> None:
+        """Examine each kind of step under the options of each kind of model; all have a share of own work."""
+        if not self._sees_requests:
+            return
+        models = list(served(ladder))
+        # Each model and each step comes early: the work may not be enough for all pairs.
+        turns = product(range(len(models)), enumerate(STEPS))
+        visits = [(j, step, *models[(i + j) % len(models)]) for j, (i, step) in turns]
+        with self.visitor.own_work(SERVED if self._is_timed else 2 * SERVED):
+            for i, (turn, step, name, model) in enumerate(visits):
+                share = min(FAIR / (len(visits) - i), 1.0)
+                sizes = MANY_SERVED[turn % len(MANY_SERVED)]
+                self.visitor.first(f"{step}, {name}", partial(STEPS[step], model), sizes, share)
+
+    @property
+    def _sees_requests(self) -> bool:
+        """Whether requests differ for the function."""
+        shows = self.visitor.examiner.verdict.shows
+        return any(name.startswith(("prefill", "decode")) for name in shows)
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the search has a budget of seconds."""
+        return self.visitor.examiner.pace.budget.seconds is not None
 
     def _exact(self, ladder: Ladder) -> None:
         """Examine what is exactly as large as a size that the function shows, or as many pages or drafts.

@@ -63,12 +63,11 @@ def pool_rows(case: Case) -> list[int]:
 
 
 def slots_of(case: Case, request: Request) -> IntArray:
-    """Return the slot of each token of a request; 0 for a slot that does not fit in 32 bits."""
+    """Return the slot of each token of a request."""
     size = case.batch.block_size
     positions = np.arange(request.seq_len, dtype=np.int64)
     blocks = np.array(request.block_ids, dtype=np.int64)[positions // size]
-    slots = blocks * size + positions % size
-    return np.where(slots > INT32_MAX, 0, slots)
+    return blocks * size + positions % size
 
 
 def req_to_token(inputs: Inputs) -> Ints:

@@ -1,8 +1,8 @@
-"""The default search finds what is wrong in crowds of one kind, and what knows a part of a step."""
+"""The default search finds what is wrong in crowds, in steps of served models, and what knows half a step."""
 
 import pytest
 
-from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places
+from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places, served_steps
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -11,7 +11,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS)
+LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *served_steps.LIMITS)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)

@@ -1,0 +1,198 @@
+"""Steps as served models run them: each kind of step under the options of each kind of model.
+
+A fast path is taken for one kind of step, and holds for the options of one model: both come together here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count as count_from
+from typing import Any
+
+from cumae.oracle import Case, Request
+from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.draws import edited
+from cumae.properties.cases.ladder import Ladder
+
+NEAR = 1_024
+"""Contexts lie on both sides of a model's window or selection, or of this."""
+WINDOW = 128
+"""Keys that a token of a windowed model sees; pages in front of them are freed."""
+ROUND = 512
+"""Positions of a round of all ranks, or a multiple of them."""
+CAPTURED = 8
+"""A captured graph has a multiple of so many requests."""
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    "blocks of 16": {"block_size": 16},
+    "blocks of 64": {"block_size": 64},
+    "selections": {"block_size": 64, "topk": 2_048, "split_size": 256, "num_workers": 132},
+    "windows": {"block_size": 16, "window": WINDOW},
+    "wide windows": {"block_size": 64, "window": 1_024},
+    "hybrid": {"block_size": 256, "kernel_block_size": 64, "chunk_size": 256, "absolute_chunks": True},
+    "chunks": {"block_size": 16, "chunk_size": 64, "absolute_chunks": False, "ring_capacity": 128},
+    "prefix keys": {"block_size": 64, "key_scope": "prefill"},
+    "groups of keys": {"block_size": 256, "compress_ratio": 4},
+    "compressed keys": {"block_size": 256, "compress_ratio": 128},
+    "eight ranks": {"block_size": 64, "world": 8, "interleave": 64, "topk": 2_048},
+    "four ranks": {"block_size": 16, "world": 4, "interleave": 4, "topk": 1_024},
+    "six ranks": {"block_size": 16, "world": 6, "interleave": 16},
+    "two ranks": {"block_size": 16, "world": 2, "interleave": 1, "topk": 512},
+    "compressed on ranks": {"block_size": 256, "world": 2, "interleave": 128, "compress_ratio": 128},
+    "fp8 heads": {"block_size": 64, "page_order": "HND", "head_format": "fp8", "num_heads": 8},
+}
+"""By name: a block size, and options as models are served with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model as an operation sees it: its ladder, block size, ranks, and where its contexts end."""
+
+    ladder: Ladder
+    block_size: int
+    world: int
+    near: int
+
+    def context(self, number: int) -> int:
+        """Return the context of a request: about the model's limit, of many pages, short, or between."""
+        bits = mixed(number)
+        more = bits >> 8
+        return (self.near - 3 + more % 6, 1_088 + more % 2_000, 1 + more % 40, 64 + more % 400)[bits % 4]
+
+    def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
+        """Return a case of these requests."""
+        size = self.block_size if self.block_size in self.ladder.sizes else 0
+        return self.ladder.step(lens, seed=seed, block_size=size, padding=padding)
+
+
+Build = Callable[[Served, int], Case | None]
+
+
+def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
+    """Yield the models that differ for a ladder's operation, by name."""
+    seen: set[frozenset[tuple[str, Any]]] = set()
+    for name, options in MODELS.items():
+        model, taken = ladder, {}
+        for option, value in options.items():
+            if option != "block_size" and (having := model.having(option, value)) is not None:
+                model, taken[option] = having, value
+        if (len(options) > 1 and not taken) or (taken and frozenset(taken.items()) in seen):
+            continue
+        seen.add(frozenset(taken.items()))
+        if "window" not in taken:
+            model = model.unlimited
+        near = taken.get("window") or taken.get("topk") or NEAR
+        yield name, Served(model, options["block_size"], taken.get("world", 1), near)
+
+
+def full_graph(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, padded with requests and as many tokens as a graph has them."""
+    padded = -count % CAPTURED
+    return model.step([("decode", model.context(b), 1) for b in range(count)], count, (padded, padded))
+
+
+def verifying(tokens: int, model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of ``tokens`` each, padded as in a graph of such requests."""
+    padded = -count % CAPTURED if tokens == 2 else 0
+    lens = [_verifying(model, b, tokens) for b in range(count)]
+    return _drafting(model, tokens).step(lens, count, (padded * tokens, padded))
+
+
+def then_chunks(tokens: int, model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of ``tokens`` each, behind them a short and a long chunk."""
+    lens = [_verifying(model, b, tokens) for b in range(count)]
+    lens += [("prefill", model.near - 90, 150), ("prefill", 512, 32 * count)]
+    return _drafting(model, tokens).step(lens, count, (9, 7))
+
+
+def short_prompts(model: Served, count: int) -> Case | None:
+    """Return a case of two thirds of ``count`` new prompts of 33 to 64 tokens each, without padding."""
+    return model.step([("prefill", 0, 33 + mixed(b) % 32) for b in range(2 * count // 3)], count, (0, 0))
+
+
+def chunks(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` later chunks of 1 to 6 tokens each, and one request without new ones."""
+    lens: list[Lens] = [("prefill", model.context(b), 1 + mixed(b, 1) % 6) for b in range(count)]
+    lens[count // 2] = ("prefill", 70, 0)
+    return model.step(lens, count, (3, 0))
+
+
+def freed_pages(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes without the pages in front of their window."""
+    if not model.ladder.misses_blocks:
+        return None
+    case = full_graph(model, count)
+    if case is None:
+        return None
+    size, requests = case.batch.tokens_per_block, []
+    for request in case.batch.requests:
+        freed = min(max(request.context_len + 1 - WINDOW, 0) // size, len(request.block_ids))
+        requests.append(replace(request, block_ids=(-1,) * freed + request.block_ids[freed:]))
+    return edited(case, requests, case.layout.row_index)
+
+
+def two_prompts(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share their first page; two of five share three pages."""
+    unit = model.block_size * model.world
+    case = model.step([("decode", 3 * unit + mixed(b) % 40, 1) for b in range(count)], count)
+    if case is None or not case.batch.requests:
+        return case
+    size = case.batch.tokens_per_block
+    first = min((i for request in case.batch.requests for i in request.block_ids), default=0)
+    free = (first + (k ^ 1) for k in count_from(2))
+    prompt = [next(free) for _ in range(3)]
+    requests = []
+    for b, request in enumerate(case.batch.requests):
+        depth = min(3 if b % 5 < 2 else 1, request.context_len // size)
+        own = [next(free) for _ in request.block_ids[depth:]]
+        requests.append(replace(request, block_ids=(*prompt[:depth], *own)))
+    return edited(case, requests, case.layout.row_index)
+
+
+def one_decode(model: Served, count: int) -> Case | None:
+    """Return a case of one decode, after which its context is a whole number of rounds of all ranks."""
+    rounds = 134 * count // ROUND
+    return model.step([("decode", rounds * ROUND - 1, 1)], count, (0, 0))
+
+
+def at_the_limit(tokens: int, more: int, model: Served, count: int) -> Case | None:
+    """Return a case of a few decodes of ``tokens`` each, all of which see about ``more`` than the limit."""
+    lens: list[Lens] = [("decode", model.near + more + b % 8 - tokens // 2, tokens) for b in range(count)]
+    return model.step(lens, count, (0, 0))
+
+
+def new_prompts(model: Served, count: int) -> Case | None:
+    """Return a case of new prompts only: one is long, some are a whole number of chunks."""
+    lens = [64 * count + 1, 50, 70 + count, 64, 512, 1, 768]
+    return model.step([("prefill", 0, n) for n in lens], count, (2, 1))
+
+
+STEPS: Mapping[str, Build] = {
+    "full graph": full_graph,
+    **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (2, 3, 4)},
+    "decodes, then chunks": partial(then_chunks, 1),
+    "drafts, then chunks": partial(then_chunks, 2),
+    "short prompts": short_prompts,
+    "later chunks": chunks,
+    "freed pages": freed_pages,
+    "two prompts": two_prompts,
+    "one decode": one_decode,
+    "at the limit": partial(at_the_limit, 4, 0),
+    "beyond the limit": partial(at_the_limit, 1, 900),
+    "new prompts": new_prompts,
+}
+"""By name: what builds a step of a model with so many requests."""
+
+
+def _drafting(model: Served, tokens: int) -> Served:
+    """Return the model with as many drafts of a request as leave one token of these."""
+    having = model.ladder.having("max_drafts", tokens - 1)
+    return model if having is None else replace(model, ladder=having)
+
+
+def _verifying(model: Served, number: int, tokens: int) -> Lens:
+    """Return a decode with the context from which on it has as many drafts as it can have."""
+    drafts = tokens - 1
+    contexts = count_from(model.context(number))
+    return "decode", next(c for c in contexts if num_drafts_of(Request(c, tokens), drafts) == drafts), tokens
