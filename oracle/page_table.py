@@ -46,10 +46,9 @@ def page_table(
         is_live = b < num_requests and row_index[b] >= 0
         row = block_table[row_index[b]] if is_live else []
         first_seen = max(context_len - (window - 1), 0) if window else 0
-        for column in range(num_page_columns):
-            start, stop = column * tokens_per_entry, (column + 1) * tokens_per_entry
-            if column < len(row) and start < seq_len and stop > first_seen:
-                pages.append(max(row[column], -1))
-            else:
-                pages.append(0)
+        held = min(-(-seq_len // tokens_per_entry), len(row), num_page_columns)
+        for column in range(held):
+            is_seen = (column + 1) * tokens_per_entry > first_seen
+            pages.append(max(row[column], -1) if is_seen else 0)
+        pages.extend([0] * (num_page_columns - held))
     return PageTable(pages)

@@ -103,9 +103,7 @@ def shown(held: Held) -> str:
 def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:
     """Return a contiguous tensor from a list, or from a list of rows of ``width``, with garbage filled in."""
     flat = values if width is None else [entry for row in values for entry in row]
-    if GARBAGE in flat:
-        flat = _fill(flat, garbage, dtype)
-    array = np.array(flat, dtype=np.int64)
+    array = np.array(_fill(flat, garbage, dtype) if GARBAGE in flat else flat, dtype=np.int64)
     if width is None:
         return Ints(array, dtype, (1,))
     return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
@@ -137,16 +135,18 @@ def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: in
     return Floats(array if width is None else array.reshape(len(values), width), dtype)
 
 
-def _fill(values: Sequence[Any], kind: GarbageKind, dtype: str) -> list[int]:
+def _fill(values: Sequence[Any], kind: GarbageKind, dtype: str) -> Sequence[int] | IntArray:
     """Return the values with every GARBAGE replaced by -1, by 0, by valid-looking or by huge numbers."""
     huge = 1 if dtype == "bool" else 2**31 - 1
     fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
     if kind in fixed:
         fill = fixed[kind]
         return [fill if entry is GARBAGE else entry for entry in values]
-    largest = max((int(entry) for entry in values if entry is not GARBAGE), default=0)
-    bound = min(max(largest, 0), huge) + 1
-    return [(7 * i + 1) % bound if entry is GARBAGE else int(entry) for i, entry in enumerate(values)]
+    known = np.array([0 if entry is GARBAGE else entry for entry in values], dtype=np.int64)
+    bound = min(max(int(known.max(initial=0)), 0), huge) + 1
+    places = np.flatnonzero([entry is GARBAGE for entry in values])
+    known[places] = (7 * places + 1) % bound
+    return known
 
 
 def rows(

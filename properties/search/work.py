@@ -15,6 +15,8 @@ LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each of its entries."""
+HEAD = 6e-5
+"""Each key and each value of a token that the oracle quantises."""
 BYTE = 4e-8
 """Each byte of the latent row of a token or a key."""
 
@@ -32,7 +34,9 @@ def work_of(
         of_token += case.options.router.num_experts * LOGIT
     if "select_beyond" in features:
         of_token += SELECTED + case.options.selection.topk * ENTRY
-    of_key = KEY
+    of_key, heads = KEY, case.options.heads
+    if "head_format" in features and heads.is_scaled:
+        of_token += 2 * heads.num_heads * HEAD
     if "row_format" in features:
         of_row = case.options.rows.row_bytes * BYTE
         of_token, of_key = of_token + of_row, of_key + of_row
