@@ -33,7 +33,8 @@ class Dialect:
     ids that belong to no request. ``values``: those that an option has here, if not all. ``capture``: returns
     the case of tensors dumped from this engine; it takes them by name and may raise ValueError.
     ``row_name``: the input that gives each request's row of the table, "" if requests have the rows in their
-    order. ``rowless_requests``: whether a request may have no row.
+    order. ``rowless_requests``: whether a request may have no row. ``pads_requests``: whether the padded
+    tokens of decodes are those of padded requests, whatever a case says.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Dialect:
     capture: Callable[..., Case] | None = None
     row_name: str = ""
     rowless_requests: bool = True
+    pads_requests: bool = False
 
     def table_rows(self, case: Case) -> list[int]:
         """Return the table row of each request, as the engine counts rows."""
@@ -94,7 +96,8 @@ def _of_case(name: str, value_of: Callable[[Case], Any]) -> Input:
             steps = np.cumprod([1, *map(lambda n: max(n, 1), value.shape[:0:-1])])[::-1]
             return Ints(value.astype(np.int64), dtype, tuple(int(step) for step in steps[: value.ndim]))
         plain = value is None or isinstance(value, (bool, int, str))
-        require(plain, name, type(value).__name__, "be a number, a string, None or a NumPy array")
+        rule = "be a number, a string, None or a NumPy array, which the function gets as a tensor"
+        require(plain, name, type(value).__name__, rule)
         held: Held = value
         return held
 

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from cumae.oracle import INPUTS, Case, Inputs, Trace
 from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.fields import hidden
 from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
@@ -92,6 +93,9 @@ def bind(
     several values of an option that an argument shows and the operation has not.
     """
     _refuse_a_taken_name(operation)
+    for feature in operation.features.difference(NAMES):
+        hint = did_you_mean(feature, NAMES)
+        require(False, f"{operation.name}.features", feature, "be a feature of cases", hint=hint)
     known = outputs_of(operation, dialect)
     if not known:
         those = ", ".join(sorted(dialect.outputs))
@@ -117,8 +121,8 @@ def bind(
         elif name in dialect.inputs:
             inputs.append(name)
         else:
-            rule = f"an output of {operation.name} ({', '.join(known)}) or an input of dialect {dialect.name}"
-            refuse(name, rule)
+            inputs_of = f"an input of dialect {dialect.name}, or of what its `extend` returns"
+            refuse(name, f"an output of {operation.name} ({', '.join(known)}) or {inputs_of}")
     for name in domain.views if domain else ():
         require(name in called_with, "views", name, f"be an argument: {', '.join(called_with)}")
     shown = _shown(dialect, {*inputs, *made_with}, [known[name] for name in outputs])
@@ -133,7 +137,7 @@ def bind(
         function,
         operation,
         dialect,
-        _within(domain or Domain(), dialect, features),
+        _within(domain or Domain(), dialect, features, is_own=operation.name not in OPERATIONS),
         tuple(inputs),
         tuple(outputs),
         returned,
@@ -171,8 +175,11 @@ def _refuse_a_taken_name(operation: Operation) -> None:
         raise ValueError(f"operation = {operation.name!r}, must {rule}")
 
 
-def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Domain:
-    """Return the part of a domain that the dialect supports; latent widths only apply to row copies."""
+def _within(domain: Domain, dialect: Dialect, features: Collection[str], *, is_own: bool) -> Domain:
+    """Return the part of a domain that the dialect supports; latent widths only apply to row copies.
+
+    ``is_own``: whether the operation is a user's, whose outputs have the rows of a case, not of the dialect.
+    """
     values = dict(domain.values)
     for name, held in dialect.values.items():
         values[name] = tuple(value for value in domain.among(name, held) if value in held)
@@ -182,6 +189,7 @@ def _within(domain: Domain, dialect: Dialect, features: Collection[str]) -> Doma
         domain,
         reserved_blocks=max(domain.reserved_blocks, dialect.reserved_blocks),
         rowless_requests=domain.rowless_requests and dialect.rowless_requests,
+        padded_together=domain.padded_together or (is_own and dialect.pads_requests),
         latent_dims=domain.latent_dims if "row_format" in features else None,
         head_dims=domain.head_dims if "head_dims" in features else None,
         values=values,

@@ -73,6 +73,8 @@ def expected_of(
     answer, is_own = _answer(operation, inputs, held), _is_own(operation.oracle)
     found = {}
     for output in outputs:
+        if is_own:
+            _require_field(operation, output, answer)
         values = output.values(answer, inputs)
         if is_own and not output.is_rows:
             _require_numbers(operation, output, values, inputs.case)
@@ -98,6 +100,8 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
         return inputs.call(operation.oracle)
     except Exception as error:
         told = f"{operation.name}: its definition raised {told_of(error, operation.oracle)}"
+        if isinstance(error, TypeError) and "'Mark'" in str(error):
+            told += "; a Mark stands where nothing may be read"
         raise ValueError(f"{told}, for {lengths_told(inputs.case)}") from error
     finally:
         for tell in _watchers:
@@ -108,6 +112,14 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
 def _is_own(oracle: Callable[..., Any]) -> bool:
     """Whether a definition is a user's, and may be wrong."""
     return not any(map(is_ours, files_of(oracle)))
+
+
+def _require_field(operation: Operation, output: Output, answer: Any) -> None:
+    """Raise ``ValueError`` if the answer of a user's definition has no field for an output."""
+    field = output.follows or output.name
+    if output.expect is None and not hasattr(answer, field):
+        rule = f"be a NamedTuple with a field {field!r}"
+        require(False, f"{operation.name}: what its definition returns", type(answer).__name__, rule)
 
 
 def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:

@@ -5,10 +5,10 @@ from math import prod
 from operator import index
 
 from cumae.oracle import Case
-from cumae.oracle.model.rules import require, require_choice
+from cumae.oracle.model.rules import did_you_mean, require, require_choice
 from cumae.properties.dialects import Dialect, Output
 from cumae.properties.dialects.held import ITEM_BYTES
-from cumae.properties.operations.axes import axis_named
+from cumae.properties.operations.axes import AXES, axis_named
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.table import OPERATIONS
 
@@ -33,11 +33,16 @@ def outputs_of(operation: Operation, dialect: Dialect) -> dict[str, Output]:
         found = {name: _following(output, own, operation) for name, output in kept.items()} | theirs
     for name, output in found.items():
         require(bool(output.dtype), f"{name}.dtype", output.dtype, "be given")
+        is_told = isinstance(output.dtype, str) or callable(output.dtype)
+        require(is_told, f"{name}.dtype", output.dtype, f"be a text: {', '.join(DTYPES)}")
         if isinstance(output.dtype, str):
             require_choice(f"{name}.dtype", output.dtype, tuple(ITEM_BYTES) if output.is_rows else DTYPES)
         if output.shape is None:
             has_extent = axis_named(output.axis).extent is not None
-            require(has_extent, f"{name}.shape", None, f"be given: axis {output.axis!r} does not tell it")
+            told = "does not tell it" if output.axis in AXES else "is none of `cumae list --axes`"
+            hint = did_you_mean(output.axis, AXES) if output.axis not in AXES else ""
+            rule = f"be given: axis {output.axis!r} {told}"
+            require(has_extent, f"{name}.shape", None, rule, hint=hint)
     return found
 
 

@@ -56,7 +56,10 @@ def conforms_to(
         given = (*_owner(function), *fixtures)
         if inspect.isclass(function) and fixtures:
             raise ValueError(f"fixtures = {tuple(fixtures)}, must be none for a class, {function.__name__}")
-        binding = binding_of(_filled(function, {}, given), operation, dialect, domain)
+        try:
+            binding = binding_of(_filled(function, {}, given), operation, dialect, domain)
+        except ValueError as error:
+            raise ValueError(f"{error} (of the test {function.__name__})") from error
         binding = replace(binding, pinned=pinned_cases(cases, binding, function))
 
         @wraps(function)

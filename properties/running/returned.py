@@ -41,6 +41,8 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
             kinds = dict.fromkeys(type(value).__name__ for value in values)
             told += f" of {len(values)} ({', '.join(kinds)})"
         must = "a plain tensor, an int or a list of ints each"
+        if answer is None:
+            must += "; one that is a parameter instead is a buffer to write to"
         raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
     return dict(zip(names, values, strict=True))
 

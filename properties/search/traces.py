@@ -17,8 +17,8 @@ SYSTEMS: dict[str, type[System]] = {system.check: system for system in (System, 
 
 def traced_checks(binding: Binding, checks: Sequence[str]) -> list[str]:
     """Return the checks that apply to traces of a function."""
-    kept = bool(binding.outputs) or binding.keeps_state
-    traced = [check for check in checks if check in SYSTEMS and kept]
+    writes = bool(binding.outputs) or binding.keeps_state
+    traced = [check for check in checks if check in SYSTEMS and (writes or check == System.check)]
     # For a function without state, a single call shows whether calls synchronise.
     return traced if binding.keeps_state else [check for check in traced if check != "never_synchronises"]
 

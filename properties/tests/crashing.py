@@ -4,9 +4,12 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
+from cumae import Operation, Output, conforms_to
 from cumae.properties.tests.wrong_on_purpose import _positions
 
 
@@ -96,3 +99,20 @@ def closes_what_it_does_not_own(
 def leaves(position_ids: torch.Tensor) -> None:
     """Ends its process in order."""
     os._exit(7)
+
+
+class Counts(NamedTuple):
+    counts: list[int]
+
+
+def takes_long_on_two_requests(query_lens: Sequence[int]) -> Counts:
+    """A definition that does not return where there are two requests or more."""
+    if len(query_lens) > 1:
+        time.sleep(3_600)
+    return Counts(list(query_lens))
+
+
+@conforms_to(Operation("counts", takes_long_on_two_requests, (Output("counts", "int32", "request"),)))
+def counts_requests(query_lens: torch.Tensor, counts: torch.Tensor) -> None:
+    """Right, but its definition takes long."""
+    counts.copy_(query_lens)

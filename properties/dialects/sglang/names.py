@@ -196,4 +196,5 @@ SGLANG = Dialect(
     values={"head_format": ("bf16", "fp16", "fp32", "bytes")},
     row_name="req_pool_indices",
     rowless_requests=False,
+    pads_requests=True,
 )

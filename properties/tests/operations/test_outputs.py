@@ -76,7 +76,7 @@ def dialect_with(output: Output) -> Dialect:
     ("output", "rule"),
     [
         (Output("mine", axis="token"), "mine.dtype = '', must be given"),
-        (Output("mine", "int32", "whatever"), "mine.shape = None, must be given: axis 'whatever' does not"),
+        (Output("mine", "int32", "whatever"), "mine.shape = None, must be given: axis 'whatever' is none"),
         (Output("mine", follows="slots"), "mine.follows = 'slots', must be an output of slot_mapping: "),
     ],
 )

@@ -17,6 +17,7 @@ from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 
 DEVICE = prepare("auto")
+TORCH_DTYPE: Any = torch.int32
 
 
 class Lens(NamedTuple):
@@ -248,6 +249,10 @@ def test_a_wrong_definition_is_told_and_not_the_function(fault: str, returns: bo
         (lambda query_lens: Lens([q / 2 for q in query_lens]), r"lens\[\d\] = .*, must be an integer, for "),
         (lambda query_lens: Lens([None for _ in query_lens]), r"lens\[0\] = None, must be an integer, for "),
         (lambda query_lens: Lens([1 // 0 for _ in query_lens]), "its definition raised ZeroDivision.* for "),
+        (
+            lambda query_lens, topk_indices: Lens([topk_indices[0][0] > 3 for _ in query_lens]),
+            "its definition raised TypeError.*; a Mark stands where nothing may be read, for ",
+        ),
     ],
 )
 def test_a_wrong_definition_is_told_with_its_case(definition: Any, told: str) -> None:
@@ -276,3 +281,65 @@ def test_a_dtype_that_no_output_has_and_an_option_that_is_none_are_told() -> Non
     ):
         with pytest.raises(ValueError, match=told):
             cumae.check(launch, cumae.Operation("counts", answer, (output,)), examples=1, save_to=None)
+
+
+def test_a_feature_an_axis_and_a_dtype_that_are_none_are_told() -> None:
+    def launch(query_lens: Any, counts: Any) -> None:
+        counts.copy_(query_lens)
+
+    def answer(query_lens: Sequence[int]) -> Any:
+        return query_lens
+
+    right = cumae.Output("counts", "int32", "request")
+    for output, features, told in (
+        (right, {"windows"}, r"counts.features = 'windows' \(did you mean 'window'\?\), must be a feature"),
+        (
+            cumae.Output("counts", "int32", "requests"),
+            set(),
+            r"shape = None \(did you mean 'request'\?\), must",
+        ),
+        (
+            cumae.Output("counts", TORCH_DTYPE, "request"),
+            set(),
+            "dtype = torch.int32, must be a text: bool, ",
+        ),
+        (right, set(), "what its definition returns = 'list', must be a NamedTuple with a field 'counts'"),
+    ):
+        own = cumae.Operation("counts", answer, (output,), features=frozenset(features))
+        with pytest.raises(ValueError, match=told):
+            cumae.check(launch, own, domain=cumae.Domain(min_requests=1), examples=1, save_to=None)
+
+
+class Places(NamedTuple):
+    places: list[Any]
+
+
+def test_cases_of_ones_own_operation_have_as_many_rows_as_tensors_of_sglang() -> None:
+    def padded(position_ids: Sequence[int], num_tokens: int) -> Places:
+        return Places([*position_ids[:num_tokens], *[ANY] * (len(position_ids) - num_tokens)])
+
+    own = cumae.Operation("places", padded, (cumae.Output("places", "int64", "token"),))
+    verdict = cumae.check(
+        lambda positions: positions.clone(), own, dialect="sglang", examples=20, save_to=None
+    )
+    assert verdict.ok, verdict.failure
+
+
+def test_what_is_returned_may_not_be_that_of_another_step() -> None:
+    kept: list[torch.Tensor] = []
+
+    class Longest(NamedTuple):
+        longest: list[int]
+
+    def longest(query_lens: torch.Tensor) -> torch.Tensor:
+        if not kept or kept[0] is not query_lens:
+            kept[:] = [query_lens, query_lens.max()[None].int()]
+        return kept[1].clone()
+
+    own = cumae.Operation(
+        "longest", lambda query_lens: Longest([max(query_lens)]), (cumae.Output("longest", "int32", "step"),)
+    )
+    domain = cumae.Domain(min_requests=1, padding="none", captured=False)
+    verdict = cumae.check(longest, own, domain=domain, examples=60, save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "forgets_history"

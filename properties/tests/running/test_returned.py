@@ -29,5 +29,7 @@ def test_what_is_no_output_is_told_by_its_type(answer: Any, told: str) -> None:
     verdict = check(positions, "position_ids", examples=3, save_to=None)
     assert verdict.failure is not None
     must = "must be position_ids: a plain tensor, an int or a list of ints each"
+    if told == "NoneType":
+        must += "; one that is a parameter instead is a buffer to write to"
     assert verdict.failure.finding.message == f"the kernel returned {told}, {must}"
     assert verdict.failure.finding.rule.startswith("a function must return the outputs")

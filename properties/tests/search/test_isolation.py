@@ -27,6 +27,7 @@ DEVICE = prepare("auto")
 CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"
 HANGS = "cumae.properties.tests.crashing:never_returns"
 LATE = "cumae.properties.tests.crashing:crashes_late"
+DEFINED = "cumae.properties.tests.crashing:counts_requests"
 LEAVES = "cumae.properties.tests.crashing:leaves"
 
 
@@ -63,6 +64,13 @@ def test_a_kernel_that_never_returns_is_ended_at_the_limit(processes: Processes)
     assert verdict.failure.finding.message == "did not return within 2 s"
     assert verdict.failure.case == cases[1]
     assert 2 < time.monotonic() - started < 60
+
+
+def test_a_definition_that_does_not_return_is_told_and_not_the_function(processes: Processes) -> None:
+    asked = job(DEFINED, operation="counts", cases=(steps(1), steps(2, 1)), checks=("agrees",), limit=1)
+    told = r"definition must return within 1 s, for requests of cached \+ new tokens: 0 \+ 2, 2 \+ 1$"
+    with pytest.raises(ValueError, match=told):
+        processes.run(searching(asked))
 
 
 def test_a_case_that_ends_its_process_is_no_smaller_case_of_another_failure(
