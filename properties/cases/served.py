@@ -164,7 +164,7 @@ def at_the_limit(tokens: int, more: int, model: Served, count: int) -> Case | No
 
 def new_prompts(model: Served, count: int) -> Case | None:
     """Return a case of new prompts only: one is long, some are a whole number of chunks."""
-    lens = [64 * count + 1, 50, 70 + count, 64, 512, 1, 768]
+    lens = [64 * count + 1, 300, 70 + count, 512, 1, 768, 50]
     return model.step([("prefill", 0, n) for n in lens], count, (2, 1))
 
 
