@@ -86,8 +86,8 @@ def shown(held: Held) -> str:
 
     >>> shown(Ints(np.array([[3, 7]]), "int32", (4, 1), num_bare_columns=2))
     '[[3, 7, …]]'
-    >>> shown(Ints(np.arange(20), "int64", (1,)))
-    'int64[20]'
+    >>> shown(Ints(np.arange(20), "int64", (1,))), shown(Floats(np.array([[1 / 3, -1e-9]]), "fp32"))
+    ('int64[20]', '[[0.333333, -1e-09]]')
     """
     if not isinstance(held, TENSORS):
         return repr(held)
@@ -95,6 +95,8 @@ def shown(held: Held) -> str:
         return f"{held.dtype}[{', '.join(str(size) for size in held.shape)}]"
     values = held.values.astype(bool) if held.dtype == "bool" else held.values
     text = str(values.tolist())
+    if isinstance(held, Floats):
+        text = re.sub(r"-?\d[\d.e+-]*", lambda number: f"{float(number[0]):g}", text)
     if isinstance(held, Ints) and held.num_bare_columns:
         text = re.sub(r"(?<!])]", ", …]", text).replace("[, ", "[")
     return text

@@ -31,6 +31,8 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
             continue
         if not domain.large_slots or not _fits(binding, large):
             large = with_small_slots(large)
+            if not _fits(binding, large):
+                continue
         yield large if domain.empty_requests else without_empty(large)
 
 
