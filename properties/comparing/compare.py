@@ -13,6 +13,9 @@ from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
 
+CAST = "if the engine casts what the function returns, the test has to cast it, too"
+"""What may be the matter with a wrong dtype."""
+
 
 def wrong_values(
     check: str,
@@ -29,8 +32,7 @@ def wrong_values(
         want = expected[name]
         if name in seen.mistyped:
             what = f"has dtype {seen.dtypes[name]}, must have {seen.mistyped[name]}"
-            cause = "if the engine casts what the function returns, the test has to cast it, too"
-            return replace(about_output(check, binding, name, what), cause=cause)
+            return replace(about_output(check, binding, name, what), cause=CAST)
         if words.shape != want.words.shape:
             found = _wrong_shape(check, binding, name, seen, want)
             return replace(found, cause=read_output(binding, seen, expected))

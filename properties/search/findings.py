@@ -13,6 +13,8 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observation import KernelRaised
 
+ANSWERS = "a function must return the outputs that it does not name, in their order"
+
 
 def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return the finding of one check; a kernel that raises on a valid case is a finding too."""
@@ -61,7 +63,7 @@ def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
     if error.waits:
         rule = "a launch must end"
     elif not error.traceback:  # it did not raise: it returned something else
-        rule = "a function must return the outputs that it does not name, in their order"
+        rule = ANSWERS
     return Finding(check, f"the kernel {error}{told}", rule, ended=bool(told), traceback=error.traceback)
 
 

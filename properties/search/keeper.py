@@ -7,6 +7,7 @@ from pathlib import Path
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.exclusions import left_out_by
 from cumae.properties.cases.trace_reducer import is_smaller
+from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
@@ -14,7 +15,7 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search.database import Shared
 from cumae.properties.search.exits import Stop
-from cumae.properties.search.findings import device_lost
+from cumae.properties.search.findings import ANSWERS, device_lost
 from cumae.properties.search.pace import Pace
 
 MOST_FAILED = 64
@@ -49,7 +50,7 @@ class Keeper:
             finding,
             sanitizer=sanitizing(),
             called_with=self.binding.called_with(last),
-            left_out_by=self._left_out_by(last, finding.check),
+            left_out_by=self._left_out_by(last, finding),
         )
         failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
         if self.save_to is not None:
@@ -71,11 +72,14 @@ class Keeper:
         if len(self._failed) < MOST_FAILED:
             self._failed.append(case)
         if (known := self.verdict.failure) is not None:
-            told = self._left_out_by(known.case, known.finding.check)
+            told = self._left_out_by(known.case, known.finding)
             self.verdict.failure = replace(known, finding=replace(known.finding, left_out_by=told))
 
-    def _left_out_by(self, case: Case, check: str) -> str:
-        return "" if check in NAMES_IT else left_out_by(case, self.binding.domain, self._failed)
+    def _left_out_by(self, case: Case, finding: Finding) -> str:
+        """Return the promises that leave a case out, "" where none helps or the finding names it."""
+        if finding.check in NAMES_IT or finding.cause == CAST or finding.rule == ANSWERS:
+            return ""
+        return left_out_by(case, self.binding.domain, self._failed)
 
     def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
         """Return whether another shard of this run has saved a smaller case of the same failure."""
