@@ -15,7 +15,7 @@ LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each of its entries."""
-HEAD = 6e-5
+HEAD = 2e-5
 """Each key and each value of a token that the oracle quantises."""
 BYTE = 4e-8
 """Each byte of the latent row of a token or a key."""

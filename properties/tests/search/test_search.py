@@ -251,7 +251,7 @@ def test_returned_outputs_of_the_wrong_shape_are_reported() -> None:
         ("grouped_topk", (torch.int32, torch.float32)),
     ],
 )
-def test_answers_of_another_length_are_told_by_two_checks_and_end_no_other(
+def test_answers_of_another_length_are_told_by_three_checks_and_end_no_other(
     operation: str, dtypes: tuple[torch.dtype, ...]
 ) -> None:
     def returns_one_too_many(context_lens: torch.Tensor, num_tokens_padded: int) -> tuple[torch.Tensor, ...]:
@@ -265,7 +265,7 @@ def test_answers_of_another_length_are_told_by_two_checks_and_end_no_other(
         if failure is not None:
             assert "has shape [" in failure.finding.message
             telling.append(check)
-    assert telling == ["agrees", "writes_everything"]
+    assert telling == ["agrees", "writes_everything", "forgets_history"]
 
 
 def test_a_neutral_layout_is_what_a_failure_shrinks_to(failing_verdict: Verdict) -> None:
