@@ -87,13 +87,13 @@ def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
 
 
 def full_graph(model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes, padded with requests and as many tokens as a graph has them."""
+    """Return a case of ``count`` decodes, padded to a captured size with as many requests as tokens."""
     padded = -count % CAPTURED
     return model.step([("decode", model.context(b), 1) for b in range(count)], count, (padded, padded))
 
 
 def verifying(tokens: int, model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes of ``tokens`` each, padded as in a graph of such requests."""
+    """Return a case of ``count`` decodes of ``tokens`` each; two each are padded as in a captured graph."""
     padded = -count % CAPTURED if tokens == 2 else 0
     lens = [_verifying(model, b, tokens) for b in range(count)]
     return _drafting(model, tokens).step(lens, count, (padded * tokens, padded))
@@ -151,13 +151,13 @@ def two_prompts(model: Served, count: int) -> Case | None:
 
 
 def one_decode(model: Served, count: int) -> Case | None:
-    """Return a case of one decode, after which its context is a whole number of rounds of all ranks."""
+    """Return a case of one decode; behind it, the request fills whole rounds of all ranks."""
     rounds = 134 * count // ROUND
     return model.step([("decode", rounds * ROUND - 1, 1)], count, (0, 0))
 
 
 def at_the_limit(tokens: int, more: int, model: Served, count: int) -> Case | None:
-    """Return a case of a few decodes of ``tokens`` each, all of which see about ``more`` than the limit."""
+    """Return a case of decodes of ``tokens`` each, with contexts about ``more`` past the limit."""
     lens: list[Lens] = [("decode", model.near + more + b % 8 - tokens // 2, tokens) for b in range(count)]
     return model.step(lens, count, (0, 0))
 

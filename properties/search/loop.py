@@ -34,11 +34,12 @@ from cumae.properties.search.findings import tampered
 from cumae.properties.search.in_turns import take_turns
 from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.named import NamedSizes
+from cumae.properties.search.nearly_alike import examine_nearly_alike
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import draw_rounds
 from cumae.properties.search.shrinking import look_beside, shrink
 from cumae.properties.search.steps import examine_trace
-from cumae.properties.search.tour import Tour, examine_nearly_alike, work_of_tour
+from cumae.properties.search.tour import Tour, work_of_tour
 from cumae.properties.search.visitor import Visitor
 from cumae.properties.search.work import work_of
 

@@ -3,27 +3,16 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, product
+from itertools import product
 
 from cumae.oracle import Case
-from cumae.properties.cases.collisions import (
-    changed_alone,
-    collisions,
-    exchanged,
-    grown,
-    in_other_blocks,
-    of_one_size,
-    reordered,
-)
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS, served
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.profiles import EXAMPLES
-from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
 
 WORLDS = (2, 8)
@@ -107,18 +96,12 @@ HEAVY = 2**20
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
-EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
-"""Decodes of steps, and the first of two that exchange their lengths."""
 MANY_SERVED = ((67, 37, 19), (45, 21, 11), (23, 13, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
-SIZED = ((16, (14, 12, 16, 13, 14)), (512, (400, 300, 512, 257, 400)), (0, (400, 300, 500, 261)))
-"""Sizes of captured graphs, 0 for none, and the decodes of steps that are padded to them."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
 """Steps of one kind that also lie on ranks."""
-CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
-"""Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 """Heads, the numbers of each, and tokens of a case."""
 MANY_HEADS = 67
@@ -145,20 +128,6 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
         return part * SHARE * budget.seconds
     examples = budget.examples or 0
     return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
-
-
-def examine_nearly_alike(examiner: Examiner) -> None:
-    """Examine traces of a function with state, each step of which is nearly the one before."""
-    if not examiner.binding.keeps_state:
-        return
-    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
-    alone = (changed_alone(ladder, *place) for place in CHANGED)
-    late = (exchanged(ladder, *place) for place in EXCHANGED)
-    sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    others = (in_other_blocks(ladder), reordered(ladder), grown(ladder))
-    for trace in chain(collisions(ladder), others, sized, late, alone):
-        if trace is not None:
-            examine_trace(examiner, trace)
 
 
 @dataclass(slots=True)

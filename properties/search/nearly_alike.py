@@ -1,0 +1,37 @@
+"""Traces of a function with state, each step of which is nearly the one before: a weak key shows there."""
+
+from itertools import chain
+
+from cumae.properties.cases.collisions import (
+    changed_alone,
+    collisions,
+    exchanged,
+    grown,
+    in_other_blocks,
+    of_one_size,
+    reordered,
+)
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.steps import examine_trace
+
+EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
+"""Decodes of steps, and the first of two that exchange their lengths."""
+CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
+"""Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
+SIZED = ((16, (14, 12, 16, 13, 14)), (512, (400, 300, 512, 257, 400)), (0, (400, 300, 500, 261)))
+"""Sizes of captured graphs, 0 for none, and the decodes of steps that are padded to them."""
+
+
+def examine_nearly_alike(examiner: Examiner) -> None:
+    """Examine traces of a function with state, each step of which is nearly the one before."""
+    if not examiner.binding.keeps_state:
+        return
+    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
+    alone = (changed_alone(ladder, *place) for place in CHANGED)
+    late = (exchanged(ladder, *place) for place in EXCHANGED)
+    sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
+    others = (in_other_blocks(ladder), reordered(ladder), grown(ladder))
+    for trace in chain(collisions(ladder), others, sized, late, alone):
+        if trace is not None:
+            examine_trace(examiner, trace)
