@@ -4,16 +4,17 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import ANY, INPUTS, UNTOUCHED, Case, Inputs
-from cumae.oracle.model.rules import require
+from cumae.oracle.model.rules import INT32_MAX, require
 from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES, IntArray
+from cumae.properties.operations.enlarged import has_large_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
 from cumae.properties.operations.tracebacks import told_of
@@ -23,6 +24,8 @@ MOST_TOLD = 8
 """Requests whose lengths an error tells."""
 PART = 1024
 """Rows of a cache that are passed over at once if none of them is written."""
+RANGES = {"bool": (0, 1), "uint8": (0, 255), "int32": (-(2**31), INT32_MAX), "int64": (-(2**63), 2**63 - 1)}
+"""The least and the largest value of each dtype of integers."""
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 _watchers: list[Callable[[bool], None]] = []
@@ -129,14 +132,21 @@ def _require_numbers(operation: Operation, output: Output, values: Sequence[Any]
     require(len(values) == room, f"{operation.name}: {output.name}: number of values", len(values), rule)
     kinds: tuple[type, ...] = (int, np.integer, np.bool_)
     what = "an integer"
-    if output.dtype_for(case) == "fp32":
+    dtype = output.dtype_for(case)
+    if dtype == "fp32":
         kinds, what = (*kinds, float, np.floating), "a number"
+    # Of slots from 2^31 on, which a function may promise away, one that wraps around is told with its values.
+    least, most = (-inf, inf) if dtype == "fp32" or has_large_slots(case) else RANGES[dtype]
     for i, value in enumerate(values):
         if value is UNTOUCHED or value is ANY:
             continue
         if not isinstance(value, kinds):
             entry = f"{operation.name}: {output.name}[{i}]"
             require(False, entry, value, f"be {what}, for {lengths_told(case)}")
+        if not least <= value <= most:
+            entry = f"{operation.name}: {output.name}[{i}]"
+            rule = f"be {least} to {most}, as its dtype {dtype} holds, for {lengths_told(case)}"
+            require(False, entry, value, rule)
 
 
 def lengths_told(case: Case) -> str:

@@ -54,6 +54,10 @@ def test_a_wrong_definition_is_told_and_not_the_function(fault: str, returns: bo
     [
         (lambda query_lens: Lens([q / 2 for q in query_lens]), r"lens\[\d\] = .*, must be an integer, for "),
         (lambda query_lens: Lens([None for _ in query_lens]), r"lens\[0\] = None, must be an integer, for "),
+        (
+            lambda query_lens: Lens([q + 2**31 for q in query_lens]),
+            r"lens\[\d\] = 21.*, must be -2147483648 to 2147483647, as its dtype int32 holds, for ",
+        ),
         (lambda query_lens: Lens([1 // 0 for _ in query_lens]), "its definition raised ZeroDivision.* for "),
         (
             lambda query_lens, topk_indices: Lens([topk_indices[0][0] > 3 for _ in query_lens]),
