@@ -24,6 +24,8 @@ ROUND = 512
 """Positions of a round of all ranks, or a multiple of them."""
 CAPTURED = 8
 """A captured graph has a multiple of so many requests."""
+FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
+"""Options of pages of quantised heads."""
 MODELS: Mapping[str, Mapping[str, Any]] = {
     "blocks of 16": {"block_size": 16},
     "blocks of 64": {"block_size": 64},
@@ -40,9 +42,16 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "six ranks": {"block_size": 16, "world": 6, "interleave": 16},
     "two ranks": {"block_size": 16, "world": 2, "interleave": 1, "topk": 512},
     "compressed on ranks": {"block_size": 256, "world": 2, "interleave": 128, "compress_ratio": 128},
-    "fp8 heads": {"block_size": 64, "page_order": "HND", "head_format": "fp8", "num_heads": 8},
+    "fp8 heads": {"block_size": 64, **FP8},
+    "fp8 windows": {"block_size": 64, "window": WINDOW, **FP8},
+    "fp8 on ranks": {"block_size": 64, "world": 2, "interleave": 1, **FP8},
+    "windows of groups": {"block_size": 256, "window": WINDOW, "compress_ratio": 4},
+    "windows on ranks": {"block_size": 64, "window": WINDOW, "world": 2, "interleave": 1},
+    "hybrid windows": {"block_size": 256, "kernel_block_size": 64, "window": 1_024},
+    "hybrid on ranks": {"block_size": 256, "kernel_block_size": 64, "world": 4, "interleave": 4},
+    "prefix keys on ranks": {"block_size": 64, "key_scope": "prefill", "world": 8, "interleave": 64},
 }
-"""By name: a block size, and options as models are served with them."""
+"""By name: a block size, and options as models are served with them, alone and together."""
 
 
 @dataclass(frozen=True, slots=True)
