@@ -37,7 +37,8 @@ def searchers(
     """Return processes that search. ``sanitizer``: its name, "" for none; the rest as for ``Processes``."""
     worker = "cumae.properties.search.child_search:Searcher"
     tool = sanitizer_of(sanitizer, device)
-    return Processes(worker, device, jobs=jobs, spares=spares, sanitizer=tool, alone=alone)
+    mode = {"TRITON_INTERPRET": "1"} if device == "cpu" else None
+    return Processes(worker, device, jobs=jobs, spares=spares, sanitizer=tool, alone=alone, environment=mode)
 
 
 def search_isolated(job: Job, progress: Callable[[Verdict], None] | None = None) -> Verdict:

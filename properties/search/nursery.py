@@ -1,4 +1,4 @@
-"""Processes that begin where a long import has ended: one process imports torch, and forks the others.
+"""Processes that begin where long imports have ended: one imports the libraries, and forks the others.
 
 It never begins to use a GPU itself, so each of the others may.
 """
@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-_BOUND = ("CI", "KMP_", "LD_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "HYPOTHESIS")
+_BOUND = ("CI", "KMP_", "LD_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON", "TORCH", "TRITON", "HYPOTHESIS")
 """Beginnings of variables that take effect at an import: a process of its own for each set of them."""
 _MOST_BYTES = 2**20
 _nurseries: dict[tuple[int, tuple[tuple[str, str], ...]], "Nursery"] = {}
@@ -128,9 +128,11 @@ def main() -> None:
     from cumae.properties.search.child import die_with_parent
 
     die_with_parent()
-    import hypothesis  # noqa: F401
-    import numpy  # noqa: F401
-    import torch  # noqa: F401
+    import cumae.properties.search.child_search  # noqa: F401  # and torch with it
+
+    if os.environ.get("TRITON_INTERPRET") == "1":  # the mode is fixed at the import; else a child chooses
+        with suppress(ImportError):  # told by the child that needs it
+            import triton.runtime.interpreter  # noqa: F401
 
     gc.freeze()  # no child searches what was imported here for garbage
     asked = socket.socket(fileno=os.dup(0))

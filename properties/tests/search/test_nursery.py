@@ -67,8 +67,9 @@ def test_a_child_has_the_variables_and_the_folder_of_its_call(
     assert first.says("folder") != second.says("folder")
 
 
-def test_a_child_begins_with_torch_and_without_triton() -> None:
-    assert Asked().says("modules") == ["torch"]
+@pytest.mark.parametrize(("mode", "imported"), [("0", ["torch"]), ("1", ["torch", "triton"])])
+def test_a_child_begins_with_triton_only_where_its_mode_is_known(mode: str, imported: list[str]) -> None:
+    assert Asked(TRITON_INTERPRET=mode).says("modules") == imported
 
 
 def test_a_child_leads_a_session_and_its_status_is_told() -> None:
