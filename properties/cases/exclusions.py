@@ -51,6 +51,11 @@ def is_kept_without(case: Case, other: Case, domain: Domain) -> bool:
     return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain))
 
 
+def num_leaving_out(case: Case, domain: Domain) -> int:
+    """Return how many promises leave a case of a domain out; none leaves a plain one out."""
+    return sum(1 for _ in _leaving_out(case, domain))
+
+
 def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[str, Domain]]:
     """Yield the promises, each of which leaves a case out, as text and as a domain."""
     for promise in _NARROWER:

@@ -15,7 +15,7 @@ from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.operations import VALUE, Expected
-from cumae.properties.operations.enlarged import has_large_slots
+from cumae.properties.operations.enlarged import MOST_ROWS_OF_SMALL_TABLES, has_large_slots
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import COMPLEMENT, POISON
 from cumae.properties.running.observation import KernelRaised
@@ -85,6 +85,8 @@ def _first_finding(trial: Trial) -> Finding | None:
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
         far = [f"{name} = {getattr(case.layout, name):,}" for name in gaps]
         where += f"; {', '.join(far)}: Domain(strided=False) promises none" if far else ""
+        if len(case.batch.requests) > len(trial.quiet.case.batch.requests):
+            where += f"; Domain(max_requests={MOST_ROWS_OF_SMALL_TABLES}) promises smaller tables"
         if trial.binding.domain.large_slots and has_large_slots(bench.case):
             where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)

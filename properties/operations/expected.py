@@ -80,6 +80,7 @@ def expected_of(
             _require_field(operation, output, answer)
         values = output.values(answer, inputs)
         if is_own and not output.is_rows:
+            values = _listed(operation, output, values)
             _require_numbers(operation, output, values, inputs.case)
         if output.is_rows:
             told = _rows(values, output, inputs, held)
@@ -123,6 +124,16 @@ def _require_field(operation: Operation, output: Output, answer: Any) -> None:
     if output.expect is None and not hasattr(answer, field):
         rule = f"be a NamedTuple with a field {field!r}"
         require(False, f"{operation.name}: what its definition returns", type(answer).__name__, rule)
+
+
+def _listed(operation: Operation, output: Output, values: Any) -> list[Any]:
+    """Return the values of a user's definition, a number as the only one; refuse others."""
+    if isinstance(values, (int, float, np.integer, np.floating, np.bool_)):
+        return [values]
+    is_list = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str)
+    rule = f"be a list of numbers, or one number, for {output.name}"
+    require(is_list, f"{operation.name}: what its definition returns", values, rule)
+    return list(values)
 
 
 def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:

@@ -92,9 +92,9 @@ def _is_ints(value: Any) -> bool:
 
 
 def _words_returned(value: Returned, *, is_rows: bool) -> Words:
-    """Return the elements of a tensor or of a list, or a host number as one element."""
+    """Return the elements of a tensor or of a list; a number, of the host or of a tensor, is one element."""
     if isinstance(value, torch.Tensor):
-        return words_of(value, is_rows=is_rows)
+        return words_of(value if value.ndim else value[None], is_rows=is_rows)
     return np.array(value if isinstance(value, list) else [value], dtype=np.int64)
 
 

@@ -228,7 +228,7 @@ class Trial:
         benches = []
         for large in enlarged_cases(self.binding, self.quiet.case):
             by = raised_by(self.quiet.case, large)
-            because = f"when {by} is added to every block id" if by else "at offsets past 2^31"
+            because = f"when {by} is added to every block id" if by else _far_told(self.quiet.case, large)
             benches.append((self.bench(large, because, is_shown=False), by))
         return benches
 
@@ -242,3 +242,13 @@ class Trial:
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
         state = expected.state
         return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
+
+
+def _far_told(case: Case, large: Case) -> str:
+    """Return in words how a case was moved to offsets past 2^31."""
+    told, columns = "at offsets past 2^31", large.layout.min_table_columns
+    if not columns:
+        return told
+    ahead = len(large.batch.requests) - len(case.batch.requests)
+    where = f"behind {ahead:,} requests without new tokens" if ahead else "in its last rows"
+    return f"{told}, in a table of {columns:,} columns, {where}"

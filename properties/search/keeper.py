@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.exclusions import left_out_by
+from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
 from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
@@ -36,6 +36,7 @@ class Keeper:
     shared: Shared | None = None
     began: float = field(default_factory=time.time)
     _failed: list[Case] = field(default_factory=list)
+    _plain_failed: bool = False
 
     def keep(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
@@ -71,6 +72,7 @@ class Keeper:
         """Note a failing case, smaller or not: what the report says of promises may change."""
         if len(self._failed) < MOST_FAILED:
             self._failed.append(case)
+            self._plain_failed |= not num_leaving_out(case, self.binding.domain)
         if (known := self.verdict.failure) is not None:
             told = self._left_out_by(known.case, known.finding)
             self.verdict.failure = replace(known, finding=replace(known.finding, left_out_by=told))
@@ -78,6 +80,8 @@ class Keeper:
     def _left_out_by(self, case: Case, finding: Finding) -> str:
         """Return the promises that leave a case out, "" where none helps or the finding names it."""
         if finding.check in NAMES_IT or finding.cause == CAST or finding.rule == ANSWERS:
+            return ""
+        if self._plain_failed:
             return ""
         return left_out_by(case, self.binding.domain, self._failed)
 

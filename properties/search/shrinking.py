@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from cumae.oracle import Case, Trace
-from cumae.properties.cases.exclusions import is_kept_without
+from cumae.oracle import Case, Layout, Trace
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.exclusions import is_kept_without, num_leaving_out
+from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.search.examiner import Examiner
@@ -14,6 +16,8 @@ from cumae.properties.search.traces import TraceRun
 
 MOST_BESIDE = 8
 """Cases that are tried beside the smallest failing one."""
+PLAIN: Sequence[Lens] = (("prefill", 0, 3), ("decode", 4, 1))
+"""The only request of the first two of them: what an engine surely runs."""
 
 
 def shrink(examiner: Examiner) -> None:
@@ -62,13 +66,17 @@ def shrink(examiner: Examiner) -> None:
 def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     """Try a few cases beside the smallest failing one: those that a promise keeps which leaves that one out.
 
-    If one of them fails too, the report says that the promise is not enough.
+    If one of them fails too, the report says that the promise is not enough, or none if it is a plain one.
+    Behind these come those that most promises leave out.
     """
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:
         return
     check, domain = known.finding.check, examiner.binding.domain
-    beside = (c for c in cases if isinstance(c, Case) and is_kept_without(known.case, c, domain))
+    steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
+    plain = [replace(step, layout=Layout()) for step in steps if step is not None]
+    others = sorted((c for c in cases if isinstance(c, Case)), key=lambda c: -num_leaving_out(c, domain))
+    beside = (c for c in (*plain, *others) if is_kept_without(known.case, c, domain))
     for case in islice(beside, MOST_BESIDE):
         if examiner.pace.must_stop():
             return

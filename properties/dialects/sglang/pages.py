@@ -69,6 +69,8 @@ PAGE_OUTPUTS = {
         Output(
             "page_table",
             axis="table_row",
+            rule="the page of the positions from column * page_size on, 0 for a padded request; entries"
+            " behind those of a request keep their values",
             shape=lambda case: (case.num_requests_padded, page_columns(case)),
             expect=page_rows,
             is_captured=False,

@@ -224,12 +224,25 @@ def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
         raise IndexError
 
     told = cumae.explain(cumae.check(raises, "position_ids", examples=5, save_to=None))
+    assert "if no engine" not in told, told  # it fails for one request of three tokens, too
+
+    def raises_for_none_and_for_padding(
+        num_requests: int, context_lens: torch.Tensor, query_lens: torch.Tensor, position_ids: torch.Tensor
+    ) -> None:
+        if num_requests == 0 or int(query_lens.sum()) < position_ids.numel():
+            raise IndexError
+        lens = list(zip(context_lens.tolist(), query_lens.tolist(), strict=True))
+        position_ids.copy_(torch.cat([torch.arange(start, start + count) for start, count in lens]))
+
+    domain = cumae.Domain(captured=False)
+    verdict = cumae.check(raises_for_none_and_for_padding, "position_ids", domain=domain, save_to=None)
+    told = cumae.explain(verdict)
     assert "promise Domain(min_requests=1), which is not enough: other cases fail, too\n" in told, told
 
     def raises_for_none(num_requests: int, query_lens: torch.Tensor) -> torch.Tensor:
         if num_requests == 0:
             raise IndexError
-        return torch.zeros_like(query_lens)
+        return torch.zeros_like(query_lens, dtype=torch.int64)
 
     domain = cumae.Domain(padding="any", max_context_len=0, max_query_len=1, empty_requests=False)
     verdict = cumae.check(raises_for_none, "position_ids", domain=domain, examples=5, save_to=None)

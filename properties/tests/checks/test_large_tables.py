@@ -228,7 +228,11 @@ def test_a_view_of_a_table_is_no_copy() -> None:
     asked = Trial(binding, Case(BATCHES[0]), DEVICE)
     found = CHECKS["survives_large_ids"](asked)
     assert found is not None and not asked.note
-    assert "at offsets past 2^31" in found.message
+    moved = "at offsets past 2^31, in a table of 1,048,576 columns, behind 2,048 requests without new tokens"
+    assert moved in found.message
+    assert "Domain(max_requests=2047) promises smaller tables" in found.message
+    small = binding_of(narrow, "slot_mapping", domain=Domain(strided=False, max_requests=2047))
+    assert CHECKS["survives_large_ids"](Trial(small, Case(BATCHES[0]), DEVICE)) is None
 
 
 def test_a_wide_table_is_first_tried_on_the_case_itself() -> None:

@@ -118,3 +118,36 @@ def test_a_feature_an_axis_and_a_dtype_that_are_none_are_told() -> None:
         own = cumae.Operation("counts", answer, (output,), features=frozenset(features))
         with pytest.raises(ValueError, match=told):
             cumae.check(launch, own, domain=cumae.Domain(min_requests=1), examples=1, save_to=None)
+
+
+@pytest.mark.parametrize("in_a_list", [False, True])
+def test_an_output_of_one_element_is_a_number_in_a_definition_and_in_a_tensor(in_a_list: bool) -> None:
+    def longest(query_lens: Sequence[int]) -> Lens:
+        found: Any = max(query_lens)
+        return Lens([found] if in_a_list else found)
+
+    def of_a_tensor(query_start_loc: torch.Tensor) -> torch.Tensor:
+        return query_start_loc.diff().max().int()
+
+    def too_long(query_start_loc: torch.Tensor) -> torch.Tensor:
+        return query_start_loc.diff().max().int() + 1
+
+    own = cumae.Operation("longest", longest, (cumae.Output("lens", "int32", "step"),))
+    domain = cumae.Domain(min_requests=1, all_but=("never_synchronises",))
+    found = [
+        cumae.check(each, own, dialect="vllm", domain=domain, examples=5, save_to=None).failure
+        for each in (of_a_tensor, too_long)
+    ]
+    assert found[0] is None
+    assert found[1] is not None and "`lens[0]` differs" in found[1].finding.message
+
+
+@pytest.mark.parametrize("answer", [None, "no", {1: 2}])
+def test_an_answer_that_is_no_list_is_told(answer: Any) -> None:
+    own = cumae.Operation(
+        "no_list", lambda query_lens: Lens(answer), (cumae.Output("lens", "int32", "step"),)
+    )
+    with pytest.raises(
+        ValueError, match=r"no_list: what its definition returns = .*, must be a list of numbers"
+    ):
+        cumae.check(lambda query_lens: 0, own, examples=1, save_to=None)
