@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from cumae.oracle import Case, Request, Trace, leveled
+from cumae.oracle import Batch, Case, Request, Trace, leveled
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited, permuted
@@ -34,9 +34,14 @@ PAGED: Sequence[Lens] = (
     ("prefill", 33, 5),
     ("decode", 49, 1),
     ("prefill", 0, 40),
+    ("decode", 650, 1),
     ("decode", 65, 2),
 )
-"""Requests of several pages each."""
+"""Requests of several pages each; one has more than a tile of them."""
+ROWS = 140
+"""Rows of a table beyond those of a step's requests, more than two tiles of rows."""
+KEPT = ((0, 0), (1, 0), (0, 1), (1, 1), (33, 0))
+"""Pages at the begin and at the end of a request that stay, where the others change."""
 
 CHUNKS = ((10, 3), (20, 1), (7, 5), (0, 4), (15, 0), (9, 2))
 """Cached and new tokens of chunks."""
@@ -107,12 +112,12 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
 
     One of them has no tokens. Before the last step, the host has no lengths for two steps.
     """
-    step = ladder.without("host_lens").step(PAGED, seed=len(PAGED), padding=(0, 0))
+    step = ladder.without("host_lens").unlimited.step(PAGED, seed=len(PAGED), padding=(0, 0))
     if step is None:
         return None
     requests, rows = step.batch.requests, step.layout.row_index
     steps = [step]
-    for others in (*_renamed(requests), [replace(r, query_len=0) for r in requests]):
+    for others in (*_renamed(step.batch), [replace(r, query_len=0) for r in requests]):
         changed = valid(partial(edited, step, others, rows))
         if changed is not None:  # else blocks would be shared in the wrong way
             steps += [changed, step]
@@ -126,12 +131,19 @@ def reordered(ladder: Ladder) -> Trace | None:
 
     Only the map of rows changes.
     """
-    seeds = (ladder.step([("decode", 40, 1)] * 5, seed=seed, padding=(0, 0)) for seed in range(8))
-    step = next((one for one in seeds if one is not None and one.layout.row_index is not None), None)
-    if step is None:
+    if (step := _of_five(ladder, (0, 0))) is None:
         return None
     orders = ([4, 3, 2, 1, 0], [1, 2, 3, 4, 0], [0, 2, 1, 3, 4])
     others = [valid(partial(permuted, step, order)) for order in orders]
+    return _traced([each for other in others for each in (step, other)] + [step])
+
+
+def in_far_rows(ladder: Ladder) -> Trace | None:
+    """Return a trace of decodes of one length, whose rows of the table lie one or two tiles further off."""
+    if (step := _of_five(ladder, (ROWS, 0))) is None:
+        return None
+    moved = (tuple(row + tile for row in step.layout.row_index or ()) for tile in (64, 128))
+    others = [valid(partial(edited, step, list(step.batch.requests), rows)) for rows in moved]
     return _traced([each for other in others for each in (step, other)] + [step])
 
 
@@ -152,19 +164,32 @@ def grown(ladder: Ladder) -> Trace | None:
     return _traced([few, ladder.step(lens, seed=40, padding=(0, 0)), few])
 
 
-def _renamed(requests: Sequence[Request]) -> Iterator[list[Request]]:
-    """Yield the requests with other blocks: all, all but the first or last of each, those of one request."""
+def _of_five(ladder: Ladder, room: tuple[int, int]) -> Case | None:
+    """Return a case of five decodes of one length, each with a row of the table that is looked up."""
+    for seed in range(8):
+        step = ladder.step([("decode", 40, 1)] * 5, seed=seed, padding=(0, 0), room=room)
+        if step is not None and min(step.layout.row_index or (-1,)) >= 0:
+            return step
+    return None
+
+
+def _renamed(batch: Batch) -> Iterator[list[Request]]:
+    """Yield the requests with other blocks.
+
+    First all change, then all but the first or last of each, those between these two, and those behind a tile
+    of 33; at last those of one request alone.
+    """
+    requests = batch.requests
     free = 1 + max((max(request.block_ids, default=-1) for request in requests), default=-1)
     starts = [free + sum(len(r.block_ids) for r in requests[:b]) for b in range(len(requests))]
     last = len(requests) - 1
-    for kept, first in ((0, 0), (1, 0), (-1, 0), (0, last), (-1, last)):
+    for kept, first in (*((kept, 0) for kept in KEPT), ((0, 0), last), ((0, 1), last)):
         changed = list(requests)
         for b in range(first, len(requests)):
-            ids = list(range(starts[b], starts[b] + len(requests[b].block_ids)))
-            if kept and ids:
-                at = kept if kept < 0 else 0
-                ids[at] = requests[b].block_ids[at]
-            changed[b] = replace(requests[b], block_ids=tuple(ids))
+            old, (head, tail) = requests[b].block_ids, kept
+            stays = {*range(head), *range(batch.num_live_blocks(requests[b]) - tail, len(old) * (tail > 0))}
+            ids = tuple(i if k in stays else starts[b] + k for k, i in enumerate(old))
+            changed[b] = replace(requests[b], block_ids=ids)
         yield changed
 
 

@@ -95,10 +95,33 @@ def selecting(topk: int, ladder: Ladder, count: int) -> Case | None:
     return chosen.step(lens, seed=count, padding=(0, 0))
 
 
-def routed(shape: tuple[int, int, int, int], ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` tokens and a router of this shape."""
-    router = ladder.routing(shape)
+def routed(
+    shape: tuple[int, int, int, int], ladder: Ladder, count: int, logits: str = "negative"
+) -> Case | None:
+    """Return a case of ``count`` tokens and a router of this shape, with logits of one kind."""
+    router = ladder.routing(shape, logits)
     return None if router is None else router.tokens(count, 0)
+
+
+def for_all_workers(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, an item each: as many as 132 workers take at a time, or twice."""
+    for option, value in {"topk": 2_048, "split_size": 256, "num_workers": 132}.items():
+        if (having := ladder.having(option, value)) is None:
+            return None
+        ladder = having
+    return ladder.step([("decode", 20 + mixed(b) % 200, 1) for b in range(count)], seed=count, padding=(0, 0))
+
+
+def in_rows_of(row_format: str, in_powers: bool, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of more than ``count`` new rows of one format, with scales in powers of two or not."""
+    if (rows := ladder.in_rows_of(row_format)) is None:
+        return None
+    scaled = rows.having("power_of_two_scales", in_powers)
+    if scaled is None and in_powers:
+        return None
+    rows = scaled or rows
+    lens: list[Lens] = [("decode", 3 + mixed(b) % 40, 1) for b in range(13)]
+    return rows.step([*lens, ("prefill", 20, count), ("prefill", 0, 9)], seed=count)
 
 
 def in_equal_shares(ladder: Ladder, count: int) -> Case | None:

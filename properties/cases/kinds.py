@@ -14,10 +14,12 @@ from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
+    for_all_workers,
     in_blocks_of,
     in_chunks,
     in_equal_shares,
     in_order,
+    in_rows_of,
     in_runs_of,
     in_windows,
     routed,
@@ -26,11 +28,13 @@ from cumae.properties.cases.engine_steps import (
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.production import (
     RUNS,
+    for_nobody,
     holey_decodes,
     identical,
     in_a_row,
     past_the_table,
     run_and_others,
+    with_one_far,
     with_one_prompt,
 )
 
@@ -194,6 +198,11 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical decodes": (partial(identical, ("decode", 16, 1)), (259, *QUIET)),
     "identical drafts": (partial(identical, ("decode", 20, DRAFTS + 1)), QUIET),
     "identical prompts": (partial(identical, ("prefill", 0, 7)), QUIET),
+    "identical long decodes": (partial(identical, ("decode", 1_023, 1)), (*QUIET, 9)),
+    "identical long prompts": (partial(identical, ("prefill", 0, 300)), (19, 9)),
+    "one far": (with_one_far, (69, 37)),
+    "for nobody": (partial(for_nobody, 10), (1_029, 259, 67)),
+    "for no request": (partial(for_nobody, 0), (259, 67)),
     **{f"{kind}, then others": (partial(run_and_others, kind), AMONG) for kind in RUNS},
     "others, then decodes": (partial(run_and_others, "decodes", behind=False), AMONG),
     "decodes, then others, whose keys count": (partial(run_and_others, "decodes", scope="prefill"), AMONG),
@@ -224,11 +233,16 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **{f"in {n} shares": (in_equal_shares, (n,)) for n in (41, 47)},
     "selections of 512 keys": (partial(selecting, 512), (128, 64)),
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
-    "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (131, 67)),
-    "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67)),
+    "items of all workers": (for_all_workers, (264, 132)),
+    "in rows of fp8": (partial(in_rows_of, "fp8", False), (1_100, 530)),
+    "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
+    "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (261, 145, 67)),
+    "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
+    "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (37,)),
+    "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67, 37)),
     "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (131, 67)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_TOKENS = ("single", *(f"routed to {experts} experts" for experts in (256, 384, 160)))
+OF_TOKENS = ("single", *(name for name in KINDS if name.startswith("routed ")))
 """Those that differ for a function which does not see requests."""

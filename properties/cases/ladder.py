@@ -7,7 +7,7 @@ part twice is wrong on it.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from cumae.oracle import LOGITS_KINDS, Case
+from cumae.oracle import LOGITS_KINDS, ROW_FORMATS, Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
@@ -171,7 +171,7 @@ class Ladder:
         promised = slack in self._domain.among("context_slack", (slack,))
         if "context_slack" not in self._features or not promised:
             return None
-        return self._case(list(short(9)), seed=slack, block_size=self.usual_block, context_slack=slack)
+        return self._case(list(short(41)), seed=slack, block_size=self.usual_block, context_slack=slack)
 
     def spare(self, size: int) -> Case | None:
         """Return a case of few tokens in buffers for ``size`` more."""
@@ -257,13 +257,20 @@ class Ladder:
         """Return the ladder of cases in which these features are neutral."""
         return Ladder(self._given, self._named.difference(features))
 
-    def routing(self, shape: tuple[int, int, int, int]) -> "Ladder | None":
-        """Return the ladder of a router of this shape, whose choices are below 0 if they may be."""
+    def in_rows_of(self, row_format: str) -> "Ladder | None":
+        """Return the ladder of cases with latent rows of one format."""
+        if "row_format" not in self._named or row_format not in self._given.among("row_format", ROW_FORMATS):
+            return None
+        values = {**self._given.values, "row_format": (row_format,)}
+        return Ladder(self._given.having(values=values), self._named)
+
+    def routing(self, shape: tuple[int, int, int, int], logits: str = "negative") -> "Ladder | None":
+        """Return the ladder of a router of this shape, whose logits are of one kind if they may be."""
         shapes, values = self._given.router_shapes, dict(self._given.values)
         if "router" not in self._named or (shapes is not None and shape not in shapes):
             return None
-        if "negative" in self._given.among("logits_kind", LOGITS_KINDS):
-            values["logits_kind"] = ("negative",)
+        if logits in self._given.among("logits_kind", LOGITS_KINDS):
+            values["logits_kind"] = (logits,)
         return Ladder(self._given.having(router_shapes=(shape,), values=values), self._named)
 
     def step(
@@ -273,15 +280,19 @@ class Ladder:
         seed: int,
         block_size: int = 0,
         padding: tuple[int, int] | None = None,
+        room: tuple[int, int] | None = None,
         holes: bool = False,
     ) -> Case | None:
         """Return a case of these requests. ``padding``: padded tokens and requests, where steps have any.
 
-        ``holes``: some requests lack blocks, or a row.
+        ``room``: rows and columns of the table that belong to no request. ``holes``: some requests lack
+        blocks, or a row.
         """
         layout: dict[str, Any] = {}
         if padding is not None and self._domain.padding != "none":
             layout = dict(zip(("num_padding_tokens", "num_padding_requests"), padding, strict=True))
+        if room is not None:
+            layout |= dict(zip(("num_spare_rows", "num_spare_columns"), room, strict=True))
         return self._case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
 
     def _having(self, name: str, size: Any) -> Domain | None:

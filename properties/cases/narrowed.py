@@ -11,12 +11,12 @@ _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 def with_option(domain: Domain, name: str, size: Any, features: Collection[str]) -> Domain | None:
     """Return the domain with one value of an option; None if it is not promised or not valid.
 
-    Of several ranks it is the last one's, if a rank is one of the ``features``.
+    Of several ranks it is the last one's, if a rank is one of the ``features``, until another is chosen.
     """
     if name == "row":
         return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
     values = dict(domain.values)
-    if size not in values.get(name, (size,)):
+    if name != "rank" and size not in values.get(name, (size,)):
         return None
     values |= {name: (size,), **({"rank": (size - 1,)} if name == "world" and "rank" in features else {})}
     try:

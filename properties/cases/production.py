@@ -16,7 +16,7 @@ from cumae.properties.cases.ladder import Ladder
 DRAFTS = 3
 OTHERS: Sequence[Lens] = (
     ("decode", 4_177, 1),
-    ("prefill", 20, 301),
+    ("prefill", 20, 613),
     ("decode", 9, 1 + DRAFTS),
     ("prefill", 7, 0),
     ("prefill", 0, 133),
@@ -57,6 +57,18 @@ def run_and_others(
         return case
     in_order = sorted(rows)
     return edited(case, list(case.batch.requests), (*in_order[:count], *reversed(in_order[count:])))
+
+
+def with_one_far(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, one of which has a far longer context than the others."""
+    lens: list[Lens] = [("decode", 1 + mixed(b) % 300, 1) for b in range(count)]
+    lens[count // 3] = ("decode", 33_001, 1)
+    return ladder.unlimited.step(lens, seed=count)
+
+
+def for_nobody(rows: int, ladder: Ladder, size: int) -> Case | None:
+    """Return a case without requests: ``size`` padded tokens, and ``rows`` padded requests for each ten."""
+    return ladder.step([], seed=size + rows, padding=(size, size * rows // 10))
 
 
 def with_one_prompt(count: int, ladder: Ladder, pages: int) -> Case | None:

@@ -22,27 +22,34 @@ WINDOW = 128
 """Keys that a token of a windowed model sees; pages in front of them are freed."""
 ROUND = 512
 """Positions of a round of all ranks, or a multiple of them."""
-CAPTURED = 8
-"""A captured graph has a multiple of so many requests."""
+CAPTURED = (8, 64, 256)
+"""In turns, a captured graph has a multiple of so many requests."""
+ROOM = (131, 67)
+"""Rows and columns of every third table beyond the needed ones: engines size it for their longest request."""
+TILE, EXCHANGED = 16, (4, 9)
+"""Rows and pages that are nearly in order: in each tile of them, two places are exchanged."""
 FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
 """Options of pages of quantised heads."""
 MODELS: Mapping[str, Mapping[str, Any]] = {
-    "blocks of 16": {"block_size": 16},
-    "blocks of 64": {"block_size": 64},
-    "selections": {"block_size": 64, "topk": 2_048, "split_size": 256, "num_workers": 132},
-    "windows": {"block_size": 16, "window": WINDOW},
-    "wide windows": {"block_size": 64, "window": 1_024},
+    "small pages": {"block_size": (16, 1, 32)},
+    "large pages": {"block_size": (64, 128, 656, 256)},
+    "selections": {"block_size": (64, 1), "topk": 2_048, "split_size": 256, "num_workers": 132},
+    "windows": {"block_size": (16, 128, 1), "window": WINDOW},
+    "wide windows": {"block_size": (64, 32), "window": 1_024},
+    "long windows": {"block_size": 64, "window": 4_096},
     "hybrid": {"block_size": 256, "kernel_block_size": 64, "chunk_size": 256, "absolute_chunks": True},
     "chunks": {"block_size": 16, "chunk_size": 64, "absolute_chunks": False, "ring_capacity": 128},
+    "chunks of rows": {"block_size": 64, "chunk_size": 256, "absolute_chunks": False},
     "prefix keys": {"block_size": 64, "key_scope": "prefill"},
     "groups of keys": {"block_size": 256, "compress_ratio": 4},
     "compressed keys": {"block_size": 256, "compress_ratio": 128},
     "eight ranks": {"block_size": 64, "world": 8, "interleave": 64, "topk": 2_048},
-    "four ranks": {"block_size": 16, "world": 4, "interleave": 4, "topk": 1_024},
+    "four ranks": {"block_size": (16, 128), "world": 4, "interleave": 4, "topk": 1_024},
     "six ranks": {"block_size": 16, "world": 6, "interleave": 16},
-    "two ranks": {"block_size": 16, "world": 2, "interleave": 1, "topk": 512},
+    "two ranks": {"block_size": (16, 64), "world": 2, "interleave": 1, "topk": 512},
+    "sixteen ranks": {"block_size": 16, "world": 16, "interleave": 1},
     "compressed on ranks": {"block_size": 256, "world": 2, "interleave": 128, "compress_ratio": 128},
-    "fp8 heads": {"block_size": 64, **FP8},
+    "fp8 heads": {"block_size": (64, 128), **FP8},
     "fp8 windows": {"block_size": 64, "window": WINDOW, **FP8},
     "fp8 on ranks": {"block_size": 64, "world": 2, "interleave": 1, **FP8},
     "windows of groups": {"block_size": 256, "window": WINDOW, "compress_ratio": 4},
@@ -51,28 +58,47 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "hybrid on ranks": {"block_size": 256, "kernel_block_size": 64, "world": 4, "interleave": 4},
     "prefix keys on ranks": {"block_size": 64, "key_scope": "prefill", "world": 8, "interleave": 64},
 }
-"""By name: a block size, and options as models are served with them, alone and together."""
+"""By name: a block size, or several in turns, and options as models are served with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model as an operation sees it: its ladder, block size, ranks, and where its contexts end."""
+    """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
+
+    ``turn``: the number of the step that it is built for. Some things that engines differ in change with it.
+    """
 
     ladder: Ladder
-    block_size: int
+    block_sizes: tuple[int, ...]
     world: int
     near: int
+    turn: int = 0
+
+    @property
+    def block_size(self) -> int:
+        """The block size of this turn, or a usual one where the domain has it not."""
+        size = self.block_sizes[self.turn % len(self.block_sizes)]
+        return size if size in self.ladder.sizes else self.ladder.usual_block
+
+    @property
+    def captured(self) -> int:
+        """The number of requests of which captured graphs have a multiple."""
+        return CAPTURED[self.turn % len(CAPTURED)]
 
     def context(self, number: int) -> int:
         """Return the context of a request: about the model's limit, of many pages, short, or between."""
         bits = mixed(number)
         more = bits >> 8
-        return (self.near - 3 + more % 6, 1_088 + more % 2_000, 1 + more % 40, 64 + more % 400)[bits % 4]
+        return (self.near - 3 + more % 6, 1_088 + more % 2_000, 1 + more % 40, 64 + more % 700)[bits % 4]
 
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
-        """Return a case of these requests."""
-        size = self.block_size if self.block_size in self.ladder.sizes else 0
-        return self.ladder.step(lens, seed=seed, block_size=size, padding=padding)
+        """Return a case of these requests, seen by one of the ranks."""
+        rank = (self.world - 1, 0, self.world // 2)[self.turn % 3]
+        ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
+        ladder = ladder.having("kernel_block_size", self.block_size) or ladder
+        room = ROOM if self.turn % 3 == 2 else None
+        case = ladder.step(lens, seed=seed, block_size=self.block_size, padding=padding, room=room)
+        return case if case is None or self.turn % 4 != 1 else _nearly_in_order(case)
 
 
 Build = Callable[[Served, int], Case | None]
@@ -92,20 +118,33 @@ def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
         if "window" not in taken:
             model = model.unlimited
         near = taken.get("window") or taken.get("topk") or NEAR
-        yield name, Served(model, options["block_size"], taken.get("world", 1), near)
+        sizes = options["block_size"]
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        yield name, Served(model, sizes, taken.get("world", 1), near)
 
 
 def full_graph(model: Served, count: int) -> Case | None:
     """Return a case of ``count`` decodes, padded to a captured size with as many requests as tokens."""
-    padded = -count % CAPTURED
+    padded = -count % model.captured
     return model.step([("decode", model.context(b), 1) for b in range(count)], count, (padded, padded))
 
 
+def one_length(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of one length, which begin a page: long, or half as long."""
+    length = max(model.near // ROUND, 2) * ROUND >> model.turn % 2
+    return model.step([("decode", length, 1)] * count, count, (0, 0))
+
+
 def verifying(tokens: int, model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes of ``tokens`` each; two each are padded as in a captured graph."""
-    padded = -count % CAPTURED if tokens == 2 else 0
+    """Return a case of ``count`` decodes of ``tokens`` each; two or four are padded as in a graph."""
+    padded = -count % model.captured if tokens in (2, 4) else 0
     lens = [_verifying(model, b, tokens) for b in range(count)]
     return _drafting(model, tokens).step(lens, count, (padded * tokens, padded))
+
+
+def trees(model: Served, count: int) -> Case | None:
+    """Return a case of a few decodes, each of which verifies a tree of 64 tokens."""
+    return verifying(64, model, 2 + count // 7)
 
 
 def then_chunks(tokens: int, model: Served, count: int) -> Case | None:
@@ -115,9 +154,27 @@ def then_chunks(tokens: int, model: Served, count: int) -> Case | None:
     return _drafting(model, tokens).step(lens, count, (9, 7))
 
 
+def chunks_first(model: Served, count: int) -> Case | None:
+    """Return a case of a long chunk before ``count`` decodes, with another in their middle."""
+    lens: list[Lens] = [("decode", model.context(b), 1) for b in range(count)]
+    lens[count // 2 : count // 2] = [("prefill", model.near - 90, 520)]
+    return model.step([("prefill", 512, max(32 * count, 1_100)), *lens], count, (5, 3))
+
+
 def short_prompts(model: Served, count: int) -> Case | None:
     """Return a case of two thirds of ``count`` new prompts of 33 to 64 tokens each, without padding."""
     return model.step([("prefill", 0, 33 + mixed(b) % 32) for b in range(2 * count // 3)], count, (0, 0))
+
+
+def prompts(model: Served, count: int) -> Case | None:
+    """Return a case of a quarter of ``count`` prompts of 128 tokens or more, padded by a tile of rows.
+
+    Every third is new; the others have one or two cached pages, the first of which they share.
+    """
+    unit = model.block_size * model.world
+    lens: list[Lens] = [("prefill", unit * (b % 3), 128 + mixed(b) % 300) for b in range(6 + count // 4)]
+    case = model.step(lens, count, (70, 1))
+    return None if case is None else _sharing(case, lambda b: min(b % 3, 1))
 
 
 def chunks(model: Served, count: int) -> Case | None:
@@ -128,10 +185,10 @@ def chunks(model: Served, count: int) -> Case | None:
 
 
 def freed_pages(model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes without the pages in front of their window."""
+    """Return a case of ``count`` decodes, or chunks in turns, without the pages in front of their window."""
     if not model.ladder.misses_blocks:
         return None
-    case = full_graph(model, count)
+    case = chunks(model, count) if model.turn % 2 else full_graph(model, count)
     if case is None:
         return None
     size, requests = case.batch.tokens_per_block, []
@@ -142,21 +199,16 @@ def freed_pages(model: Served, count: int) -> Case | None:
 
 
 def two_prompts(model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share their first page; two of five share three pages."""
+    """Return a case of ``count`` decodes that share their first page; two of five share three pages.
+
+    In turns, the first or the last shares none.
+    """
     unit = model.block_size * model.world
     case = model.step([("decode", 3 * unit + mixed(b) % 40, 1) for b in range(count)], count)
-    if case is None or not case.batch.requests:
-        return case
-    size = case.batch.tokens_per_block
-    first = min((i for request in case.batch.requests for i in request.block_ids), default=0)
-    free = (first + (k ^ 1) for k in count_from(2))
-    prompt = [next(free) for _ in range(3)]
-    requests = []
-    for b, request in enumerate(case.batch.requests):
-        depth = min(3 if b % 5 < 2 else 1, request.context_len // size)
-        own = [next(free) for _ in request.block_ids[depth:]]
-        requests.append(replace(request, block_ids=(*prompt[:depth], *own)))
-    return edited(case, requests, case.layout.row_index)
+    if case is None:
+        return None
+    outsider = (-1, 0, len(case.batch.requests) - 1)[model.turn % 3]
+    return _sharing(case, lambda b: 0 if b == outsider else 3 if b % 5 < 2 else 1)
 
 
 def one_decode(model: Served, count: int) -> Case | None:
@@ -174,21 +226,25 @@ def at_the_limit(tokens: int, more: int, model: Served, count: int) -> Case | No
 def new_prompts(model: Served, count: int) -> Case | None:
     """Return a case of new prompts only: one is long, some are a whole number of chunks."""
     lens = [64 * count + 1, 300, 70 + count, 512, 1, 768, 50]
-    return model.step([("prefill", 0, n) for n in lens], count, (2, 1))
+    return model.step([("prefill", 0, n) for n in lens], count, (70 if model.turn % 2 else 2, 1))
 
 
 STEPS: Mapping[str, Build] = {
     "full graph": full_graph,
-    **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (2, 3, 4)},
+    **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (2, 3, 4, 5, 8)},
+    "trees": trees,
     "decodes, then chunks": partial(then_chunks, 1),
     "drafts, then chunks": partial(then_chunks, 2),
+    "chunks, then decodes": chunks_first,
     "short prompts": short_prompts,
+    "prompts": prompts,
     "later chunks": chunks,
     "freed pages": freed_pages,
     "two prompts": two_prompts,
     "one decode": one_decode,
     "at the limit": partial(at_the_limit, 4, 0),
     "beyond the limit": partial(at_the_limit, 1, 900),
+    "one length": one_length,
     "new prompts": new_prompts,
 }
 """By name: what builds a step of a model with so many requests."""
@@ -205,3 +261,44 @@ def _verifying(model: Served, number: int, tokens: int) -> Lens:
     drafts = tokens - 1
     contexts = count_from(model.context(number))
     return "decode", next(c for c in contexts if num_drafts_of(Request(c, tokens), drafts) == drafts), tokens
+
+
+def _sharing(case: Case, depth_of: Callable[[int], int]) -> Case:
+    """Return the case in which each request shares so many of its first pages with the others, at most."""
+    depths = [depth_of(b) for b in range(len(case.batch.requests))]
+    size, deepest = case.batch.tokens_per_block, max(depths, default=0)
+    first = min((i for request in case.batch.requests for i in request.block_ids), default=0)
+    free = (first + (k ^ 1) for k in count_from(2))
+    prompt = [next(free) for _ in range(deepest)]
+    requests = []
+    for request, wanted in zip(case.batch.requests, depths, strict=True):
+        depth = min(wanted, request.context_len // size, len(request.block_ids))
+        own = [next(free) for _ in request.block_ids[depth:]]
+        requests.append(replace(request, block_ids=(*prompt[:depth], *own)))
+    return edited(case, requests, case.layout.row_index)
+
+
+def _nearly_in_order(case: Case) -> Case:
+    """Return the case with rows in rising order, and pages in a row, but for two places of each tile."""
+    rows = case.layout.row_index
+    if rows is not None and min(rows, default=-1) >= 0:
+        rows = tuple(_but_two(sorted(rows)))
+    given = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
+    if len({*given}) < len(given):  # some are shared
+        return edited(case, list(case.batch.requests), rows)
+    first = min(given, default=0)
+    ids = iter(_but_two(list(range(first, first + len(given)))))
+    requests = [
+        replace(request, block_ids=tuple(next(ids) if i >= 0 else i for i in request.block_ids))
+        for request in case.batch.requests
+    ]
+    return edited(case, requests, rows)
+
+
+def _but_two(values: list[int]) -> list[int]:
+    """Return the values with two of each tile exchanged."""
+    one, other = EXCHANGED
+    for start in range(0, len(values) - other, TILE):
+        i, j = start + one, start + other
+        values[i], values[j] = values[j], values[i]
+    return values

@@ -7,6 +7,7 @@ from cumae.properties.cases.collisions import (
     collisions,
     exchanged,
     grown,
+    in_far_rows,
     in_other_blocks,
     of_one_size,
     reordered,
@@ -31,7 +32,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    others = (in_other_blocks(ladder), reordered(ladder), grown(ladder))
+    others = (in_other_blocks(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
     for trace in chain(collisions(ladder), others, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)

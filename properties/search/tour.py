@@ -1,11 +1,12 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
 from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
@@ -247,7 +248,8 @@ class Tour:
             for i, (turn, step, name, model) in enumerate(visits):
                 share = min(FAIR / (len(visits) - i), 1.0)
                 sizes = MANY_SERVED[turn % len(MANY_SERVED)]
-                self.visitor.first(f"{step}, {name}", partial(STEPS[step], model), sizes, share)
+                build = partial(STEPS[step], replace(model, turn=mixed(i)))
+                self.visitor.first(f"{step}, {name}", build, sizes, share)
 
     @property
     def _sees_requests(self) -> bool:

@@ -14,7 +14,7 @@ REQUEST, TOKEN, KEY = 2e-5, 2e-6, 2e-7
 LOGIT = 2e-5
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
-"""Each row of selected keys, and each of its entries."""
+"""Each row of selected keys, and each entry of one, or of the keys of a window."""
 HEAD = 2e-5
 """Each key and each value of a token that the oracle quantises."""
 BYTE = 4e-8
@@ -34,6 +34,8 @@ def work_of(
         of_token += case.options.router.num_experts * LOGIT
     if "select_beyond" in features:
         of_token += SELECTED + case.options.selection.topk * ENTRY
+    if "min_window_columns" in features:
+        of_token += case.options.keys.window * ENTRY
     of_key, heads = KEY, case.options.heads
     if "head_format" in features and heads.is_scaled:
         of_token += 2 * heads.num_heads * HEAD

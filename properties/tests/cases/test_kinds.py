@@ -175,3 +175,36 @@ def test_pages_of_each_order_have_many_rows(order: str) -> None:
     case = _made(partial(engine_steps.in_order, order), 700)
     assert case.options.heads.page_order == order
     assert case.batch.num_tokens > 700 and len(case.batch.requests) > 32
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kind"), [("ties", (384, 1), "ties"), ("NaN", (256, 8), "nan_and_inf")]
+)
+def test_a_router_of_engines_has_logits_of_one_kind(name: str, shape: tuple[int, int], kind: str) -> None:
+    build, sizes = KINDS[f"routed by {name}"]
+    case = build(LADDER, sizes[0])
+    assert case is not None
+    router = case.options.router
+    assert (router.num_experts, router.num_groups) == shape and router.logits_kind == kind
+    assert case.batch.num_tokens == sizes[0]
+    unusual = Ladder(Domain(logits_kind=("random",)), NAMES)
+    case = build(unusual, sizes[0])
+    assert case is not None and case.options.router.logits_kind == "random"
+
+
+@pytest.mark.parametrize("in_powers", [False, True])
+def test_many_rows_are_quantised(in_powers: bool) -> None:
+    case = engine_steps.in_rows_of("fp8", in_powers, LADDER, 1_100)
+    assert case is not None
+    assert case.options.rows.row_format == "fp8" and case.options.rows.power_of_two_scales == in_powers
+    assert case.batch.num_tokens > 1_100
+    assert engine_steps.in_rows_of("fp8", False, Ladder(Domain(row_format=("bf16",)), NAMES), 1_100) is None
+
+
+def test_items_are_as_many_as_workers_take_at_a_time() -> None:
+    case = engine_steps.for_all_workers(LADDER, 264)
+    assert case is not None
+    schedule = case.options.schedule
+    assert (len(case.batch.requests), schedule.num_workers) == (2 * 132, 132)
+    assert max(request.seq_len for request in case.batch.requests) <= schedule.split_size == 256
+    assert engine_steps.for_all_workers(Ladder(Domain(), ()), 264) is None

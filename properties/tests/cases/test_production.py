@@ -6,7 +6,7 @@ import pytest
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases import production
-from cumae.properties.cases.collisions import exchanged, in_other_blocks
+from cumae.properties.cases.collisions import exchanged, in_far_rows, in_other_blocks
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.kinds import KINDS
@@ -77,12 +77,21 @@ def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
     trace = in_other_blocks(LADDER)
     assert isinstance(trace, Trace)
     base, *others = trace.steps
-    tables = [[request.block_ids for request in step.batch.requests] for step in others[:9:2]]
+    tables = [[request.block_ids for request in step.batch.requests] for step in others[:13:2]]
     own = [request.block_ids for request in base.batch.requests]
     assert all(table != own and list(map(len, table)) == list(map(len, own)) for table in tables)
     assert [ids[0] for ids in tables[1]] == [ids[0] for ids in own]
-    assert tables[3][:-1] == own[:-1] and tables[3][-1] != own[-1]
-    assert not others[10].batch.num_tokens
+    pages = [range(base.batch.num_live_blocks(request)) for request in base.batch.requests]
+    stay = [
+        [{j for j in live if ids[j] == mine[j]} for live, ids, mine in zip(pages, table, own, strict=True)]
+        for table in tables
+    ]
+    last = [{live[-1]} for live in pages]
+    assert stay[:3] == [[set()] * len(own), [{0}] * len(own), last]
+    assert stay[3] == [{0} | each for each in last]
+    assert {len(each) for each in stay[4]} == {5, 4, 3, 33}
+    assert tables[5][:-1] == own[:-1] and tables[5][-1] != own[-1]
+    assert not others[14].batch.num_tokens
     assert [step.layout.host_lens for step in others[-4:]] == [True, False, False, True]
 
 
@@ -91,3 +100,27 @@ def test_a_domain_of_any_order_gets_what_it_promises() -> None:
     for name in ("decodes, then others", "others, then decodes", "prompts, then others"):
         build, sizes = KINDS[name]
         assert sorted_steps.why_not(_made(partial(build, Ladder(sorted_steps, NAMES))(sizes[-1]))) is None
+
+
+def test_one_decode_is_far_longer_than_the_others() -> None:
+    lens = sorted(_lens(_made(production.with_one_far(LADDER, 37))))
+    assert lens[-1] == (33_001, 1) and lens[-2][0] <= 300
+
+
+@pytest.mark.parametrize(("rows", "padded"), [(10, 259), (0, 0)])
+def test_a_captured_size_may_have_no_request(rows: int, padded: int) -> None:
+    case = _made(production.for_nobody(rows, LADDER, 259))
+    assert not case.batch.requests
+    assert (case.num_tokens_padded, case.num_requests_padded) == (259, padded)
+    whole = Ladder(Domain(min_requests=1, padding="none"), NAMES)
+    assert len(_made(production.for_nobody(rows, whole, 259)).batch.requests) == 1
+
+
+def test_rows_of_a_table_move_by_whole_tiles() -> None:
+    trace = in_far_rows(LADDER)
+    assert isinstance(trace, Trace)
+    first, *others = [step.layout.row_index or () for step in trace.steps]
+    moved = [{row - own for row, own in zip(rows, first, strict=True)} for rows in others]
+    assert moved == [{64}, {0}, {128}, {0}]
+    assert len({tuple(step.batch.requests) for step in trace.steps}) == 1
+    assert in_far_rows(Ladder(Domain(), ())) is None

@@ -1,5 +1,8 @@
 """Facts about steps of served models: their options, their kinds, and that they lie in a domain."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from cumae.oracle import Case
@@ -14,8 +17,8 @@ from cumae.properties.tests.cases.test_kinds import DOMAINS
 FEW_BLOCKS = {name for name, domain in DOMAINS.items() if domain.max_block_id < 1_000}
 
 
-def _made(step: str, model: str, count: int = 37) -> Case:
-    case = STEPS[step](dict(served(Ladder(Domain(), NAMES)))[model], count)
+def _made(step: str, model: str, count: int = 37, turn: int = 0) -> Case:
+    case = STEPS[step](replace(dict(served(Ladder(Domain(), NAMES)))[model], turn=turn), count)
     assert case is not None
     return case
 
@@ -25,8 +28,9 @@ def test_every_case_lies_in_the_domain(name: str) -> None:
     domain = DOMAINS[name]
     num_made = 0
     for _, model in served(Ladder(domain, NAMES)):
-        for step, build in STEPS.items():
-            case = None if step == "two prompts" and name in FEW_BLOCKS else build(model, 19)
+        for turn, (step, build) in enumerate(STEPS.items()):
+            shares = step in ("two prompts", "prompts")
+            case = None if shares and name in FEW_BLOCKS else build(replace(model, turn=turn), 19)
             if case is not None:
                 num_made += 1
                 assert domain.why_not(case) is None
@@ -48,12 +52,12 @@ def test_a_model_has_its_options() -> None:
 
 
 def test_a_full_graph_has_as_many_padded_tokens_as_requests() -> None:
-    case = _made("full graph", "blocks of 16")
+    case = _made("full graph", "small pages")
     assert (case.num_tokens_padded, case.num_requests_padded) == (40, 40)
     assert {request.query_len for request in case.batch.requests} == {1}
 
 
-@pytest.mark.parametrize("tokens", [2, 3, 4])
+@pytest.mark.parametrize("tokens", [2, 3, 4, 5, 8])
 def test_verified_requests_have_all_drafts_and_contexts_around_the_limit(tokens: int) -> None:
     case = _made(f"{tokens} tokens each", "windows")
     requests = case.batch.requests
@@ -64,8 +68,41 @@ def test_verified_requests_have_all_drafts_and_contexts_around_the_limit(tokens:
     assert any(context_len <= 128 < context_len + tokens for context_len in lens)
 
 
+def test_block_sizes_ranks_captured_sizes_room_and_order_change_with_the_turn() -> None:
+    cases = [_made("full graph", "two ranks", turn=turn) for turn in range(12)]
+    assert {case.batch.block_size for case in cases} == {16, 64}
+    assert {case.options.parallel.rank for case in cases} == {0, 1}
+    assert {case.layout.num_padding_requests for case in cases} == {-37 % size for size in (8, 64, 256)}
+    assert {case.layout.num_spare_columns >= 67 <= case.layout.num_spare_rows for case in cases} == {
+        True,
+        False,
+    }
+    rows = [case.layout.row_index or () for case in cases]
+    turned = [row for row in rows if row and [a > b for a, b in pairwise(row)].count(True) == 4]
+    assert turned and turned[0][4] > turned[0][9]
+
+
+def test_prompts_have_cached_pages_of_which_they_share_the_first() -> None:
+    for turn in (1, 3):
+        requests = _made("prompts", "large pages", turn=turn).batch.requests
+        assert min(request.query_len for request in requests) >= 128 and len(requests) > 9
+        size = (64, 128, 656, 256)[turn]
+        assert {request.context_len for request in requests} == {0, size, 2 * size}
+        assert len({request.block_ids[0] for request in requests if request.context_len}) == 1
+
+
+def test_long_chunks_stand_before_and_among_decodes() -> None:
+    lens = [request.query_len for request in _made("chunks, then decodes", "small pages").batch.requests]
+    assert [n for n in lens if n > 1] == [1_184, 520] and lens[0] == 1_184 and lens.index(520) > 9
+
+
+def test_decodes_of_one_length_fill_or_begin_pages() -> None:
+    requests = _made("one length", "large pages").batch.requests
+    assert {request.context_len for request in requests} == {1_024}
+
+
 def test_new_prompts_and_one_decode_have_nothing_beside_them() -> None:
-    prompts, alone = _made("new prompts", "blocks of 64"), _made("one decode", "blocks of 64")
+    prompts, alone = _made("new prompts", "large pages"), _made("one decode", "large pages")
     assert {request.context_len for request in prompts.batch.requests} == {0}
     assert max(request.query_len for request in prompts.batch.requests) > 2_048
     (one,) = alone.batch.requests
@@ -73,14 +110,19 @@ def test_new_prompts_and_one_decode_have_nothing_beside_them() -> None:
 
 
 def test_prompts_are_shared_to_two_depths() -> None:
-    tables = [request.block_ids for request in _made("two prompts", "blocks of 64").batch.requests]
+    tables = [request.block_ids for request in _made("two prompts", "large pages").batch.requests]
     assert len({table[0] for table in tables}) == 1
     depths = [sum(a == b for a, b in zip(table, tables[0], strict=False)) for table in tables[1:]]
     assert set(depths) == {1, 3}
+    for turn, outsider in ((1, 0), (2, -1)):
+        first = [
+            request.block_ids[0] for request in _made("two prompts", "large pages", turn=turn).batch.requests
+        ]
+        assert first.count(first[outsider]) == 1 and len({*first}) == 2
 
 
 def test_freed_pages_end_at_the_window() -> None:
-    case = _made("freed pages", "blocks of 16")
+    case = _made("freed pages", "small pages")
     freed = [request.block_ids.count(-1) for request in case.batch.requests]
     assert max(freed) > 64
     for request, count in zip(case.batch.requests, freed, strict=True):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places, served_steps
+from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places, served_crowds, served_steps
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -11,7 +11,8 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *served_steps.LIMITS)
+SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS)
+LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *SERVED)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
