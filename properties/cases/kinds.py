@@ -28,6 +28,7 @@ from cumae.properties.cases.engine_steps import (
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.production import (
     RUNS,
+    few_of_many,
     for_nobody,
     holey_decodes,
     identical,
@@ -191,6 +192,7 @@ AMONG = (261, 133, 69)
 """Decodes beside a few long requests: more than a tile of them."""
 LENGTHS = (4_101, 1_029, 261)
 WINDOWED = (1_040, 272)
+ROUTED = "routed to 256 experts"
 KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "decodes": (decodes, COUNTS),
     "verified": (verified, (254, 62)),
@@ -201,6 +203,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical long decodes": (partial(identical, ("decode", 1_023, 1)), (*QUIET, 9)),
     "identical long prompts": (partial(identical, ("prefill", 0, 300)), (19, 9)),
     "one far": (with_one_far, (69, 37)),
+    "few of many": (few_of_many, (503, 119)),
     "for nobody": (partial(for_nobody, 10), (1_029, 259, 67)),
     "for no request": (partial(for_nobody, 0), (259, 67)),
     **{f"{kind}, then others": (partial(run_and_others, kind), AMONG) for kind in RUNS},
@@ -236,11 +239,11 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "items of all workers": (for_all_workers, (264, 132)),
     "in rows of fp8": (partial(in_rows_of, "fp8", False), (1_100, 530)),
     "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
-    "routed to 256 experts": (partial(routed, (256, 8, 4, 8)), (261, 145, 67)),
+    ROUTED: (partial(routed, (256, 8, 4, 8)), (145, 67)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (37,)),
+    "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (67, 37)),
     "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67, 37)),
-    "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (131, 67)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -71,6 +71,12 @@ def for_nobody(rows: int, ladder: Ladder, size: int) -> Case | None:
     return ladder.step([], seed=size + rows, padding=(size, size * rows // 10))
 
 
+def few_of_many(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of nine decodes in a captured size with ``size`` more requests and as many tokens."""
+    lens: list[Lens] = [("decode", 5 + mixed(b) % 90, 1) for b in range(9)]
+    return ladder.step(lens, seed=size, padding=(size, size))
+
+
 def with_one_prompt(count: int, ladder: Ladder, pages: int) -> Case | None:
     """Return a case of ``count`` decodes that share their first pages; each has a page of its own behind."""
     whole = ladder.without("world", "window", "missing_blocks")

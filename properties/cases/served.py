@@ -185,9 +185,14 @@ def chunks(model: Served, count: int) -> Case | None:
 
 
 def freed_pages(model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes, or chunks in turns, without the pages in front of their window."""
+    """Return a case of ``count`` decodes, or chunks in turns, without the pages in front of their window.
+
+    Their pages are rather small, so that many are freed.
+    """
     if not model.ladder.misses_blocks:
         return None
+    sizes = sorted(model.block_sizes)
+    model = replace(model, block_sizes=(sizes[(len(sizes) - 1) // 2],))
     case = chunks(model, count) if model.turn % 2 else full_graph(model, count)
     if case is None:
         return None
@@ -231,16 +236,17 @@ def new_prompts(model: Served, count: int) -> Case | None:
 
 STEPS: Mapping[str, Build] = {
     "full graph": full_graph,
-    **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (2, 3, 4, 5, 8)},
-    "trees": trees,
-    "decodes, then chunks": partial(then_chunks, 1),
-    "drafts, then chunks": partial(then_chunks, 2),
+    "2 tokens each": partial(verifying, 2),
     "chunks, then decodes": chunks_first,
-    "short prompts": short_prompts,
-    "prompts": prompts,
     "later chunks": chunks,
+    "decodes, then chunks": partial(then_chunks, 1),
+    "prompts": prompts,
     "freed pages": freed_pages,
     "two prompts": two_prompts,
+    **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (3, 4, 5, 8)},
+    "trees": trees,
+    "drafts, then chunks": partial(then_chunks, 2),
+    "short prompts": short_prompts,
     "one decode": one_decode,
     "at the limit": partial(at_the_limit, 4, 0),
     "beyond the limit": partial(at_the_limit, 1, 900),

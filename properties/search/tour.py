@@ -7,7 +7,7 @@ from itertools import product
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
-from cumae.properties.cases.kinds import KINDS, OF_TOKENS, among_decodes, behind, heavy
+from cumae.properties.cases.kinds import KINDS, OF_TOKENS, ROUTED, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS, served
@@ -43,6 +43,7 @@ LARGEST_ID = 65_600
 MIXED = "decodes, then others"
 BEYOND = (
     (MIXED, MIXED, 133, 1.5),
+    (ROUTED, ROUTED, 261, 1.5),
     ("deep", "long", 8_209, 1.5),
     ("requests", "many", 4_099, 1.5),
     ("crowd", "many", 4_099, 1.5),
@@ -72,7 +73,7 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, SERVED, EXACT = 0.4, 0.3, 1.0, 1.0, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, EXACT = 0.4, 0.3, 1.0, 1.3, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
 counted, not seconds), and of those that are exactly as large as the function shows, as shares."""
@@ -97,7 +98,7 @@ HEAVY = 2**20
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
-MANY_SERVED = ((67, 37, 19), (45, 21, 11), (23, 13, 7))
+MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
@@ -296,7 +297,7 @@ class Tour:
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
             "listed": lambda size: listed(ladder, option, LISTED, size),
-            MIXED: partial(KINDS[MIXED][0], ladder),
+            **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED)},
         }
         self.visitor.take_longer()
         for name, kind, size, times in BEYOND:

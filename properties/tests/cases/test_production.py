@@ -116,6 +116,12 @@ def test_a_captured_size_may_have_no_request(rows: int, padded: int) -> None:
     assert len(_made(production.for_nobody(rows, whole, 259)).batch.requests) == 1
 
 
+def test_a_captured_size_may_have_few_requests() -> None:
+    case = _made(production.few_of_many(LADDER, 119))
+    assert len(case.batch.requests) == case.batch.num_tokens == 9
+    assert (case.num_tokens_padded, case.num_requests_padded) == (128, 128)
+
+
 def test_rows_of_a_table_move_by_whole_tiles() -> None:
     trace = in_far_rows(LADDER)
     assert isinstance(trace, Trace)
