@@ -237,11 +237,11 @@ def new_prompts(model: Served, count: int) -> Case | None:
 STEPS: Mapping[str, Build] = {
     "full graph": full_graph,
     "2 tokens each": partial(verifying, 2),
+    "freed pages": freed_pages,
     "chunks, then decodes": chunks_first,
     "later chunks": chunks,
     "decodes, then chunks": partial(then_chunks, 1),
     "prompts": prompts,
-    "freed pages": freed_pages,
     "two prompts": two_prompts,
     **{f"{tokens} tokens each": partial(verifying, tokens) for tokens in (3, 4, 5, 8)},
     "trees": trees,
