@@ -6,11 +6,11 @@ from functools import partial
 from itertools import product
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, ROUTED, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
+from cumae.properties.cases.models import served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
-from cumae.properties.cases.served import STEPS, served
+from cumae.properties.cases.served import STEPS
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
@@ -249,7 +249,7 @@ class Tour:
             for i, (turn, step, name, model) in enumerate(visits):
                 share = min(FAIR / (len(visits) - i), 1.0)
                 sizes = MANY_SERVED[turn % len(MANY_SERVED)]
-                build = partial(STEPS[step], replace(model, turn=mixed(i)))
+                build = partial(STEPS[step], replace(model, turn=i))
                 self.visitor.first(f"{step}, {name}", build, sizes, share)
 
     @property

@@ -1,0 +1,144 @@
+"""Models as engines serve them: their options, page sizes, ranks, and how long contexts are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.draws import edited
+from cumae.properties.cases.ladder import Ladder
+
+T = TypeVar("T")
+NEAR = 1_024
+"""Contexts lie on both sides of a model's window or selection, or of this."""
+WINDOW = 128
+"""Keys that a token of a windowed model sees; pages in front of them are freed."""
+CAPTURED = (8, 64, 256)
+"""In turns, a captured graph has a multiple of so many requests."""
+ROOM = (131, 67)
+"""Rows and columns of every third table beyond the needed ones: engines size it for their longest request."""
+TILE, EXCHANGED = 16, (4, 9)
+"""Rows and pages that are nearly in order: in each tile of them, two places are exchanged."""
+FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
+"""Options of pages of quantised heads."""
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    "small pages": {"block_size": (16, 1, 32)},
+    "large pages": {"block_size": (64, 128, 656, 256)},
+    "selections": {"block_size": (64, 1), "topk": 2_048, "split_size": 256, "num_workers": 132},
+    "windows": {"block_size": (16, 128, 1), "window": WINDOW},
+    "wide windows": {"block_size": (64, 32), "window": 1_024},
+    "long windows": {"block_size": 64, "window": 4_096},
+    "hybrid": {"block_size": 256, "kernel_block_size": 64, "chunk_size": 256, "absolute_chunks": True},
+    "chunks": {"block_size": 16, "chunk_size": 64, "absolute_chunks": False, "ring_capacity": 128},
+    "chunks of rows": {"block_size": 64, "chunk_size": 256, "absolute_chunks": False},
+    "prefix keys": {"block_size": 64, "key_scope": "prefill"},
+    "groups of keys": {"block_size": 256, "compress_ratio": 4},
+    "compressed keys": {"block_size": 256, "compress_ratio": 128},
+    "eight ranks": {"block_size": 64, "world": 8, "interleave": 64, "topk": 2_048},
+    "four ranks": {"block_size": (16, 128), "world": 4, "interleave": 4, "topk": 1_024},
+    "six ranks": {"block_size": 16, "world": 6, "interleave": 16},
+    "two ranks": {"block_size": (16, 64), "world": 2, "interleave": 1, "topk": 512},
+    "sixteen ranks": {"block_size": 16, "world": 16, "interleave": 1},
+    "compressed on ranks": {"block_size": 256, "world": 2, "interleave": 128, "compress_ratio": 128},
+    "fp8 heads": {"block_size": (64, 128), **FP8},
+    "fp8 windows": {"block_size": 64, "window": WINDOW, **FP8},
+    "fp8 on ranks": {"block_size": 64, "world": 2, "interleave": 1, **FP8},
+    "windows of groups": {"block_size": 256, "window": WINDOW, "compress_ratio": 4},
+    "windows on ranks": {"block_size": 64, "window": WINDOW, "world": 2, "interleave": 1},
+    "hybrid windows": {"block_size": 256, "kernel_block_size": 64, "window": 1_024},
+    "hybrid on ranks": {"block_size": 256, "kernel_block_size": 64, "world": 4, "interleave": 4},
+    "prefix keys on ranks": {"block_size": 64, "key_scope": "prefill", "world": 8, "interleave": 64},
+}
+"""By name: a block size, or several in turns, and options as models are served with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
+
+    ``turn``: the number of the step that is built for it. Page sizes, ranks, captured sizes, room in tables and
+    the order of rows and pages differ between the turns.
+    """
+
+    ladder: Ladder
+    block_sizes: tuple[int, ...]
+    world: int
+    near: int
+    turn: int = 0
+
+    @property
+    def block_size(self) -> int:
+        """The block size of this turn, or a usual one where the domain has it not."""
+        size = self.pick(0, self.block_sizes)
+        return size if size in self.ladder.sizes else self.ladder.usual_block
+
+    @property
+    def captured(self) -> int:
+        """The number of requests of which captured graphs have a multiple."""
+        return self.pick(1, CAPTURED)
+
+    def pick(self, thing: int, values: Sequence[T]) -> T:
+        """Return the value that a thing, told by its number, has in this turn."""
+        return values[mixed(self.turn, thing) % len(values)]
+
+    def context(self, number: int) -> int:
+        """Return the context of a request: about the model's limit, of many pages, short, or between."""
+        bits = mixed(number)
+        more = bits >> 8
+        return (self.near - 3 + more % 6, 1_088 + more % 2_000, 1 + more % 40, 64 + more % 700)[bits % 4]
+
+    def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
+        """Return a case of these requests, seen by one of the ranks."""
+        rank = self.pick(2, (self.world - 1, 0, self.world // 2))
+        ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
+        ladder = ladder.having("kernel_block_size", self.block_size) or ladder
+        room = self.pick(3, (None, ROOM, None))
+        case = ladder.step(lens, seed=seed, block_size=self.block_size, padding=padding, room=room)
+        return _nearly_in_order(case) if case is not None and self.pick(4, (False, True, False)) else case
+
+
+def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
+    """Yield the models that differ for a ladder's operation, by name."""
+    seen: set[frozenset[tuple[str, Any]]] = set()
+    for name, options in MODELS.items():
+        model, taken = ladder, {}
+        for option, value in options.items():
+            if option != "block_size" and (having := model.having(option, value)) is not None:
+                model, taken[option] = having, value
+        if (len(options) > 1 and not taken) or (taken and frozenset(taken.items()) in seen):
+            continue
+        seen.add(frozenset(taken.items()))
+        if "window" not in taken:
+            model = model.unlimited
+        near = taken.get("window") or taken.get("topk") or NEAR
+        sizes = options["block_size"]
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        yield name, Served(model, sizes, taken.get("world", 1), near)
+
+
+def _nearly_in_order(case: Case) -> Case:
+    """Return the case with rows in rising order, and pages in a row, but for two places of each tile."""
+    rows = case.layout.row_index
+    if rows is not None and min(rows, default=-1) >= 0:
+        rows = tuple(_but_two(sorted(rows)))
+    given = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
+    if len({*given}) < len(given):  # some are shared
+        return edited(case, list(case.batch.requests), rows)
+    first = min(given, default=0)
+    ids = iter(_but_two(list(range(first, first + len(given)))))
+    requests = [
+        replace(request, block_ids=tuple(next(ids) if i >= 0 else i for i in request.block_ids))
+        for request in case.batch.requests
+    ]
+    return edited(case, requests, rows)
+
+
+def _but_two(values: list[int]) -> list[int]:
+    """Return the values with two of each tile exchanged."""
+    one, other = EXCHANGED
+    for start in range(0, len(values) - other, TILE):
+        i, j = start + one, start + other
+        values[i], values[j] = values[j], values[i]
+    return values
