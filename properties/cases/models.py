@@ -58,8 +58,8 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 class Served:
     """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
 
-    ``turn``: the number of the step that is built for it. Page sizes, ranks, captured sizes, room in tables and
-    the order of rows and pages differ between the turns.
+    ``turn``: the number of the step that is built for it. Page sizes, ranks, captured sizes, room in tables
+    and the order of rows and pages differ between the turns.
     """
 
     ladder: Ladder
@@ -91,7 +91,7 @@ class Served:
 
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
         """Return a case of these requests, seen by one of the ranks."""
-        rank = self.pick(2, (self.world - 1, 0, self.world // 2))
+        rank = self.pick(2, (self.world - 1, 0))
         ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
         ladder = ladder.having("kernel_block_size", self.block_size) or ladder
         room = self.pick(3, (None, ROOM, None))

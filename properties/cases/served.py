@@ -26,9 +26,9 @@ def full_graph(model: Served, count: int) -> Case | None:
     return model.step([("decode", model.context(b), 1) for b in range(count)], count, (padded, padded))
 
 
-def one_length(model: Served, count: int) -> Case | None:
-    """Return a case of ``count`` decodes of one length, which begin a page: long, or half as long."""
-    length = max(model.near // ROUND, 2) * ROUND // model.pick(5, (1, 2))
+def one_length(part: int, model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of one length, which begin a page: the limit, or a part of it."""
+    length = max(model.near // ROUND, 2) * ROUND // part
     return model.step([("decode", length, 1)] * count, count, (0, 0))
 
 
@@ -147,7 +147,8 @@ STEPS: Mapping[str, Build] = {
     "one decode": one_decode,
     "at the limit": partial(at_the_limit, 4, 0),
     "beyond the limit": partial(at_the_limit, 1, 900),
-    "one length": one_length,
+    "one length": partial(one_length, 1),
+    "half the length": partial(one_length, 2),
     "new prompts": new_prompts,
 }
 """By name: what builds a step of a model with so many requests."""

@@ -99,10 +99,9 @@ def test_long_chunks_stand_before_and_among_decodes() -> None:
     assert [n for n in lens if n > 1] == [1_184, 520] and lens[0] == 1_184 and lens.index(520) > 9
 
 
-def test_decodes_of_one_length_fill_or_begin_pages() -> None:
-    cases = [_made("one length", "large pages", turn=turn) for turn in range(6)]
-    lens = [{request.context_len for request in case.batch.requests} for case in cases]
-    assert all(each in ({1_024}, {512}) for each in lens) and {512} in lens and {1_024} in lens
+@pytest.mark.parametrize(("step", "length"), [("one length", 1_024), ("half the length", 512)])
+def test_decodes_have_one_length(step: str, length: int) -> None:
+    assert {request.context_len for request in _made(step, "large pages").batch.requests} == {length}
 
 
 def test_new_prompts_and_one_decode_have_nothing_beside_them() -> None:
