@@ -37,7 +37,7 @@ LONG = 1_000
 
 
 def identical(one: Lens, ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` requests with the same lengths, without padding; long ones have no window."""
+    """Return a case of ``count`` requests of the same lengths, without padding; long ones have no window."""
     whole = ladder.unlimited if one[1] >= LONG else ladder
     return whole.step([one] * count, seed=count, padding=(0, 0))
 
