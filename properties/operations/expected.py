@@ -147,14 +147,14 @@ def _require_numbers(operation: Operation, output: Output, values: Sequence[Any]
     if dtype == "fp32":
         kinds, what = (*kinds, float, np.floating), "a number"
     # Of slots from 2^31 on, which a function may promise away, one that wraps around is told with its values.
-    least, most = (-inf, inf) if dtype == "fp32" or has_large_slots(case) else RANGES[dtype]
+    least, most = RANGES.get(dtype, (-inf, inf)) if not has_large_slots(case) else (-inf, inf)
     for i, value in enumerate(values):
         if value is UNTOUCHED or value is ANY:
             continue
         if not isinstance(value, kinds):
             entry = f"{operation.name}: {output.name}[{i}]"
             require(False, entry, value, f"be {what}, for {lengths_told(case)}")
-        if not least <= value <= most:
+        if value < least or value > most:  # neither is true of NaN
             entry = f"{operation.name}: {output.name}[{i}]"
             rule = f"be {least} to {most}, as its dtype {dtype} holds, for {lengths_told(case)}"
             require(False, entry, value, rule)

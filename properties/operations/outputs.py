@@ -50,7 +50,7 @@ def _following(output: Output, own: dict[str, Output], operation: Operation) -> 
     """Return an output with the values it inherits from the one it follows; an own output follows itself."""
     rule = output.rule or (own[output.name].rule if output.name in own else "") or operation.rule
     if output.expect is not None and not output.rule and output not in own.values():
-        rule += "; the dialect's page says what it holds in another form"
+        rule += "; the dialect's page says where the engine's form differs"
     base = own.get(output.follows or output.name)
     if base is None:
         known = f"be an output of {operation.name}: {', '.join(own)}"

@@ -37,6 +37,7 @@ def searchers(
     """Return processes that search. ``sanitizer``: its name, "" for none; the rest as for ``Processes``."""
     worker = "cumae.properties.search.child_search:Searcher"
     tool = sanitizer_of(sanitizer, device)
+    # Known before a process begins, so that it can begin with Triton imported.
     mode = {"TRITON_INTERPRET": "1"} if device == "cpu" else None
     return Processes(worker, device, jobs=jobs, spares=spares, sanitizer=tool, alone=alone, environment=mode)
 

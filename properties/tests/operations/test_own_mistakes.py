@@ -151,3 +151,19 @@ def test_an_answer_that_is_no_list_is_told(answer: Any) -> None:
         ValueError, match=r"no_list: what its definition returns = .*, must be a list of numbers"
     ):
         cumae.check(lambda query_lens: 0, own, examples=1, save_to=None)
+
+
+def test_nan_is_a_number_that_an_output_in_fp32_holds() -> None:
+    class Means(NamedTuple):
+        means: list[float]
+
+    def mean(context_lens: Sequence[int], query_lens: Sequence[int]) -> Means:
+        pairs = zip(context_lens, query_lens, strict=True)
+        return Means([c / q if q else float("inf") if c else float("nan") for c, q in pairs])
+
+    def divided(context_lens: torch.Tensor, query_lens: torch.Tensor) -> torch.Tensor:
+        found = context_lens.double() / query_lens.double()
+        return torch.where(found.isnan(), torch.nan, found).float()
+
+    own = cumae.Operation("mean", mean, (cumae.Output("means", "fp32", "request"),))
+    assert cumae.check(divided, own, examples=20, save_to=None).failure is None
