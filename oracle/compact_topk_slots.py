@@ -88,10 +88,11 @@ def compact_topk_slots_faults(
         if compact_slots is None:
             continue
         first, stop = row * topk, (row + 1) * topk
-        wanted = Counter(right.compact_slots[first : first + count])
-        found = Counter(compact_slots[first : first + count])
-        if found != wanted:
-            lacks, besides = _few(wanted - found), _few(found - wanted)
+        wanted = right.compact_slots[first : first + count]
+        found = compact_slots[first : first + count]
+        if sorted(found) != sorted(wanted):
+            lacks = _few(Counter(wanted) - Counter(found))
+            besides = _few(Counter(found) - Counter(wanted))
             text = f"row {row}: the first {count} of compact_slots miss {lacks} and hold {besides} instead"
             faults.append(Fault(text, row))
         for index in range(first + count, stop):

@@ -15,12 +15,16 @@ def owns(position: int, world: int, rank: int, interleave: int) -> bool:
 def local_len(length: int, world: int, rank: int, interleave: int) -> int:
     """Return how many of the positions ``0 … length-1`` the rank holds.
 
-    Count the first positions of the rank's runs, then the second positions, and so on.
+    The rank's runs have ``interleave`` positions each, but for the last one that begins before ``length``.
 
     >>> [local_len(bound, world=2, rank=1, interleave=1) for bound in (8, 9, 10)]
     [4, 4, 5]
+    >>> [local_len(bound, world=2, rank=0, interleave=4) for bound in (0, 3, 4, 8, 9)]
+    [0, 3, 4, 4, 5]
     """
     if world == 1:
         return length
-    first, step = rank * interleave, world * interleave
-    return sum(len(range(first + place, length, step)) for place in range(min(interleave, length)))
+    runs = range(rank * interleave, length, world * interleave)
+    if not runs:
+        return 0
+    return (len(runs) - 1) * interleave + min(interleave, length - runs[-1])

@@ -3,12 +3,14 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import copysign, exp, fsum, inf, isfinite, isnan
 from typing import Any, NamedTuple
 
 from cumae.oracle.model.marks import ANY, GARBAGE, Mark
 from cumae.oracle.model.rules import require, require_int
 
+_FP32 = struct.Struct("<f")
 LARGEST_BIAS = 2.0**126
 
 
@@ -21,12 +23,13 @@ class GroupedTopk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """One token: each expert's logit and bias bit for bit, its score and choice, and each group's score.
+    """One token: each expert's logit and bias, its score and choice, and each group's score.
 
     An expert whose logit is NaN has choice -inf; a group with fewer than two other experts has score -inf.
     """
 
-    bits: list[tuple[float, float, float, float]]
+    logits: Sequence[float]
+    bias: Sequence[float]
     scores: list[float]
     choices: list[float]
     group_scores: list[float]
@@ -35,6 +38,11 @@ class Routed:
     def members(self, group: int) -> range:
         """Return the experts of a group."""
         return range(group * self.group_size, (group + 1) * self.group_size)
+
+    def bits(self, expert: int) -> tuple[float, ...]:
+        """Return a key that two experts share if their logits and biases are the same bit for bit."""
+        x, b = self.logits[expert], self.bias[expert]
+        return x, copysign(1, x), b, copysign(1, b)
 
 
 def grouped_topk(
@@ -94,28 +102,37 @@ def check_router_shape(num_experts: int, num_groups: int, topk_group: int, top_k
 
 
 def routed(row: Sequence[float], bias: Sequence[float], num_groups: int) -> Routed:
-    """Return scores, choices and group scores of a token."""
+    """Return scores, choices and group scores of a token, whose row is asked for several times."""
     require(len(row) == len(bias), "logits: number of a row", len(row), f"be {len(bias)}, one an expert")
+    numbers = struct.Struct(f"<{len(bias)}d")  # 0.0 and -0.0 are equal, but their bytes are not
+    return _routed(numbers.pack(*row), numbers.pack(*bias), num_groups)
+
+
+@lru_cache(maxsize=512)
+def _routed(packed_row: bytes, packed_bias: bytes, num_groups: int) -> Routed:
+    numbers = struct.Struct(f"<{len(packed_bias) // 8}d")
+    row, bias = numbers.unpack(packed_row), numbers.unpack(packed_bias)
     for i, value in enumerate(bias):
         usable = isfinite(value) and abs(value) <= LARGEST_BIAS
         require(usable, f"bias[{i}]", value, "be finite, and at most 2^126: two of them must not overflow")
     scores = [sigmoid(logit) for logit in row]
     choices = [-inf if isnan(s) else s + b for s, b in zip(scores, bias, strict=True)]
     size = len(bias) // num_groups
+    descending = [-choice for choice in choices]
     group_scores = []
     for start in range(0, len(bias), size):
-        first, second = sorted(range(start, start + size), key=lambda i: -choices[i])[:2]
+        first, second = sorted(range(start, start + size), key=descending.__getitem__)[:2]
         # Rounded once, so that (s + b) + (t + c) and (s + c) + (t + b) tie in any order of addition.
         terms = (scores[first], bias[first], scores[second], bias[second])
         group_scores.append(-inf if choices[second] == -inf else fsum(terms))
-    bits = [(x, copysign(1, x), b, copysign(1, b)) for x, b in zip(row, bias, strict=True)]
-    return Routed(bits, scores, choices, group_scores, size)
+    return Routed(row, bias, scores, choices, group_scores, size)
 
 
 def sigmoid(x: float) -> float:
     """Return 1 / (1 + exp(-x)), 1 and 0 at the infinities, NaN for NaN."""
     if x < 0:
-        return exp(x) / (1 + exp(x))
+        power = exp(x)
+        return power / (1 + power)
     return 1 / (1 + exp(-x))
 
 
@@ -143,5 +160,5 @@ def weights_of(token: Routed, ids: Sequence[int], scaling_factor: float, renorma
 
 def rounded_to_fp32(value: float) -> float:
     """Return the fp32 number nearest to ``value``."""
-    rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    rounded: float = _FP32.unpack(_FP32.pack(value))[0]
     return rounded

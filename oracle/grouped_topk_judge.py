@@ -141,7 +141,7 @@ def _missed(token: Routed, group: int, ids: Sequence[int], margins: Margins, tie
         if token.choices[i] > least + 2 * margins.choice:
             choices = f"{least:.9g} against {token.choices[i]:.9g}"
             return f"expert {lowest} is selected before expert {i}, whose choice is larger, {choices}"
-        above = [j for j in ids if j > i and token.bits[j] == token.bits[i]] if ties == "lower" else []
+        above = [j for j in ids if j > i and token.bits(j) == token.bits(i)] if ties == "lower" else []
         if above:
             same = f"expert {i} with the same logit and bias is not"
             return f"expert {above[0]} is selected, {same}: {LOWER_FIRST}"

@@ -69,8 +69,8 @@ def persistent_buffers(
     for b, (context_len, query_len) in enumerate(zip(context_lens, query_lens, strict=True)):
         for i in range(query_len):
             kv_len = min(context_len + i + 1, topk)
-            for position in topk_indices[len(request_of_row)][:kv_len]:
-                kv_indices.append(slot_of(block_table[b], position, block_size))
+            selected = topk_indices[len(request_of_row)][:kv_len]
+            kv_indices += [slot_of(block_table[b], position, block_size) for position in selected]
             request_of_row.append(b)
             kv_indptr.append(len(kv_indices))
     num_tokens = len(request_of_row)

@@ -1,9 +1,9 @@
 """Logits and biases of a router, as functions of a kind, a seed and the slot of the token."""
 
-import struct
 from collections.abc import Sequence
 from math import copysign, inf, nan
 from random import Random
+from struct import Struct
 from typing import Literal
 
 from cumae.oracle.grouped_topk import rounded_to_fp32, sigmoid
@@ -23,6 +23,7 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
 )
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
+_FP32, _BITS = Struct("<f"), Struct("<I")
 _FAR = (0.0, -0.0, 1e-45, -1e-38, 1e-30, 16.6, -16.6, 17.4, 88.0, -88.0, 104.0, -104.0, 1e30, -3.3e38, 3.3e38)
 
 
@@ -86,10 +87,11 @@ def as_stored(value: float, dtype: FloatDtype) -> float:
     >>> as_stored(7.01, "bf16"), as_stored(-0.1, "fp32")
     (7.0, -0.10000000149011612)
     """
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    if dtype == "bf16":
-        bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
-    stored: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    if dtype == "fp32":
+        return rounded_to_fp32(value)
+    bits: int = _BITS.unpack(_FP32.pack(value))[0]
+    bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
+    stored: float = _FP32.unpack(_BITS.pack(bits))[0]
     return stored
 
 
@@ -111,6 +113,6 @@ def _near(draw: Random, center: float, dtype: FloatDtype) -> float:
 
 def _moved(value: float, steps: int) -> float:
     """Return the fp32 number ``steps`` steps further from zero."""
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    moved: float = struct.unpack("<f", struct.pack("<I", bits + steps))[0]
+    bits: int = _BITS.unpack(_FP32.pack(value))[0]
+    moved: float = _FP32.unpack(_BITS.pack(bits + steps))[0]
     return moved

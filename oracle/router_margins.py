@@ -70,7 +70,7 @@ def rights_of_rows(
         key = partial(group_key, token, margins=margins)
         open_groups = _is_open(token.group_scores, range(num_groups), groups, 2 * margins.group, key, ties)
         open_groups = open_groups and _decide(token, groups, chosen, margins)
-        open_experts = _is_open(token.choices, kept, chosen, 2 * margins.choice, token.bits.__getitem__, ties)
+        open_experts = _is_open(token.choices, kept, chosen, 2 * margins.choice, token.bits, ties)
         rights.append(2 if open_groups or open_experts else 1)
     return rights
 
@@ -132,7 +132,7 @@ def group_key(token: Routed, group: int, margins: Margins) -> object:
     best, second = (token.choices[i] for i in members[:2])
     near = [i for i in members if token.choices[i] >= second - 2 * margins.choice and second > -inf]
     most = 1 if best > second + 2 * margins.choice else 2
-    return frozenset((bit, min(count, most)) for bit, count in Counter(token.bits[i] for i in near).items())
+    return frozenset((bit, min(count, most)) for bit, count in Counter(map(token.bits, near)).items())
 
 
 def weight_ranges(

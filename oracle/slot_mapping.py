@@ -50,6 +50,20 @@ def slot_mapping(
     return SlotMapping(slots + [-1] * (num_slots - len(slots)))
 
 
+def slots_between(block_ids: Sequence[int], start: int, stop: int, block_size: int) -> list[int]:
+    """Return the slots of the tokens ``[start, stop)`` in these blocks, block by block.
+
+    >>> slots_between([7, -1, 3], 2, 10, block_size=4)
+    [30, 31, -1, -1, -1, -1, 12, 13]
+    """
+    slots: list[int] = []
+    for column in range(start // block_size, -(-stop // block_size)):
+        held = range(max(start - column * block_size, 0), min(stop - column * block_size, block_size))
+        block = block_ids[column] if column < len(block_ids) else -1
+        slots += [-1] * len(held) if block < 0 else [block * block_size + offset for offset in held]
+    return slots
+
+
 def slot_of(block_ids: Sequence[int], index: int, block_size: int) -> int:
     """Return the slot of the ``index``-th token in these blocks, -1 if there is no block."""
     column, offset = divmod(index, block_size)

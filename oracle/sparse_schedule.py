@@ -65,12 +65,11 @@ def sparse_schedule(
     work_stop: list[int] = []
     num_splits: list[int] = []
     for row, kv_len in enumerate(kv_lens_of(context_lens, query_lens, num_tokens_padded, topk)):
-        first_item = len(work_token)
-        for start in range(0, kv_len, split_size):
-            work_token.append(row)
-            work_start.append(start)
-            work_stop.append(min(start + split_size, kv_len))
-        num_splits.append(len(work_token) - first_item)
+        starts = range(0, kv_len, split_size)
+        work_token += [row] * len(starts)
+        work_start += starts
+        work_stop += [min(start + split_size, kv_len) for start in starts]
+        num_splits.append(len(starts))
     num_each, num_left = divmod(len(work_token), num_workers)
     work_indptr = [0]
     for worker in range(num_workers):

@@ -54,18 +54,18 @@ def topk_to_slots(
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
     slots: list[int] = []
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
-        start = None
+        found = [-1] * len(positions)
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
             known = workspace_ids[row] < len(workspace_starts)
             require(known, f"workspace_ids[{row}]", workspace_ids[row], f"be < {len(workspace_starts)}")
             start = workspace_starts[workspace_ids[row]]
-        for position in positions:
-            slot = -1
-            if start is not None:
-                slot = start + position if position >= 0 else -1
-            elif owner >= 0 and position >= 0 and owns(position, world, rank, interleave):
-                index = local_len(position, world, rank, interleave)
-                slot = slot_of(block_table[owner], index, block_size)
-            require(slot <= INT32_MAX, "slot", slot, f"be <= {INT32_MAX}")
-            slots.append(slot)
+            found = [start + position if position >= 0 else -1 for position in positions]
+        elif owner >= 0:
+            for j, position in enumerate(positions):
+                if position >= 0 and owns(position, world, rank, interleave):
+                    index = local_len(position, world, rank, interleave)
+                    found[j] = slot_of(block_table[owner], index, block_size)
+        highest = max(found, default=-1)
+        require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
+        slots += found
     return TopkToSlots(slots)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cumae.oracle.model.rules import INT32_MAX, require, require_int
-from cumae.oracle.slot_mapping import slot_of
+from cumae.oracle.slot_mapping import slots_between
 
 
 class WindowSlots(NamedTuple):
@@ -54,7 +54,7 @@ def window_slots(
         if owner >= 0:
             block_ids = block_table[row_index[owner]] if row_index[owner] >= 0 else []
             first = max(last + 1 - (window or window_columns), 0)
-            row = [slot_of(block_ids, position, block_size) for position in range(first, last + 1)]
+            row = slots_between(block_ids, first, last + 1, block_size)
         highest = max(row, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         found.window_slots.extend(row + [-1] * (window_columns - len(row)))

@@ -5,7 +5,7 @@ argument of a kernel in the dialect ``cumae``. Entries that must not be read are
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -46,8 +46,8 @@ class Inputs:
             for name in ("topk", "split_size", "num_workers"):
                 have, need = previous.options.value(name), case.options.value(name)
                 require(have == need, f"previous.options.{name}", have, f"be {need}, as in the step after it")
-        self.layout: SequenceLayout | None = None
         self._known: dict[str, Any] = dict(known or {})
+        self._made: dict[Hashable, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
@@ -59,12 +59,18 @@ class Inputs:
     def alike(self, case: Case) -> "Inputs":
         """Return the inputs of a case that has other strides, garbage and widths alone: the same numbers."""
         other = Inputs(case, self.previous)
-        other.layout, other._known = self.layout, self._known
+        other._known, other._made = self._known, self._made
         return other
 
     def call(self, oracle: Callable[..., Any]) -> Any:
-        """Return the answer of ``oracle``, whose parameters are filled by name."""
-        return oracle(**{name: self[name] for name in _parameters(oracle)})
+        """Return the answer of ``oracle``, whose parameters are filled by name; it is asked once."""
+        return self.once(oracle, lambda: oracle(**{name: self[name] for name in _parameters(oracle)}))
+
+    def once(self, what: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what ``make`` returns, which depends on the numbers alone; it is called once."""
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
 
 
 @lru_cache(maxsize=256)
@@ -100,9 +106,8 @@ def _is_prefill(inputs: Inputs) -> list[Any]:
 
 def _layout(inputs: Inputs) -> SequenceLayout:
     """Return the sequence layout, of which several inputs are parts."""
-    if inputs.layout is None:
-        inputs.layout = inputs.call(sequence_layout)
-    return inputs.layout
+    layout: SequenceLayout = inputs.call(sequence_layout)
+    return layout
 
 
 def _row_index(inputs: Inputs) -> list[Any]:

@@ -1,6 +1,5 @@
 """The dialect of the kernels shipped here: the oracle's own names, held as small tensors."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +13,13 @@ from cumae.properties.dialects.held import (
     ITEM_BYTES,
     Floats,
     Held,
+    IntArray,
     Ints,
     Rows,
     floats,
     in_table,
     ints,
+    ints_of,
     rows,
     seed_in_step,
 )
@@ -52,27 +53,27 @@ def row_dtype(case: Case) -> tuple[str, int]:
     return dtype, options.rows.row_bytes // ITEM_BYTES[dtype]
 
 
-def cached_places(case: Case) -> list[tuple[int, int]]:
-    """Return block and offset of every cached token that the rank holds and that has a block."""
-    size, world, options = case.batch.block_size, case.batch.world, case.options
-    places = set()
+def cached_places(inputs: Inputs) -> IntArray:
+    """Return block and offset [n, 2] of every cached token that the rank holds and that has a block."""
+    places: IntArray = inputs.once("cached places", lambda: _cached_places(inputs.case))
+    return places
+
+
+def _cached_places(case: Case) -> IntArray:
+    size, world, parallel = case.batch.block_size, case.batch.world, case.options.parallel
+    slots = [np.empty(0, dtype=np.int64)]
     for request in case.batch.requests:
-        held = range(
-            local_len(request.context_len, world, options.parallel.rank, options.parallel.interleave)
-        )
-        places |= {(block, i % size) for i, block in zip(held, _each(request.block_ids, size), strict=False)}
-    return sorted(place for place in places if place[0] >= 0)
-
-
-def _each(block_ids: tuple[int, ...], size: int) -> Iterator[int]:
-    """Yield the block of each place of a request."""
-    return (block for block in block_ids for _ in range(size))
+        num_held = local_len(request.context_len, world, parallel.rank, parallel.interleave)
+        index = np.arange(min(num_held, len(request.block_ids) * size))
+        blocks = np.array(request.block_ids, dtype=np.int64)[index // size]
+        slots.append((blocks * size + index % size)[blocks >= 0])
+    return np.stack(np.divmod(np.unique(np.concatenate(slots)), size), axis=1)
 
 
 def _list(name: str, dtype: str | None) -> Input:
     def hold(inputs: Inputs) -> Held:
         layout, values = inputs.case.layout, inputs[name]
-        return None if values is None else ints(values, dtype or layout.index_dtype, layout.garbage)
+        return None if values is None else ints_of(inputs, name, dtype or layout.index_dtype)
 
     return Input(hold, _carries(name))
 
@@ -81,18 +82,16 @@ def _block_table(inputs: Inputs) -> Ints:
     layout = inputs.case.layout
     table = inputs["block_table"]
     width = len(table[0]) if table else 0
-    held = ints(table, layout.index_dtype, layout.garbage, width=width)
+    held = ints_of(inputs, "block_table", layout.index_dtype, width=width)
     return in_table(held, layout, is_free=True)
 
 
 def _topk_indices(inputs: Inputs) -> Ints:
-    case = inputs.case
-    return ints(inputs["topk_indices"], "int32", case.layout.garbage, width=case.options.selection.topk)
+    return ints_of(inputs, "topk_indices", "int32", width=inputs.case.options.selection.topk)
 
 
 def _selected_positions(inputs: Inputs) -> Ints:
-    case = inputs.case
-    return ints(inputs["selected_positions"], "int32", case.layout.garbage, width=case.options.selection.topk)
+    return ints_of(inputs, "selected_positions", "int32", width=inputs.case.options.selection.topk)
 
 
 def held_logits(inputs: Inputs) -> Floats:
@@ -124,8 +123,8 @@ def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
     row = width + case.layout.cache_row_gap * gap
     block = size * row + case.layout.cache_block_gap * gap
     shape = (case.num_cache_blocks, size, width)
-    live = np.array(cached_places(case), dtype=np.int64).reshape(-1, 2)
-    return rows(shape, dtype, (block, row, 1), live, case.layout.garbage, seed_in_step(inputs, 1))
+    places = cached_places(inputs)
+    return rows(shape, dtype, (block, row, 1), places, case.layout.garbage, seed_in_step(inputs, 1))
 
 
 def cache_before(inputs: Inputs) -> Rows:

@@ -102,13 +102,41 @@ def shown(held: Held) -> str:
     return text
 
 
-def ints(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Ints:
-    """Return a contiguous tensor from a list, or from a list of rows of ``width``, with garbage filled in."""
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Integers int64 [n] or [n, width], 0 where they are garbage; ``garbage``: these places, None for none."""
+
+    known: IntArray
+    garbage: npt.NDArray[np.bool_] | None
+
+
+def numbers(values: Sequence[Any], width: int | None = None) -> Numbers:
+    """Return the integers of a list, or of a list of rows of ``width``.
+
+    >>> numbers([[3, GARBAGE]], 2)
+    Numbers(known=array([[3, 0]]), garbage=array([[False,  True]]))
+    """
+    shape = (len(values),) if width is None else (len(values), width)
     flat = values if width is None else [entry for row in values for entry in row]
-    array = np.array(_fill(flat, garbage, dtype) if GARBAGE in flat else flat, dtype=np.int64)
-    if width is None:
-        return Ints(array, dtype, (1,))
-    return Ints(array.reshape(len(values), width), dtype, (max(width, 1), 1))
+    if GARBAGE not in flat:
+        return Numbers(np.array(flat, dtype=np.int64).reshape(shape), None)
+    known = np.array([0 if entry is GARBAGE else entry for entry in flat], dtype=np.int64)
+    return Numbers(known.reshape(shape), np.array([entry is GARBAGE for entry in flat]).reshape(shape))
+
+
+def ints(
+    values: Sequence[Any] | Numbers, dtype: str, garbage: GarbageKind, *, width: int | None = None
+) -> Ints:
+    """Return a contiguous tensor from a list, or from a list of rows of ``width``, with garbage filled in."""
+    given = values if isinstance(values, Numbers) else numbers(values, width)
+    filled = given.known if given.garbage is None else _filled(given.known, given.garbage, garbage, dtype)
+    return Ints(filled, dtype, (max(filled.shape[-1], 1), 1) if filled.ndim > 1 else (1,))
+
+
+def ints_of(inputs: Inputs, name: str, dtype: str, *, width: int | None = None) -> Ints:
+    """Return an input as ``ints`` does; its numbers are made once for all layouts of a case."""
+    known: Numbers = inputs.once(f"numbers of {name}", lambda: numbers(inputs[name], width))
+    return ints(known, dtype, inputs.case.layout.garbage)
 
 
 def in_table(held: Ints, layout: Layout, *, is_free: bool = False) -> Ints:
@@ -137,18 +165,17 @@ def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: in
     return Floats(array if width is None else array.reshape(len(values), width), dtype)
 
 
-def _fill(values: Sequence[Any], kind: GarbageKind, dtype: str) -> Sequence[int] | IntArray:
-    """Return the values with every GARBAGE replaced by -1, by 0, by valid-looking or by huge numbers."""
+def _filled(known: IntArray, places: npt.NDArray[np.bool_], kind: GarbageKind, dtype: str) -> IntArray:
+    """Return the numbers with these places filled with -1, with 0, with valid-looking or with huge numbers."""
     huge = 1 if dtype == "bool" else 2**31 - 1
     fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
+    filled: IntArray = known.copy()
     if kind in fixed:
-        fill = fixed[kind]
-        return [fill if entry is GARBAGE else entry for entry in values]
-    known = np.array([0 if entry is GARBAGE else entry for entry in values], dtype=np.int64)
-    bound = min(max(int(known.max(initial=0)), 0), huge) + 1
-    places = np.flatnonzero([entry is GARBAGE for entry in values])
-    known[places] = (7 * places + 1) % bound
-    return known
+        filled[places] = fixed[kind]
+    else:
+        bound = min(max(int(known.max(initial=0)), 0), huge) + 1
+        filled[places] = (7 * np.flatnonzero(places) + 1) % bound
+    return filled
 
 
 def rows(

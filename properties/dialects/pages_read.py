@@ -21,7 +21,7 @@ def held_pages(inputs: Inputs) -> Rows:
     """Return the pages of a step's cache; the units that the step reads are live, in fp8 they are numbers."""
     case, shape = inputs.case, page_shape(inputs.case)
     heads, size = case.options.heads, case.batch.block_size
-    slots = _slots_read(case)
+    slots = inputs.once("slots read", lambda: _slots_read(case))
     order = _places_of_tokens(heads, size)
     live = np.empty((len(slots), order.shape[1], 2), dtype=np.int64)
     live[..., 0], live[..., 1] = slots[:, None] // size, order[slots % size]

@@ -253,13 +253,18 @@ def _places(sources: IntArray, rows: Rows) -> IntArray:
 
 def _numbers(values: list[Any], dtype: str) -> Expected:
     """Return integers, or the bits of floats."""
-    state = np.zeros(len(values), dtype=np.uint8)
-    if UNTOUCHED in values or ANY in values:
+    try:
+        words, state = _words(values, dtype), np.zeros(len(values), dtype=np.uint8)
+    except TypeError:  # a Mark is no number
         state = _states(values)
-        values = [0 if v is UNTOUCHED or v is ANY else v for v in values]
+        words = _words([0 if v is UNTOUCHED or v is ANY else v for v in values], dtype)
+    return Expected(words, state)
+
+
+def _words(values: list[Any], dtype: str) -> npt.NDArray[Any]:
     if dtype == "fp32":
-        return Expected(np.array(values, dtype=np.float32).view(np.int32), state)
-    return Expected(np.array(values, dtype=np.int64), state)
+        return np.array(values, dtype=np.float32).view(np.int32)
+    return np.array(values, dtype=np.int64)
 
 
 def _states(values: list[Any]) -> State:

@@ -26,7 +26,8 @@ def any_chunks(*, workspace: Size = _workspace, alignment: Size = _alignment) ->
     """
 
     def room(case: Case) -> tuple[int, ...]:
-        return (sum(-(-request.context_len // alignment(case)) for request in case.batch.requests),)
+        size = alignment(case)
+        return (sum(-(-request.context_len // size) for request in case.batch.requests),)
 
     def faults(inputs: Inputs, outputs: Mapping[str, list[int]]) -> Sequence[str]:
         missing = [name for name in AnyChunks._fields if name not in outputs]

@@ -78,7 +78,7 @@ def _latent_cache(inputs: Inputs) -> Rows:
     """Return blocks of [1, block_size, kv_lora_rank + qk_rope_head_dim]; the step's cached rows are live."""
     case = inputs.case
     size, width, dtype = case.batch.block_size, _latent_dim(case), case.options.rows.row_format
-    live = np.array([(b, 0, o) for b, o in cached_places(case)], dtype=np.int64).reshape(-1, 3)
+    live = np.insert(cached_places(inputs), 1, 0, axis=1)
     shape = (case.num_cache_blocks, 1, size, width)
     return rows(
         shape,

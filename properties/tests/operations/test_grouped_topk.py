@@ -242,7 +242,7 @@ def right_by_trying_all(
         lowest = min(token.choices[i] for i in ids)
         if lowest == -math.inf or any(token.choices[i] > lowest + 2 * eps_e for i in left):
             continue
-        if ties == "lower" and any(token.bits[i] == token.bits[j] and i < j for i in left for j in ids):
+        if ties == "lower" and any(token.bits(i) == token.bits(j) and i < j for i in left for j in ids):
             continue
         return True
     return False
