@@ -28,7 +28,8 @@ def block_table(case: Case) -> list[list[Any]]:
     live: list[list[Any]] = [[]] * num_rows
     for row, request in zip(rows, requests, strict=True):
         if row >= 0:
-            live[row] = [part for entry in request.block_ids[:width] for part in _kernel_blocks(entry, parts)]
+            entries = request.block_ids[:width]
+            live[row] = [b * parts + part if b >= 0 else b for b in entries for part in range(parts)]
     return [entries + [GARBAGE] * (width * parts - len(entries)) for entries in live]
 
 
@@ -37,9 +38,3 @@ def _without_tail(block_ids: tuple[int, ...]) -> tuple[int, ...]:
     while end and block_ids[end - 1] < 0:
         end -= 1
     return block_ids[:end]
-
-
-def _kernel_blocks(entry: int, parts: int) -> list[int]:
-    if entry < 0:
-        return [entry] * parts
-    return [entry * parts + part for part in range(parts)]

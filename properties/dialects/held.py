@@ -104,7 +104,7 @@ def shown(held: Held) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Integers int64 [n] or [n, width], 0 where they are garbage; ``garbage``: these places, None for none."""
+    """Integers int64 [n] or [n, width], 0 for garbage; ``garbage``: these places, None for none."""
 
     known: IntArray
     garbage: npt.NDArray[np.bool_] | None
@@ -166,7 +166,7 @@ def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: in
 
 
 def _filled(known: IntArray, places: npt.NDArray[np.bool_], kind: GarbageKind, dtype: str) -> IntArray:
-    """Return the numbers with these places filled with -1, with 0, with valid-looking or with huge numbers."""
+    """Return the numbers with these places filled with -1, 0, valid-looking or huge numbers."""
     huge = 1 if dtype == "bool" else 2**31 - 1
     fixed = {"minus_one": 1 if dtype == "bool" else -1, "zero": 0, "huge": huge}
     filled: IntArray = known.copy()
