@@ -60,6 +60,11 @@ def _prefills(case: Case) -> list[Request]:
     return [request for request in case.batch.requests if request.phase == "prefill"]
 
 
+def _is_prefilling(inputs: Inputs) -> Ints:
+    phases = [int(request.phase == "prefill") for request in inputs.case.batch.requests]
+    return ints(phases + [0] * inputs.case.layout.num_padding_requests, "bool", inputs.case.layout.garbage)
+
+
 def _num_prefill_tokens(case: Case) -> int:
     return sum(request.query_len for request in _prefills(case))
 
@@ -131,6 +136,7 @@ _INPUTS = {
     "req_id": _int32(_req_id_per_token),
     "token_to_req_indices": _int32(_req_id_per_token),
     "positions": Input(_positions),
+    "is_prefilling": Input(_is_prefilling),
     "block_table": Input(_block_table),
     "block_size": _host(lambda case: case.batch.block_size),
     "kernel_block_size": _host(lambda case: case.kernel_block_size),
