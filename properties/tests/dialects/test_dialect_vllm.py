@@ -107,8 +107,8 @@ def expected(case: Case, operation: str, name: str) -> list[Any]:
         ("num_computed_tokens_cpu", "int32", [3, 0, 6, 0, 0]),
         ("req_id_per_token", "int32", [0, 0, 2, 3, 3, 3, 0, 0]),
         ("positions", "int64", [3, 4, 6, 0, 1, 2, 0, 0]),
-        (
         ("is_prefilling", "bool", [1, 1, 0, 1, 0]),
+        (
             "block_table",
             "int32",
             [[5, 2, -1], [-1, -1, -1], [7, 3, -1], [9, -1, -1], [0, 0, 0], [-1, -1, -1]],
