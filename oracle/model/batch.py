@@ -146,6 +146,8 @@ def _entry(b: int, j: int) -> str:
 
 def _check_one_writer(batch: Batch, block_id: int, column: int, sharers: list[int]) -> None:
     start = column * batch.tokens_per_block
+    if min([batch.requests[b].context_len for b in sharers]) >= start + batch.tokens_per_block:
+        return  # it is full: nobody writes
     by_length = sorted(sharers, key=lambda b: batch.requests[b].seq_len)
     longest, second = by_length[-1], by_length[-2]
     for b in sharers:

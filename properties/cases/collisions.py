@@ -16,8 +16,8 @@ NEAR = 512
 """A token selects all of its keys, so that each length matters."""
 T = TypeVar("T")
 
-DECODES = (11, 29, 13, 10, 40, 23, 1, 5, 6, 35, 17, 31)
-"""Cached tokens of decodes."""
+DECODES = (11, 29, 13, 10, 40, 23, 1, 5, 6, 35, 17, 31, 22, 3, 8, 27, 2, 19, 12, 26)
+"""Cached tokens of decodes, of more than a tile of them."""
 OTHER_DECODES: Mapping[str, Mapping[int, int]] = {
     "two change places: all but the order is the same": {0: 29, 1: 11},
     "the sum, the first and the last": {4: 41, 5: 22},
@@ -38,6 +38,8 @@ PAGED: Sequence[Lens] = (
     ("decode", 65, 2),
 )
 """Requests of several pages each; one has more than a tile of them."""
+NEW, LONG = 3, 4
+"""The one whose pages are all new, and the longest."""
 ROWS = 140
 """Rows of a table beyond those of a step's requests, more than two tiles of rows."""
 KEPT = ((0, 0), (1, 0), (0, 1), (1, 1), (33, 0))
@@ -51,6 +53,19 @@ OTHER_CHUNKS: Mapping[str, Mapping[int, tuple[int, int]]] = {
     "new tokens, and the sum of cached ones": {0: (20, 3), 1: (10, 1)},
     "all but the place of the idle one": {4: (9, 2), 5: (15, 0)},
 }
+GROWING = (18, 33, 50, 70, 21, 37, 55, 39, 20, 52, 66, 34, 49, 23, 17, 68, 71, 36, 54, 19)
+"""Cached tokens of decodes, each of which has its last page for twelve steps more."""
+MIDDLE = (6, 9)
+"""Two of them that are neither the first, the last nor the longest."""
+
+
+def _telling(ladder: Ladder) -> Ladder:
+    """Return the ladder of steps in which each length matters: a token sees all of its keys, each by itself.
+
+    The host knows the lengths.
+    """
+    selecting = ladder.having("topk", NEAR) or ladder
+    return selecting.without("host_lens", "compress_ratio", "key_scope").unlimited
 
 
 def _in_turns(base: Sequence[T], others: Iterable[Mapping[int, T]]) -> Iterator[list[T]]:
@@ -62,40 +77,74 @@ def _in_turns(base: Sequence[T], others: Iterable[Mapping[int, T]]) -> Iterator[
 
 
 def collisions(ladder: Ladder) -> Iterator[Trace]:
-    """Yield a trace of decodes and one of chunks, in which each second step is the same.
-
-    The host knows the lengths.
-    """
-    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
+    """Yield a trace of decodes and one of chunks, in which each second step is the same."""
+    telling = _telling(ladder)
     decodes: list[Sequence[Lens]] = []
     for context_lens in _in_turns(DECODES, OTHER_DECODES.values()):
         decodes.append([("decode", context_len, 1) for context_len in context_lens])
     chunks: list[Sequence[Lens]] = []
     for lens in _in_turns(CHUNKS, OTHER_CHUNKS.values()):
         chunks.append([("prefill", *each) for each in lens])
-    for steps in (decodes, chunks):
-        trace = _traced([selecting.step(step, seed=len(step), padding=(0, 0)) for step in steps])
+    without_drafts = telling.having("max_drafts", 0) or telling
+    for steps, rungs in ((decodes, telling), (chunks, without_drafts)):
+        trace = _traced([rungs.step(step, seed=len(step), padding=(0, 0)) for step in steps])
         if trace is not None:
             yield trace
 
 
-def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
-    """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between.
+def advanced(ladder: Ladder) -> Trace | None:
+    """Return a trace of decodes that have a token more in each step, as each step but the first assumes.
 
-    A token selects all of its keys, so that each length matters, and the host knows the lengths.
+    In every second step something else has changed as well: two in the middle have another number of tokens
+    more, with the same sum; or one of these has another last page, or its pages in another order.
     """
-    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
+    one, other = MIDDLE
+    steps = [_grown_by(ladder, 0)]
+    for k, changes in enumerate(({one: 2, other: -2}, {one: 1, other: -1}, {}, {})):
+        straight, twisted = _grown_by(ladder, 2 * k + 1), _grown_by(ladder, 2 * k + 2, changes)
+        if twisted is not None and not changes:
+            twisted = _with_other_pages(twisted, one, in_order=k == 2)
+        steps += [straight, twisted]
+    return _traced(steps)
+
+
+def in_other_phases(scope: str, ladder: Ladder) -> Trace | None:
+    """Return steps of the same lengths, in which one request is a decode, a chunk, and a decode again.
+
+    ``scope``: the requests whose keys count, where it may be chosen.
+    """
+    scoped = _telling(ladder.having("key_scope", scope) or ladder)
+    steps = []
+    for phase in ("decode", "prefill", "decode"):
+        lens: list[Lens] = [("decode", 5, 1), ("decode", 40, 1), (phase, 17, 1), ("prefill", 9, 3)]
+        steps.append(scoped.step(lens, seed=4, padding=(0, 0)))
+    return _traced(steps)
+
+
+def verified_unevenly(ladder: Ladder) -> Trace | None:
+    """Return steps of verified drafts: all are accepted, then as many of each request as it happens."""
+    contexts, steps = [40 + 7 * b for b in range(9)], []
+    for taken in ((4,) * 9, (1, 4, 2, 3, 4, 1, 3, 2, 4), (2,) * 9, (4, 1, 3, 2, 4, 2, 1, 4, 4), (4,) * 9):
+        lens: list[Lens] = [("decode", context, 4) for context in contexts]
+        steps.append(ladder.step(lens, seed=9, padding=(0, 0)))
+        contexts = [context + more for context, more in zip(contexts, taken, strict=True)]
+    return _traced(steps)
+
+
+def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
+    """Return three steps of ``count`` decodes; they are alike, but one has a cached token more in between."""
+    telling = _telling(ladder)
     steps: list[Case | None] = []
     for more in (0, 1, 0):
         contexts = [1 + mixed(b) % 32 + more * (b == at) for b in range(count)]
         lens: list[Lens] = [("decode", context, 1) for context in contexts]
-        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
+        steps.append(telling.step(lens, seed=count, padding=(0, 0)))
     return _traced(steps)
 
 
 def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
     """Return steps of ``count`` decodes: two late ones exchange new tokens, cached ones, or both."""
-    selecting = (ladder.having("topk", NEAR) or ladder).without("host_lens")
+    telling = _telling(ladder)
     steps: list[Case | None] = []
     usual = ((7, 1), (9, 2))
     alike = ((7, 1), (9, 1))
@@ -103,7 +152,7 @@ def exchanged(ladder: Ladder, count: int, at: int) -> Trace | None:
     for first, second in turns:
         lens: list[Lens] = [("decode", 1 + mixed(b) % 30, 1) for b in range(count)]
         lens[at : at + 2] = [("decode", *first), ("decode", *second)]
-        steps.append(selecting.step(lens, seed=count, padding=(0, 0)))
+        steps.append(telling.step(lens, seed=count, padding=(0, 0)))
     return _traced(steps)
 
 
@@ -164,6 +213,25 @@ def grown(ladder: Ladder) -> Trace | None:
     return _traced([few, ladder.step(lens, seed=40, padding=(0, 0)), few])
 
 
+def _grown_by(ladder: Ladder, more: int, besides: Mapping[int, int] | None = None) -> Case | None:
+    """Return decodes with so many tokens more; some have a number of them ``besides``."""
+    telling = _telling(ladder)
+    contexts = [context + more + (besides or {}).get(b, 0) for b, context in enumerate(GROWING)]
+    lens: list[Lens] = [("decode", context, 1) for context in contexts]
+    return telling.step(lens, seed=len(lens), padding=(0, 0))
+
+
+def _with_other_pages(step: Case, b: int, *, in_order: bool) -> Case | None:
+    """Return the step with another last page of a request, or with its pages in falling order."""
+    requests = list(step.batch.requests)
+    ids = requests[b].block_ids
+    free = 1 + max((max(request.block_ids, default=-1) for request in requests), default=-1)
+    last = step.batch.num_live_blocks(requests[b]) - 1
+    other = tuple(free if k == last else i for k, i in enumerate(ids)) if in_order else ids[::-1]
+    requests[b] = replace(requests[b], block_ids=other)
+    return valid(partial(edited, step, requests, step.layout.row_index))
+
+
 def _of_five(ladder: Ladder, room: tuple[int, int]) -> Case | None:
     """Return a case of five decodes of one length, each with a row of the table that is looked up."""
     for seed in range(8):
@@ -177,7 +245,8 @@ def _renamed(batch: Batch) -> Iterator[list[Request]]:
     """Yield the requests with other blocks.
 
     First all change, then all but the first or last of each, those between these two, and those behind a tile
-    of 33; at last those of one request alone.
+    of 33, and those of one request alone. Then the longest exchanges a page in its middle for the last cached
+    page of one request, and for a new one of another; at last one has its pages in falling order.
     """
     requests = batch.requests
     free = 1 + max((max(request.block_ids, default=-1) for request in requests), default=-1)
@@ -191,6 +260,13 @@ def _renamed(batch: Batch) -> Iterator[list[Request]]:
             ids = tuple(i if k in stays else starts[b] + k for k, i in enumerate(old))
             changed[b] = replace(requests[b], block_ids=ids)
         yield changed
+    long = requests[LONG].block_ids
+    for b, at in ((1, (requests[1].context_len - 1) // batch.tokens_per_block), (NEW, 1)):
+        if long and at < len(requests[b].block_ids):
+            one, other = long[len(long) // 2], requests[b].block_ids[at]
+            names = {one: other, other: one}
+            yield [replace(r, block_ids=tuple(names.get(i, i) for i in r.block_ids)) for r in requests]
+    yield [replace(r, block_ids=r.block_ids[::-1]) if b == 0 else r for b, r in enumerate(requests)]
 
 
 def _traced(steps: Sequence[Case | None]) -> Trace | None:

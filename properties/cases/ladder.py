@@ -258,11 +258,12 @@ class Ladder:
         return Ladder(self._given, self._named.difference(features))
 
     def in_rows_of(self, row_format: str) -> "Ladder | None":
-        """Return the ladder of cases with latent rows of one format."""
+        """Return the ladder of cases with latent rows of one format, as wide as those of released models."""
         if "row_format" not in self._named or row_format not in self._given.among("row_format", ROW_FORMATS):
             return None
         values = {**self._given.values, "row_format": (row_format,)}
-        return Ladder(self._given.having(values=values), self._named)
+        dims = self._given.latent_dims or (WIDE_ROW,)
+        return Ladder(self._given.having(values=values, latent_dims=dims), self._named)
 
     def routing(self, shape: tuple[int, int, int, int], logits: str = "negative") -> "Ladder | None":
         """Return the ladder of a router of this shape, whose logits are of one kind if they may be."""

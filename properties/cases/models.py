@@ -1,6 +1,6 @@
 """Models as engines serve them: their options, page sizes, ranks, and how long contexts are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,8 +17,8 @@ WINDOW = 128
 """Keys that a token of a windowed model sees; pages in front of them are freed."""
 CAPTURED = (8, 64, 256)
 """In turns, a captured graph has a multiple of so many requests."""
-ROOM = (131, 67)
-"""Rows and columns of every third table beyond the needed ones: engines size it for their longest request."""
+ROOM = (None, (131, 67), None, (131, 67), None, (3, 1_100))
+"""Rows and columns of tables beyond the needed ones, in turns: engines size it for their longest request."""
 TILE, EXCHANGED = 16, (4, 9)
 """Rows and pages that are nearly in order: in each tile of them, two places are exchanged."""
 FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
@@ -52,6 +52,19 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "prefix keys on ranks": {"block_size": 64, "key_scope": "prefill", "world": 8, "interleave": 64},
 }
 """By name: a block size, or several in turns, and options as models are served with them."""
+MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
+    **MODELS,
+    "half windows": {"block_size": (8, 32), "window": 512},
+    "windows of 2,048": {"block_size": (64, 16), "window": 2_048},
+    "bf16 heads": {"block_size": (16, 64), **FP8, "head_format": "bf16", "head_dims": (128, 128)},
+    "int8 heads": {"block_size": (16, 64), **FP8, "head_format": "int8_own"},
+    "wide values": {"block_size": (16, 64), "head_dims": (64, 128), "num_heads": 2},
+    "fp8 rows": {"block_size": (64, 16), "row_format": "fp8"},
+    "two ranks in runs": {"block_size": (16, 64), "world": 2, "interleave": 16},
+    "four ranks in turns": {"block_size": (16, 64), "world": 4, "interleave": 1},
+    "eight ranks in turns": {"block_size": 64, "world": 8, "interleave": 1},
+}
+"""These, and some that differ from them in one option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +102,32 @@ class Served:
         more = bits >> 8
         return (self.near - 3 + more % 6, 1_088 + more % 2_000, 1 + more % 40, 64 + more % 700)[bits % 4]
 
+    def having(self, option: str, value: Any) -> "Served":
+        """Return the model with one value of an option, unchanged if no case varies the option."""
+        ladder = self.ladder.having(option, value)
+        return self if ladder is None else replace(self, ladder=ladder)
+
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
         """Return a case of these requests, seen by one of the ranks."""
-        rank = self.pick(2, (self.world - 1, 0))
+        rank = self.pick(2, (self.world - 1, 0, self.world // 2))
         ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
         ladder = ladder.having("kernel_block_size", self.block_size) or ladder
-        room = self.pick(3, (None, ROOM, None))
+        room = self.pick(3, ROOM)
         case = ladder.step(lens, seed=seed, block_size=self.block_size, padding=padding, room=room)
-        return _nearly_in_order(case) if case is not None and self.pick(4, (False, True, False)) else case
+        ordered = self.pick(4, (None, _but_two, None, _falling, _in_turns))
+        return case if case is None or ordered is None else _in_order(case, ordered)
 
 
-def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
+def served(ladder: Ladder, models: Mapping[str, Mapping[str, Any]] = MODELS) -> Iterator[tuple[str, Served]]:
     """Yield the models that differ for a ladder's operation, by name."""
     seen: set[frozenset[tuple[str, Any]]] = set()
-    for name, options in MODELS.items():
+    for name, options in models.items():
         model, taken = ladder, {}
         for option, value in options.items():
-            if option != "block_size" and (having := model.having(option, value)) is not None:
+            if option == "block_size":
+                continue
+            having = model.in_rows_of(value) if option == "row_format" else model.having(option, value)
+            if having is not None:
                 model, taken[option] = having, value
         if (len(options) > 1 and not taken) or (taken and frozenset(taken.items()) in seen):
             continue
@@ -118,16 +140,20 @@ def served(ladder: Ladder) -> Iterator[tuple[str, Served]]:
         yield name, Served(model, sizes, taken.get("world", 1), near)
 
 
-def _nearly_in_order(case: Case) -> Case:
-    """Return the case with rows in rising order, and pages in a row, but for two places of each tile."""
+def _in_order(case: Case, ordered: Callable[[list[int], Sequence[int]], list[int]]) -> Case:
+    """Return the case with rows in nearly rising order, and as many pages as before in another order.
+
+    ``ordered``: takes page ids that rise, and the number of pages of each request.
+    """
     rows = case.layout.row_index
     if rows is not None and min(rows, default=-1) >= 0:
-        rows = tuple(_but_two(sorted(rows)))
+        rows = tuple(_but_two(sorted(rows), ()))
     given = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
     if len({*given}) < len(given):  # some are shared
         return edited(case, list(case.batch.requests), rows)
     first = min(given, default=0)
-    ids = iter(_but_two(list(range(first, first + len(given)))))
+    counts = [sum(i >= 0 for i in request.block_ids) for request in case.batch.requests]
+    ids = iter(ordered(list(range(first, first + len(given))), counts))
     requests = [
         replace(request, block_ids=tuple(next(ids) if i >= 0 else i for i in request.block_ids))
         for request in case.batch.requests
@@ -135,10 +161,22 @@ def _nearly_in_order(case: Case) -> Case:
     return edited(case, requests, rows)
 
 
-def _but_two(values: list[int]) -> list[int]:
+def _but_two(values: list[int], _: Sequence[int]) -> list[int]:
     """Return the values with two of each tile exchanged."""
     one, other = EXCHANGED
     for start in range(0, len(values) - other, TILE):
         i, j = start + one, start + other
         values[i], values[j] = values[j], values[i]
     return values
+
+
+def _falling(values: list[int], _: Sequence[int]) -> list[int]:
+    """Return the values in falling order, as a list of free pages that was filled last gives them."""
+    return values[::-1]
+
+
+def _in_turns(values: list[int], counts: Sequence[int]) -> list[int]:
+    """Return the values as requests get them that take a page each in turns."""
+    places = [(k, b) for b, count in enumerate(counts) for k in range(count)]
+    taken = dict(zip(sorted(places), values, strict=True))
+    return [taken[place] for place in places]

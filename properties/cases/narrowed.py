@@ -15,6 +15,8 @@ def with_option(domain: Domain, name: str, size: Any, features: Collection[str])
     """
     if name == "row":
         return domain.having(latent_dims=((size, 0),)) if domain.latent_dims is None else None
+    if name == "head_dims":
+        return domain.having(head_dims=(size,)) if domain.head_dims is None else None
     values = dict(domain.values)
     if name != "rank" and size not in values.get(name, (size,)):
         return None

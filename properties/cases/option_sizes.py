@@ -43,6 +43,8 @@ def valued(ladder: Ladder, size: int, names: Sequence[str] = LENGTHS) -> Iterato
             near = min(size * times, MOST_NEAR if name != "row" else NEAR_WIDE_ROWS)
             lens: list[Lens] = [("decode", near + 3, 1), ("prefill", max(near - 2, 1), 5)]
             lens += [("prefill", 0, 3), ("decode", 2 * near + 1, 1)]
+            if name == "num_heads":  # a program for each token and head is usual, and many are too much
+                lens = [("decode", 2, 1), ("prefill", 0, 1)]
             case = chosen.step(lens, seed=size, block_size=ladder.usual_block)
             if case is not None:
                 yield case

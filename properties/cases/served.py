@@ -36,7 +36,7 @@ def verifying(tokens: int, model: Served, count: int) -> Case | None:
     """Return a case of ``count`` decodes of ``tokens`` each; two or four are padded as in a graph."""
     padded = -count % model.captured if tokens in (2, 4) else 0
     lens = [_verifying(model, b, tokens) for b in range(count)]
-    return _drafting(model, tokens).step(lens, count, (padded * tokens, padded))
+    return drafting(model, tokens).step(lens, count, (padded * tokens, padded))
 
 
 def trees(model: Served, count: int) -> Case | None:
@@ -48,7 +48,7 @@ def then_chunks(tokens: int, model: Served, count: int) -> Case | None:
     """Return a case of ``count`` decodes of ``tokens`` each, behind them a short and a long chunk."""
     lens = [_verifying(model, b, tokens) for b in range(count)]
     lens += [("prefill", model.near - 90, 150), ("prefill", 512, 32 * count)]
-    return _drafting(model, tokens).step(lens, count, (9, 7))
+    return drafting(model, tokens).step(lens, count, (9, 7))
 
 
 def chunks_first(model: Served, count: int) -> Case | None:
@@ -71,7 +71,7 @@ def prompts(model: Served, count: int) -> Case | None:
     unit = model.block_size * model.world
     lens: list[Lens] = [("prefill", unit * (b % 3), 128 + mixed(b) % 300) for b in range(6 + count // 4)]
     case = model.step(lens, count, (70, 1))
-    return None if case is None else _sharing(case, lambda b: min(b % 3, 1))
+    return None if case is None else sharing(case, lambda b: min(b % 3, 1))
 
 
 def chunks(model: Served, count: int) -> Case | None:
@@ -110,7 +110,7 @@ def two_prompts(model: Served, count: int) -> Case | None:
     if case is None:
         return None
     outsider = model.pick(5, (-1, 0, len(case.batch.requests) - 1))
-    return _sharing(case, lambda b: 0 if b == outsider else 3 if b % 5 < 2 else 1)
+    return sharing(case, lambda b: 0 if b == outsider else 3 if b % 5 < 2 else 1)
 
 
 def one_decode(model: Served, count: int) -> Case | None:
@@ -154,20 +154,24 @@ STEPS: Mapping[str, Build] = {
 """By name: what builds a step of a model with so many requests."""
 
 
-def _drafting(model: Served, tokens: int) -> Served:
+def drafting(model: Served, tokens: int) -> Served:
     """Return the model with as many drafts of a request as leave one token of these."""
     having = model.ladder.having("max_drafts", tokens - 1)
     return model if having is None else replace(model, ladder=having)
 
 
 def _verifying(model: Served, number: int, tokens: int) -> Lens:
-    """Return a decode with the context from which on it has as many drafts as it can have."""
+    """Return a decode that has as many drafts as it can have."""
+    return "decode", with_drafts(model.context(number), tokens), tokens
+
+
+def with_drafts(context: int, tokens: int) -> int:
+    """Return the first context from this one on with which a decode has as many drafts as it can have."""
     drafts = tokens - 1
-    contexts = count_from(model.context(number))
-    return "decode", next(c for c in contexts if num_drafts_of(Request(c, tokens), drafts) == drafts), tokens
+    return next(c for c in count_from(context) if num_drafts_of(Request(c, tokens), drafts) == drafts)
 
 
-def _sharing(case: Case, depth_of: Callable[[int], int]) -> Case:
+def sharing(case: Case, depth_of: Callable[[int], int]) -> Case:
     """Return the case in which each request shares so many of its first pages with the others, at most."""
     depths = [depth_of(b) for b in range(len(case.batch.requests))]
     size, deepest = case.batch.tokens_per_block, max(depths, default=0)

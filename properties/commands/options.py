@@ -36,6 +36,8 @@ def check_checks(checks: Names, field: str = "--check") -> None:
 
 
 def _known_operation(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name == "":  # of a workflow, whose test brings its own
+        return None
     if name is not None:
         from cumae.properties.operations import OPERATIONS
 
@@ -46,6 +48,9 @@ def _known_operation(context: click.Context, option: click.Parameter, name: str 
 
 
 def _known_dialect(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    if name == "":
+        default: str | None = option.default if isinstance(option.default, str) else None
+        return default
     if name is not None:
         from cumae.properties.dialects import DIALECTS
 

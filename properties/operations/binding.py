@@ -212,7 +212,7 @@ def binding_of(
     """Return the binding of a function by name, or the existing one of a test made by ``conforms_to``.
 
     ``operation``: None for that of the test. Raises ``ValueError`` for unknown names, listing the known ones,
-    for a test of another operation, and for a test that only pytest can fill.
+    for a test of another operation or dialect, and for a test that only pytest can fill.
     """
     made = getattr(function, "cumae_binding", None)
     if isinstance(made, Binding):
@@ -222,6 +222,9 @@ def binding_of(
         own = made.operation.name
         is_other = isinstance(operation, str) and operation != own
         require(not is_other, "operation", operation, f"be {own}, which {made.name} conforms to")
+        named = made.dialect.name
+        is_other = isinstance(dialect, str) and dialect not in ("cumae", named)
+        require(not is_other, "dialect", dialect, f"be {named}, in which {made.name} names its arguments")
         return made
     if operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")

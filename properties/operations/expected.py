@@ -156,7 +156,8 @@ def _require_numbers(operation: Operation, output: Output, values: Sequence[Any]
             require(False, entry, value, f"be {what}, for {lengths_told(case)}")
         if value < least or value > most:  # neither is true of NaN
             entry = f"{operation.name}: {output.name}[{i}]"
-            rule = f"be {least} to {most}, as its dtype {dtype} holds, for {lengths_told(case)}"
+            wide = "; a promise may leave out such large ids or contexts" if dtype == "int32" else ""
+            rule = f"be {least} to {most}, as its dtype {dtype} holds, for {lengths_told(case)}{wide}"
             require(False, entry, value, rule)
 
 

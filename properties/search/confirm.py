@@ -25,6 +25,8 @@ MOST_SECONDS = 20.0
 """Time limit for finding and reducing the calls before a failure; `cumae reduce` has more."""
 TRACED = "forgets_history"
 """The check under which a trace of any function is judged."""
+BY_CHANCE = "is_deterministic"
+"""The check whose finding may not show in the next call."""
 AGREES = "it agrees in a process of its own: what was called before matters, or chance"
 Show = Callable[[int, Best], None]
 
@@ -34,10 +36,10 @@ def confirm(job: Job, verdict: Verdict) -> None:
 
     The trace consists of cases that the search had tried and of the failing one. It is reduced, and saved in
     place of the case. If no trace fails, the finding says that the case agrees in a process of its own. A
-    failure that ended its process, or that a sanitizer found, stays as it is.
+    failure that ended its process, that a sanitizer found, or that shows by chance, stays as it is.
     """
     known = verdict.failure
-    if known is None or known.finding.ended or job.sanitizer:
+    if known is None or known.finding.ended or job.sanitizer or known.finding.check == BY_CHANCE:
         return
     began = time.monotonic()
     seconds = min(MOST_SECONDS, job.budget.shrink_seconds(verdict.seconds))

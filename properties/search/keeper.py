@@ -47,6 +47,14 @@ class Keeper:
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
             return
+        self.explain(finding, tried)
+        if device_lost(self.device):
+            raise Stop
+
+    def explain(self, finding: Finding, tried: Case | Trace) -> None:
+        """Keep a failing case or trace, and its finding, in place of what is known."""
+        known = self.verdict.failure
+        last = tried.steps[-1] if isinstance(tried, Trace) else tried
         finding = replace(
             finding,
             sanitizer=sanitizing(),
@@ -65,8 +73,6 @@ class Keeper:
         self.verdict.failure = failure
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)
-        if device_lost(self.device):
-            raise Stop
 
     def failed_too(self, case: Case) -> None:
         """Note a failing case, smaller or not: what the report says of promises may change."""

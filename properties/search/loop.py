@@ -37,7 +37,7 @@ from cumae.properties.search.named import NamedSizes
 from cumae.properties.search.nearly_alike import examine_nearly_alike
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import draw_rounds
-from cumae.properties.search.shrinking import look_beside, shrink
+from cumae.properties.search.shrinking import look_again, look_beside, shrink
 from cumae.properties.search.steps import examine_trace
 from cumae.properties.search.tour import Tour, work_of_tour
 from cumae.properties.search.visitor import Visitor
@@ -145,6 +145,7 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
         draw_rounds(examiner, budget, then=None if first else tour)
     except Disagreement:
         if reduce:
+            look_again(examiner)
             shrink(examiner)
             look_beside(examiner, first)
 
@@ -153,9 +154,13 @@ def _tour(examiner: Examiner, work: float) -> None:
     """Examine the cases of the tour, which do not count as examples of the budget."""
     before = examiner.verdict.cases
     take_turns(examiner)
-    examine_nearly_alike(examiner)
+    keeps_state = examiner.binding.keeps_state
+    if keeps_state:
+        examine_nearly_alike(examiner)
     if work > 0:
         with measuring_volume() as volume:
             Tour(Visitor(examiner, volume, work), examiner.verdict.named).run()
+    if not keeps_state:  # a single case tells more than a trace
+        examine_nearly_alike(examiner)
     examiner.verdict.toured = examiner.verdict.cases - before
     examiner.num_first += examiner.verdict.toured

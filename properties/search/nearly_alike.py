@@ -1,16 +1,19 @@
-"""Traces of a function with state, each step of which is nearly the one before: a weak key shows there."""
+"""Traces each step of which is nearly the one before: a weak key shows there."""
 
 from itertools import chain
 
 from cumae.properties.cases.collisions import (
+    advanced,
     changed_alone,
     collisions,
     exchanged,
     grown,
     in_far_rows,
     in_other_blocks,
+    in_other_phases,
     of_one_size,
     reordered,
+    verified_unevenly,
 )
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.search.examiner import Examiner
@@ -25,14 +28,22 @@ SIZED = ((16, (14, 12, 16, 13, 14)), (512, (400, 300, 512, 257, 400)), (0, (400,
 
 
 def examine_nearly_alike(examiner: Examiner) -> None:
-    """Examine traces of a function with state, each step of which is nearly the one before."""
+    """Examine traces each step of which is nearly the one before.
+
+    A function that is no class may keep what it returned all the same: it gets those of few requests.
+    """
+    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
+    phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
+    others = (advanced(ladder), verified_unevenly(ladder), in_other_blocks(ladder))
+    for trace in chain(collisions(ladder), phased, others):
+        if trace is not None:
+            examine_trace(examiner, trace)
     if not examiner.binding.keeps_state:
         return
-    ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    others = (in_other_blocks(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    for trace in chain(collisions(ladder), others, sized, late, alone):
+    moved = (reordered(ladder), in_far_rows(ladder), grown(ladder))
+    for trace in chain(moved, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)

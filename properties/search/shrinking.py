@@ -10,14 +10,42 @@ from cumae.properties.cases.exclusions import is_kept_without, num_leaving_out
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
+from cumae.properties.comparing.repeated import changed_since
+from cumae.properties.running.observation import KernelRaised
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
 from cumae.properties.search.traces import TraceRun
 
+BY_CHANCE, DETERMINISTIC = ("agrees", "forgets_history", "keeps_facts"), "is_deterministic"
+"""Checks under which an answer that is wrong by chance is found, and the check that names it."""
+MOST_AGAIN = 16
+"""Calls that are made again on the failing case."""
 MOST_BESIDE = 8
 """Cases that are tried beside the smallest failing one."""
 PLAIN: Sequence[Lens] = (("prefill", 0, 3), ("decode", 4, 1))
 """The only request of the first two of them: what an engine surely runs."""
+
+
+def look_again(examiner: Examiner) -> None:
+    """Call the function on the failing case again: if two answers differ, that is what was found.
+
+    An answer that is wrong by chance looks like a wrong value, or like one that follows from earlier calls.
+    """
+    known = examiner.verdict.failure
+    if known is None or known.finding.check not in BY_CHANCE or DETERMINISTIC not in examiner.checks:
+        return
+    trial = examiner.again(DETERMINISTIC, known.case)
+    try:
+        for _ in range(MOST_AGAIN):
+            if examiner.pace.must_stop():
+                return
+            first, other = trial.first, trial.quiet.observe()
+            found = changed_since(DETERMINISTIC, trial, first, other, "in another call, which was the same")
+            if found is not None:
+                examiner.keeper.explain(found, known.case)
+                return
+    except KernelRaised:
+        return  # what was found first stays
 
 
 def shrink(examiner: Examiner) -> None:

@@ -6,9 +6,10 @@ from functools import partial
 from itertools import product
 
 from cumae.oracle import Case
+from cumae.properties.cases.composed import composed
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, ROUTED, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.models import served
+from cumae.properties.cases.models import MORE_MODELS, served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS
 from cumae.properties.cases.values import TOPKS, WINDOWS
@@ -73,7 +74,7 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, SERVED, EXACT = 0.4, 0.3, 1.0, 1.3, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.3, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
 counted, not seconds), and of those that are exactly as large as the function shows, as shares."""
@@ -100,6 +101,10 @@ AMONG_DECODES = ((12, 0), (67, 5))
 requests, but is not uniform."""
 MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
+NUM_COMPOSED, MOST_COMPOSED = 480, (261, 65, 16, 4)
+"""Steps put together from aspects, and the most requests of one, if it is not too much."""
+MOST_LEFT_OUT = 40
+"""After so many that are too much, no more of them are built."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
@@ -186,6 +191,7 @@ class Tour:
         self._crowds(ladder)
         self._alike(ladder)
         self._served(ladder)
+        self._composed(ladder)
         self._exact(ladder)
         self._far(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
@@ -220,7 +226,7 @@ class Tour:
             for drafts in DRAFTED:
                 visitor.visit(drafted(ladder, *drafts))
             for case in valued(ladder, MANY_HEADS, ("num_heads",)):
-                visitor.visit(case)
+                visitor.visit(case, lent=LENT * visitor.work)
             visitor.visit(ladder.bounded(FAR_BOUND))
             for lens in CUTS:
                 visitor.visit(cut(ladder, *lens))
@@ -251,6 +257,21 @@ class Tour:
                 sizes = MANY_SERVED[turn % len(MANY_SERVED)]
                 build = partial(STEPS[step], replace(model, turn=i))
                 self.visitor.first(f"{step}, {name}", build, sizes, share)
+
+    def _composed(self, ladder: Ladder) -> None:
+        """Examine steps put together from aspects, of one model after the other, with work of their own."""
+        if not self._sees_requests:
+            return
+        models = list(served(ladder, MORE_MODELS))
+        with self.visitor.own_work(COMPOSED if self._is_timed else 2 * COMPOSED):
+            left_out = 0
+            for turn in range(NUM_COMPOSED):
+                share = min(FAIR / (NUM_COMPOSED - turn), 1.0)
+                name, model = models[turn % len(models)]
+                build = partial(composed, replace(model, turn=turn))
+                left_out += not self.visitor.first(f"composed {turn}, {name}", build, MOST_COMPOSED, share)
+                if left_out > MOST_LEFT_OUT:  # to build them takes longer than the others
+                    return
 
     @property
     def _sees_requests(self) -> bool:

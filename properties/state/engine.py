@@ -131,7 +131,7 @@ class Engine:
         wishes: Sequence[int] = (),
         *,
         most: int | None = None,
-        rejects: int = 0,
+        rejects: Sequence[int] = (0,),
         hidden: bool = False,
         padding: int = 0,
         withhold: Withhold | None = None,
@@ -140,8 +140,8 @@ class Engine:
 
         A row without a wish is idle. If the domain needs more requests or tokens, rows compute more than they
         wish, and new requests arrive. ``most``: tokens of the step, if fewer than the engine's.
-        Up to ``rejects`` drafts of a speculative decode are rejected afterwards. ``hidden``, ``padding``,
-        ``withhold``: as for ``StepCases.case_of``.
+        ``rejects``: the most drafts of a speculative decode that are rejected afterwards, by row in turns.
+        ``hidden``, ``padding``, ``withhold``: as for ``StepCases.case_of``.
         """
         self._admit_needed()
         budget = self.setting.sizes.budget
@@ -150,7 +150,8 @@ class Engine:
         case = self._cases.case_of(requests, hidden=hidden, padding=padding, withhold=withhold)
         for row, query_len in planned.items():
             sequence = self._sequence(row)
-            rejected = 0 if sequence.prefills or not query_len else min(rejects, query_len - 1)
+            most_rejected = rejects[row % len(rejects)]
+            rejected = 0 if sequence.prefills or not query_len else min(most_rejected, query_len - 1)
             sequence.context_len += query_len - rejected
             if self._is_over(sequence):
                 self._vacate(row)

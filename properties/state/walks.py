@@ -17,6 +17,8 @@ from cumae.properties.state.setting import draw_setting
 STEPS = 12
 """Steps of a trace that is cut short."""
 MOST_PADDING = 3
+REJECTING = (1, 1, 3, 5)
+"""Numbers of rows in turns whose drafts are rejected alike."""
 MOST_LEFT = 5
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
@@ -70,7 +72,7 @@ def walk(
             yield engine.step(
                 [budget] * len(load.wishes) if is_large else load.wishes,
                 most=ceil(most),
-                rejects=choices.integer(0, 3),
+                rejects=[choices.integer(0, 3) for _ in range(choices.pick(REJECTING))],
                 hidden=choices.chance(5),
                 padding=choices.integer(0, MOST_PADDING) if choices.chance(30) else 0,
                 withhold=hide if choices.chance(10) else None,

@@ -28,12 +28,37 @@ class Stream:
         return lambda *args, **kwargs: None
 
 
+class CurrentDevice(str):
+    """Stands for the number of the current GPU: it is 0, and torch takes it for the CPU."""
+
+    def __new__(cls) -> "CurrentDevice":
+        """Return what torch reads as the name of a device."""
+        return super().__new__(cls, "cpu")
+
+    def __index__(self) -> int:
+        return 0
+
+    __int__ = __hash__ = __index__
+
+    def __format__(self, spec: str) -> str:
+        """Return 0 as text."""
+        return format(0, spec)
+
+    def __repr__(self) -> str:
+        return "0"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return other == 0 if isinstance(other, int) else str.__eq__(self, other)
+
+
 class Cuda:
     """Stands for ``torch.cuda``: one device that is always there and never waits."""
 
     is_available = staticmethod(lambda: True)
     device_count = staticmethod(lambda: 1)
-    current_device = staticmethod(lambda: 0)
+    current_device = staticmethod(CurrentDevice)
     set_device = staticmethod(lambda device: None)
     synchronize = staticmethod(lambda device=None: None)
     device = staticmethod(lambda device: nullcontext())

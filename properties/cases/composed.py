@@ -1,0 +1,153 @@
+"""Steps put together from aspects: how many requests of which kinds, in which order, how long, how padded.
+
+A fast path holds where two or three aspects come together, and no list of steps has all of these. Here each
+aspect of a step is chosen by itself, and most steps have few requests, all of ordinary lengths.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.models import Served
+from cumae.properties.cases.served import drafting, sharing, with_drafts
+
+COUNTS = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 128, 131, 261)
+"""Requests: a few, whole tiles of them, and one more."""
+TOKENS = (2, 2, 3, 4, 4, 5, 8, 16, 64)
+"""New tokens of a verified draft."""
+MIXES: Mapping[str, Callable[[int, int, int], str]] = {
+    "decodes": lambda b, place, bits: "decode",
+    "drafts": lambda b, place, bits: "draft",
+    "drafts but one": lambda b, place, bits: "decode" if b == place else "draft",
+    "some drafts": lambda b, place, bits: "draft" if bits % 3 else "decode",
+    "decodes and a chunk": lambda b, place, bits: "chunk" if b == place else "decode",
+    "drafts and a prompt": lambda b, place, bits: "prompt" if b == place else "draft",
+    "decodes and prompts": lambda b, place, bits: "prompt" if b == place or bits % 8 == 0 else "decode",
+    "chunks": lambda b, place, bits: "chunk",
+    "prompts": lambda b, place, bits: "prompt",
+    "all kinds": lambda b, place, bits: ("decode", "draft", "chunk", "prompt")[bits % 4],
+}
+"""By name: the kind of a request, by its number, a place among them, and bits of its own."""
+USUAL = ("decodes", "decodes", "decodes", "drafts", "decodes and a chunk", *MIXES)
+"""The mixes, those of most steps several times."""
+ORDERS: Mapping[str, Callable[[Lens], int]] = {
+    "as they come": lambda lens: 0,
+    "decodes first": lambda lens: lens[0] != "decode",
+    "prefills first": lambda lens: lens[0] == "decode",
+    "contexts rise": lambda lens: lens[1],
+    "contexts fall": lambda lens: -lens[1],
+    "new tokens rise": lambda lens: lens[2],
+    "new tokens fall": lambda lens: -lens[2],
+}
+"""By name: the key by which requests are sorted."""
+EQUAL = (33, 512, 1_023, 2_048)
+"""Lengths that all requests have."""
+FAR = 9_001
+MOST_CACHED, MOST_NEW = 300_000, 4_800
+"""Cached and new tokens of a step."""
+IDLE: Sequence[Lens | None] = (*(None,) * 6, ("decode", 1_088, 0), ("prefill", 0, 0))
+"""What stands among the others without a new token."""
+BUDGETS = (1, 1, 64, 512)
+"""The tokens of a step with a prefill are a multiple of one of these."""
+
+
+def composed(model: Served, most: int) -> Case | None:
+    """Return a case of at most ``most`` requests, of the aspects that the model's turn chooses."""
+    count = model.pick(10, [n for n in COUNTS if n <= most])
+    place = model.pick(11, (0, count // 2, count - 1))
+    kind_of, tokens = MIXES[model.pick(12, USUAL)], model.pick(13, TOKENS)
+    lens = [_lens(model, b, kind_of(b, place, mixed(b, 5)), tokens) for b in range(count)]
+    if (idle := model.pick(14, IDLE)) is not None and count > 1:
+        lens.insert(place, idle)
+    lens = [_capped(one, b, count) for b, one in enumerate(lens)]
+    lens = _to_budget(sorted(lens, key=model.pick(15, tuple(ORDERS.values()))), model.pick(16, BUDGETS))
+    dummy = model.pick(17, (False, False, False, True))
+    model = drafting(model, tokens).having("dummy_request", True) if dummy else drafting(model, tokens)
+    case = model.step(lens, model.turn, _padding(model, lens))
+    depth = model.pick(18, (0, 0, 0, 1, 2))
+    return case if case is None or not depth else sharing(case, lambda b: depth)
+
+
+def _lens(model: Served, b: int, kind: str, tokens: int) -> Lens:
+    """Return the lengths of a request of one kind."""
+    if kind == "decode":
+        return "decode", _context(model, b), 1
+    if kind == "draft":
+        context = _context(model, b)
+        return "decode", with_drafts(context, tokens) if model.pick(24, (True, False)) else context, tokens
+    new = _new_tokens(model, b)
+    if kind == "prompt":
+        return "prefill", 0, new
+    behind = model.pick(19, ("any", "pages", "a multiple", "a multiple"))
+    if behind == "any":
+        return "prefill", _context(model, b), new
+    unit = new if behind == "a multiple" else model.block_size * model.world
+    return "prefill", unit << mixed(b, 6) % 5, new
+
+
+def _context(model: Served, b: int) -> int:
+    """Return the cached tokens of a request, in the way of the step."""
+    bits, near = mixed(b, model.turn + 7), model.near
+    one_far = b == model.pick(11, (0, 1, 2))
+    return model.pick(
+        20,
+        (
+            1 + bits % 40,
+            64 + bits % 700,
+            64 + bits % 700,
+            300 + bits % 2_000,
+            near - 3 + bits % 6,
+            near + 1 + bits % 900,
+            4_096 + bits % 3_000,
+            4_096 + bits % 3_000,
+            8_200 + bits % 2_000,
+            FAR if one_far else 40 + bits % 300,
+            model.pick(21, EQUAL),
+            model.block_size * model.world * (1 + bits % 5),
+            100 + 7 * b,
+        ),
+    )
+
+
+def _new_tokens(model: Served, b: int) -> int:
+    """Return the new tokens of a chunk or a prompt, in the way of the step."""
+    bits = mixed(b, model.turn + 8)
+    return model.pick(
+        22,
+        (
+            1,
+            3 + bits % 30,
+            33 + bits % 96,
+            128 + bits % 300,
+            513 + bits % 400,
+            1_030 + bits % 90,
+            model.pick(21, (70, 128, 256, 512)),
+            (64, 256, 512)[bits % 3],
+            150 + 3 * b,
+        ),
+    )
+
+
+def _capped(lens: Lens, b: int, count: int) -> Lens:
+    """Return a request of ``count`` with so few tokens that all have no more than a step may."""
+    phase, context, new = lens
+    most = context if context == FAR else MOST_CACHED // count - b % 16
+    return phase, min(context, most), min(new, MOST_NEW // count)
+
+
+def _to_budget(lens: list[Lens], unit: int) -> list[Lens]:
+    """Return the requests with as many more tokens of the longest prefill as make a multiple of a unit."""
+    longest = max(range(len(lens)), key=lambda b: lens[b][2])
+    phase, context, new = lens[longest]
+    if phase == "prefill" and new:
+        lens[longest] = phase, context, new + -sum(one[2] for one in lens) % unit
+    return lens
+
+
+def _padding(model: Served, lens: Sequence[Lens]) -> tuple[int, int]:
+    """Return padded tokens and requests: none, as in a captured graph, whole tiles of tokens, or many."""
+    count, tokens, most = len(lens), sum(one[2] for one in lens), max(one[2] for one in lens)
+    padded = -count % model.captured
+    graph = (max((count + padded) * most - tokens, 0), padded) if most <= max(TOKENS) else (9, 7)
+    return model.pick(23, ((0, 0), (0, 0), graph, graph, (-tokens % 64, 0), (1_100, 1), (3, 2)))
