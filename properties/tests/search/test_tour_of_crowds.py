@@ -2,7 +2,14 @@
 
 import pytest
 
-from cumae.fixtures.limits import Limit, crowds_of_one_kind, histories_of_places, served_crowds, served_steps
+from cumae.fixtures.limits import (
+    Limit,
+    composed_steps,
+    crowds_of_one_kind,
+    histories_of_places,
+    served_crowds,
+    served_steps,
+)
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
@@ -11,7 +18,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS)
+SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *SERVED)
 
 
