@@ -1,12 +1,20 @@
 """Facts about the steps of busy engines: which requests are the same, where a run ends, what is shared."""
 
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases import production
-from cumae.properties.cases.collisions import exchanged, in_far_rows, in_other_blocks
+from cumae.properties.cases.collisions import (
+    advanced,
+    exchanged,
+    in_far_rows,
+    in_other_blocks,
+    in_other_phases,
+    verified_unevenly,
+)
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.kinds import KINDS
@@ -73,11 +81,42 @@ def test_two_late_requests_take_each_others_lengths() -> None:
     assert len({tuple(_lens(step)[:129]) for step in trace.steps}) == 1
 
 
+def test_decodes_advance_by_a_token_each_but_for_what_else_changes() -> None:
+    trace = advanced(LADDER)
+    assert isinstance(trace, Trace)
+    lens = [[context for context, _ in _lens(step)] for step in trace.steps]
+    more = [{b - a for a, b in zip(*pair, strict=True)} for pair in pairwise(lens)]
+    assert [pair == {1} for pair in more] == [True, False, False, False, False, True, True, True]
+    assert {sum(b) - sum(a) for a, b in pairwise(lens)} == {len(lens[0])}
+    tables = [[request.block_ids for request in step.batch.requests] for step in trace.steps]
+    other = [
+        [b for b, (one, two) in enumerate(zip(*pair, strict=True)) if one != two] for pair in pairwise(tables)
+    ]
+    assert other == [[]] * 4 + [[], [6], [6], [6]]
+    assert sorted(tables[8][6]) == sorted(tables[7][6]) and tables[6][6][:-1] == tables[5][6][:-1]
+
+
+def test_one_request_changes_its_phase_alone() -> None:
+    for scope in ("prefill", "all"):
+        trace = in_other_phases(scope, LADDER)
+        assert isinstance(trace, Trace)
+        assert [step.batch.requests[2].phase for step in trace.steps] == ["decode", "prefill", "decode"]
+        assert len({tuple(_lens(step)) for step in trace.steps}) == 1
+        assert {step.options.keys.key_scope for step in trace.steps} == {scope}
+
+
+def test_verified_requests_grow_by_different_numbers() -> None:
+    trace = verified_unevenly(LADDER)
+    assert isinstance(trace, Trace)
+    lens = [[context for context, _ in _lens(step)] for step in trace.steps]
+    assert [len({b - a for a, b in zip(*pair, strict=True)}) for pair in pairwise(lens)] == [1, 4, 1, 4]
+
+
 def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
     trace = in_other_blocks(LADDER)
     assert isinstance(trace, Trace)
     base, *others = trace.steps
-    tables = [[request.block_ids for request in step.batch.requests] for step in others[:13:2]]
+    tables = [[request.block_ids for request in step.batch.requests] for step in others[:19:2]]
     own = [request.block_ids for request in base.batch.requests]
     assert all(table != own and list(map(len, table)) == list(map(len, own)) for table in tables)
     assert [ids[0] for ids in tables[1]] == [ids[0] for ids in own]
@@ -91,7 +130,10 @@ def test_equal_lengths_come_back_in_other_blocks_idle_and_hidden() -> None:
     assert stay[3] == [{0} | each for each in last]
     assert {len(each) for each in stay[4]} == {5, 4, 3, 33}
     assert tables[5][:-1] == own[:-1] and tables[5][-1] != own[-1]
-    assert not others[14].batch.num_tokens
+    for exchanged_in, table in zip(([1, 4], [3, 4], [0]), tables[7:], strict=True):
+        assert sorted(i for ids in table for i in ids) == sorted(i for ids in own for i in ids)
+        assert [b for b, ids in enumerate(table) if ids != own[b]] == exchanged_in
+    assert not others[20].batch.num_tokens
     assert [step.layout.host_lens for step in others[-4:]] == [True, False, False, True]
 
 

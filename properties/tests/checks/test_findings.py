@@ -1,6 +1,7 @@
 """What a search tells of a failure: types, causes, what was added to ids, what it left out."""
 
 import os
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ import torch
 
 import cumae
 from cumae import gpu_impl
+from cumae.fixtures.correct import cumae as correct
 from cumae.oracle import Batch, Case, Layout, Request, Trace
+from cumae.properties.cases.exclusions import left_out_by
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects.tensor_values import read_table
 from cumae.properties.operations.binding import binding_of
@@ -248,3 +251,39 @@ def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
     verdict = cumae.check(raises_for_none, "position_ids", domain=domain, examples=5, save_to=None)
     told = cumae.explain(verdict)
     assert "promise Domain(min_requests=1)\n" in told, told
+
+
+def test_another_promise_than_the_one_that_was_made_is_not_offered() -> None:
+    mixed = Case(Batch((Request(3, 1, (0,), "decode"), Request(0, 2, (1,))), 16))
+    assert left_out_by(mixed, cumae.Domain()) == "Domain(order='prefills_first')"
+    assert left_out_by(mixed, cumae.Domain(order="decodes_first")) == ""
+    on_ranks = Case(Batch((Request(3, 1, (70_000,), "decode"),), 16, world=2))
+    assert left_out_by(on_ranks, cumae.Domain()) == "Domain(world=(1,)), Domain(max_block_id=65535)"
+
+
+def test_an_answer_that_is_wrong_by_chance_is_told_as_such() -> None:
+    draw = random.Random(0)
+
+    def wrong_by_chance(context_lens: torch.Tensor, query_lens: torch.Tensor, num_tokens_padded: int) -> Any:
+        found = correct.position_ids(context_lens, query_lens, int(query_lens.sum()), num_tokens_padded)
+        return found + (draw.random() < 0.1)
+
+    verdict = cumae.check(wrong_by_chance, "position_ids", save_to=None, domain=cumae.Domain(captured=False))
+    assert verdict.failure is not None
+    assert verdict.failure.finding.check == "is_deterministic"
+    assert "in another call, which was the same" in verdict.failure.finding.message
+
+
+def test_steps_do_not_tell_what_a_check_left_out_would_tell() -> None:
+    def changes_its_input(
+        query_lens: torch.Tensor, context_lens: torch.Tensor, position_ids: torch.Tensor
+    ) -> None:
+        rows = len(position_ids)
+        tokens = int(query_lens.sum())
+        position_ids.copy_(correct.position_ids(context_lens, query_lens, tokens, rows))
+        context_lens.zero_()
+
+    told = cumae.check(changes_its_input, "position_ids", save_to=None).failure
+    assert told is not None and told.finding.check == "stays_in_bounds"
+    domain = cumae.Domain(all_but=("stays_in_bounds",))
+    assert cumae.check(changes_its_input, "position_ids", domain=domain, save_to=None).ok

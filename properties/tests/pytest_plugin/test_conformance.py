@@ -135,3 +135,5 @@ def test_a_test_made_by_conforms_to_keeps_its_binding() -> None:
     assert binding_of(made, None).operation.name == "position_ids"
     with pytest.raises(ValueError, match="operation = 'slot_mapping', must be position_ids"):
         binding_of(made, "slot_mapping")
+    with pytest.raises(ValueError, match="dialect = 'sglang', must be cumae"):
+        binding_of(made, None, "sglang")

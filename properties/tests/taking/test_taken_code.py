@@ -36,6 +36,22 @@ def test_what_code_asks_of_a_gpu_has_an_answer_on_the_cpu(tmp_path: Path) -> Non
 
 
 @interpreted
+def test_the_number_of_the_current_gpu_is_a_device_too(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        makes="""
+            import torch
+            def made(names):
+                current = torch.cuda.current_device()
+                on_it = torch.zeros(2, device=current).to(f"cuda:{current}").to(torch.device(current))
+                return on_it, names[current], current == 0 and int(current) == 0, {0: "first"}[current]
+            """,
+    )
+    on_it, name, is_first, found = cumae.take(tmp_path / "makes.py", "made")(["a", "b"])
+    assert (on_it.tolist(), name, is_first, found) == ([0.0, 0.0], "a", True, "first")
+
+
+@interpreted
 def test_memory_is_not_pinned_on_the_cpu(tmp_path: Path) -> None:
     tree_of(
         tmp_path,
