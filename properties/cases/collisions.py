@@ -102,7 +102,7 @@ def advanced(ladder: Ladder) -> Trace | None:
     steps = [_grown_by(ladder, 0)]
     for k, changes in enumerate(({one: 2, other: -2}, {one: 1, other: -1}, {}, {})):
         straight, twisted = _grown_by(ladder, 2 * k + 1), _grown_by(ladder, 2 * k + 2, changes)
-        if twisted is not None and not changes:
+        if twisted is not None and not changes and one < len(twisted.batch.requests):
             twisted = _with_other_pages(twisted, one, in_order=k == 2)
         steps += [straight, twisted]
     return _traced(steps)
@@ -162,7 +162,7 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
     One of them has no tokens. Before the last step, the host has no lengths for two steps.
     """
     step = ladder.without("host_lens").unlimited.step(PAGED, seed=len(PAGED), padding=(0, 0))
-    if step is None:
+    if step is None or not step.batch.requests:
         return None
     requests, rows = step.batch.requests, step.layout.row_index
     steps = [step]
@@ -170,7 +170,8 @@ def in_other_blocks(ladder: Ladder) -> Trace | None:
         changed = valid(partial(edited, step, others, rows))
         if changed is not None:  # else blocks would be shared in the wrong way
             steps += [changed, step]
-    fewer = edited(step, [*requests[:-1], replace(requests[-1], query_len=1)], rows)
+    one_token = [*requests[:-1], replace(requests[-1], query_len=1)]
+    fewer = valid(partial(edited, step, one_token, rows)) or step
     hidden = [replace(one, layout=replace(one.layout, host_lens=False)) for one in (fewer, step)]
     return _traced([*steps, *(hidden if ladder.hides_lens else ()), step])
 
@@ -260,9 +261,11 @@ def _renamed(batch: Batch) -> Iterator[list[Request]]:
             ids = tuple(i if k in stays else starts[b] + k for k, i in enumerate(old))
             changed[b] = replace(requests[b], block_ids=ids)
         yield changed
+    if last < LONG:
+        return
     long = requests[LONG].block_ids
     for b, at in ((1, (requests[1].context_len - 1) // batch.tokens_per_block), (NEW, 1)):
-        if long and at < len(requests[b].block_ids):
+        if long and 0 <= at < len(requests[b].block_ids):
             one, other = long[len(long) // 2], requests[b].block_ids[at]
             names = {one: other, other: one}
             yield [replace(r, block_ids=tuple(names.get(i, i) for i in r.block_ids)) for r in requests]

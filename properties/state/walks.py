@@ -17,8 +17,8 @@ from cumae.properties.state.setting import draw_setting
 STEPS = 12
 """Steps of a trace that is cut short."""
 MOST_PADDING = 3
-REJECTING = (1, 1, 3, 5)
-"""Numbers of rows in turns whose drafts are rejected alike."""
+REJECTED = ((0,), (1,), (2, 0, 1), (3, 1, 0, 2, 3))
+"""Drafts that are rejected after a step, at most: as many of each row, or as many as rows have in turns."""
 MOST_LEFT = 5
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
@@ -72,7 +72,7 @@ def walk(
             yield engine.step(
                 [budget] * len(load.wishes) if is_large else load.wishes,
                 most=ceil(most),
-                rejects=[choices.integer(0, 3) for _ in range(choices.pick(REJECTING))],
+                rejects=REJECTED[choices.integer(0, 3)],
                 hidden=choices.chance(5),
                 padding=choices.integer(0, MOST_PADDING) if choices.chance(30) else 0,
                 withhold=hide if choices.chance(10) else None,

@@ -1,6 +1,7 @@
 """Rewriting of GPU code for Triton's interpreter, with tensors on the CPU."""
 
 import ast
+import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib import import_module
@@ -51,6 +52,12 @@ class CurrentDevice(str):
 
     def __eq__(self, other: object) -> bool:
         return other == 0 if isinstance(other, int) else str.__eq__(self, other)
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    _of = getattr(operator, _name)
+    setattr(CurrentDevice, f"__{_name}__", lambda self, other, of=_of: of(0, other))
+    setattr(CurrentDevice, f"__r{_name}__", lambda self, other, of=_of: of(other, 0))
 
 
 class Cuda:
