@@ -1,6 +1,7 @@
 """Traces each step of which is nearly the one before: a weak key shows there."""
 
 from itertools import chain
+from math import inf
 
 from cumae.properties.cases.collisions import (
     advanced,
@@ -19,6 +20,8 @@ from cumae.properties.cases.ladder import Ladder
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
 
+PATIENCE = 3.0
+"""Seconds after which a function that is no class gets no more steps: it is slow."""
 EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
@@ -35,9 +38,10 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
     others = (advanced(ladder), verified_unevenly(ladder), in_other_blocks(ladder))
+    late_at = inf if examiner.binding.keeps_state else examiner.pace.elapsed() + PATIENCE
     for trace in chain(collisions(ladder), phased, others):
         if trace is not None:
-            examine_trace(examiner, trace)
+            examine_trace(examiner, trace, late_at)
     if not examiner.binding.keeps_state:
         return
     alone = (changed_alone(ladder, *place) for place in CHANGED)

@@ -1,6 +1,7 @@
 """Steps of traces, examined one after the other."""
 
 from collections.abc import Callable
+from math import inf
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.shapes import shapes_of
@@ -40,9 +41,11 @@ def begin_trace(examiner: Examiner, check: str) -> Callable[[Case], None]:
     return run_step
 
 
-def examine_trace(examiner: Examiner, trace: Trace) -> None:
-    """Run a trace from its first step under every check of traces."""
+def examine_trace(examiner: Examiner, trace: Trace, late_at: float = inf) -> None:
+    """Run a trace from its first step under every check of traces; end it after so many seconds of the search."""
     for check in traced_checks(examiner.binding, examiner.checks):
         run_step = begin_trace(examiner, check)
         for case in trace.steps:
+            if examiner.pace.elapsed() > late_at:
+                return
             run_step(case)
