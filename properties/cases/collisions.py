@@ -12,8 +12,8 @@ from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import valid
 
-NEAR = 512
-"""A token selects all of its keys, so that each length matters."""
+NEAR, FAR = 512, 4_096
+"""A token selects all of its keys, so that each length matters, also where contexts are long."""
 T = TypeVar("T")
 
 DECODES = (11, 29, 13, 10, 40, 23, 1, 5, 6, 35, 17, 31, 22, 3, 8, 27, 2, 19, 12, 26)
@@ -59,12 +59,12 @@ MIDDLE = (6, 9)
 """Two of them that are neither the first, the last nor the longest."""
 
 
-def _telling(ladder: Ladder) -> Ladder:
+def _telling(ladder: Ladder, topk: int = NEAR) -> Ladder:
     """Return the ladder of steps in which each length matters: a token sees all of its keys, each by itself.
 
-    The host knows the lengths.
+    The host knows the lengths. ``topk``: the keys that a token sees at most.
     """
-    selecting = ladder.having("topk", NEAR) or ladder
+    selecting = ladder.having("topk", topk) or ladder
     return selecting.without("host_lens", "compress_ratio", "key_scope").unlimited
 
 
@@ -139,6 +139,22 @@ def changed_alone(ladder: Ladder, count: int, at: int) -> Trace | None:
         contexts = [1 + mixed(b) % 32 + more * (b == at) for b in range(count)]
         lens: list[Lens] = [("decode", context, 1) for context in contexts]
         steps.append(telling.step(lens, seed=count, padding=(0, 0)))
+    return _traced(steps)
+
+
+def changed_far(ladder: Ladder) -> Trace | None:
+    """Return steps of decodes of three tokens each; in every second one, one has a cached token more.
+
+    One has more cached tokens than fp16 counts, and one nearly as many as a token selects.
+    """
+    steps = []
+    for first, second in ((0, 0), (1, 0), (0, 0), (0, 1), (0, 0)):
+        lens: list[Lens] = [
+            ("decode", 2_049 + first, 3),
+            ("decode", FAR - 3 + second, 3),
+            ("decode", 3_001, 3),
+        ]
+        steps.append(_telling(ladder, FAR).step(lens, seed=len(lens), padding=(0, 0)))
     return _traced(steps)
 
 

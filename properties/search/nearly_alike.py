@@ -6,6 +6,7 @@ from math import inf
 from cumae.properties.cases.collisions import (
     advanced,
     changed_alone,
+    changed_far,
     collisions,
     exchanged,
     grown,
@@ -47,7 +48,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    moved = (reordered(ladder), in_far_rows(ladder), grown(ladder))
+    moved = (changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
     for trace in chain(moved, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)

@@ -191,9 +191,9 @@ class Tour:
         self._crowds(ladder)
         self._alike(ladder)
         self._served(ladder)
-        self._composed(ladder)
         self._exact(ladder)
         self._far(ladder)
+        self._composed(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if visitor.fits("long", size + 1):
                 visitor.visit(ladder.long(size + 1))

@@ -3,12 +3,14 @@
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases import production
 from cumae.properties.cases.collisions import (
     advanced,
+    changed_far,
     exchanged,
     in_far_rows,
     in_other_blocks,
@@ -94,6 +96,16 @@ def test_decodes_advance_by_a_token_each_but_for_what_else_changes() -> None:
     ]
     assert other == [[]] * 4 + [[], [6], [6], [6]]
     assert sorted(tables[8][6]) == sorted(tables[7][6]) and tables[6][6][:-1] == tables[5][6][:-1]
+
+
+def test_long_decodes_change_by_a_token_that_halves_do_not_show() -> None:
+    trace = changed_far(LADDER)
+    assert isinstance(trace, Trace)
+    first = [step.batch.requests[0].context_len for step in trace.steps]
+    assert len({*first}) == 2 and len({float(np.float16(length)) for length in first}) == 1
+    for step in trace.steps:
+        topk = step.options.selection.topk
+        assert topk - 3 <= step.batch.requests[1].context_len < topk < step.batch.requests[1].seq_len + 1
 
 
 def test_one_request_changes_its_phase_alone() -> None:
