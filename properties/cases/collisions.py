@@ -150,7 +150,7 @@ def changed_far(ladder: Ladder) -> Trace | None:
     steps = []
     for first, second in ((0, 0), (1, 0), (0, 0), (0, 1), (0, 0)):
         lens: list[Lens] = [
-            ("decode", 2_049 + first, 3),
+            ("decode", 2_048 + first, 3),
             ("decode", FAR - 3 + second, 3),
             ("decode", 3_001, 3),
         ]
