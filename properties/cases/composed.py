@@ -5,12 +5,34 @@ aspect of a step is chosen by itself, and most steps have few requests, all of o
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum, auto
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.models import Served
 from cumae.properties.cases.served import drafting, sharing, with_drafts
+
+
+class Of(IntEnum):
+    """The aspects of a step; the numbers below are those of every step of a model."""
+
+    COUNT = 10
+    PLACE = auto()
+    MIX = auto()
+    TOKENS = auto()
+    IDLE = auto()
+    ORDER = auto()
+    BUDGET = auto()
+    DUMMY = auto()
+    SHARING = auto()
+    BEHIND = auto()
+    CONTEXT = auto()
+    LENGTH = auto()
+    NEW = auto()
+    PADDING = auto()
+    ALL_DRAFTS = auto()
+
 
 COUNTS = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 128, 131, 261)
 """Requests: a few, whole tiles of them, and one more."""
@@ -54,18 +76,20 @@ BUDGETS = (1, 1, 64, 512)
 
 def composed(model: Served, most: int) -> Case | None:
     """Return a case of at most ``most`` requests, of the aspects that the model's turn chooses."""
-    count = model.pick(10, [n for n in COUNTS if n <= most])
-    place = model.pick(11, (0, count // 2, count - 1))
-    kind_of, tokens = MIXES[model.pick(12, USUAL)], model.pick(13, TOKENS)
+    count = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
+    place = model.pick(Of.PLACE, (0, count // 2, count - 1))
+    kind_of, tokens = MIXES[model.pick(Of.MIX, USUAL)], model.pick(Of.TOKENS, TOKENS)
     lens = [_lens(model, b, kind_of(b, place, mixed(b, 5)), tokens) for b in range(count)]
-    if (idle := model.pick(14, IDLE)) is not None and count > 1:
+    if (idle := model.pick(Of.IDLE, IDLE)) is not None and count > 1:
         lens.insert(place, idle)
     lens = [_capped(one, b, count) for b, one in enumerate(lens)]
-    lens = _to_budget(sorted(lens, key=model.pick(15, tuple(ORDERS.values()))), model.pick(16, BUDGETS))
-    dummy = model.pick(17, (False, False, False, True))
+    lens = _to_budget(
+        sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values()))), model.pick(Of.BUDGET, BUDGETS)
+    )
+    dummy = model.pick(Of.DUMMY, (False, False, False, True))
     model = drafting(model, tokens).having("dummy_request", True) if dummy else drafting(model, tokens)
     case = model.step(lens, model.turn, _padding(model, lens))
-    depth = model.pick(18, (0, 0, 0, 1, 2))
+    depth = model.pick(Of.SHARING, (0, 0, 0, 1, 2))
     return case if case is None or not depth else sharing(case, lambda b: depth)
 
 
@@ -75,11 +99,15 @@ def _lens(model: Served, b: int, kind: str, tokens: int) -> Lens:
         return "decode", _context(model, b), 1
     if kind == "draft":
         context = _context(model, b)
-        return "decode", with_drafts(context, tokens) if model.pick(24, (True, False)) else context, tokens
+        return (
+            "decode",
+            with_drafts(context, tokens) if model.pick(Of.ALL_DRAFTS, (True, False)) else context,
+            tokens,
+        )
     new = _new_tokens(model, b)
     if kind == "prompt":
         return "prefill", 0, new
-    behind = model.pick(19, ("any", "pages", "a multiple", "a multiple"))
+    behind = model.pick(Of.BEHIND, ("any", "pages", "a multiple", "a multiple"))
     if behind == "any":
         return "prefill", _context(model, b), new
     unit = new if behind == "a multiple" else model.block_size * model.world
@@ -89,9 +117,9 @@ def _lens(model: Served, b: int, kind: str, tokens: int) -> Lens:
 def _context(model: Served, b: int) -> int:
     """Return the cached tokens of a request, in the way of the step."""
     bits, near = mixed(b, model.turn + 7), model.near
-    one_far = b == model.pick(11, (0, 1, 2))
+    one_far = b == model.pick(Of.PLACE, (0, 1, 2))
     return model.pick(
-        20,
+        Of.CONTEXT,
         (
             1 + bits % 40,
             64 + bits % 700,
@@ -103,7 +131,7 @@ def _context(model: Served, b: int) -> int:
             4_096 + bits % 3_000,
             8_200 + bits % 2_000,
             FAR if one_far else 40 + bits % 300,
-            model.pick(21, EQUAL),
+            model.pick(Of.LENGTH, EQUAL),
             model.block_size * model.world * (1 + bits % 5),
             100 + 7 * b,
         ),
@@ -114,7 +142,7 @@ def _new_tokens(model: Served, b: int) -> int:
     """Return the new tokens of a chunk or a prompt, in the way of the step."""
     bits = mixed(b, model.turn + 8)
     return model.pick(
-        22,
+        Of.NEW,
         (
             1,
             3 + bits % 30,
@@ -122,7 +150,7 @@ def _new_tokens(model: Served, b: int) -> int:
             128 + bits % 300,
             513 + bits % 400,
             1_030 + bits % 90,
-            model.pick(21, (70, 128, 256, 512)),
+            model.pick(Of.LENGTH, (70, 128, 256, 512)),
             (64, 256, 512)[bits % 3],
             150 + 3 * b,
         ),
@@ -150,4 +178,4 @@ def _padding(model: Served, lens: Sequence[Lens]) -> tuple[int, int]:
     count, tokens, most = len(lens), sum(one[2] for one in lens), max(one[2] for one in lens)
     padded = -count % model.captured
     graph = (max((count + padded) * most - tokens, 0), padded) if most <= max(TOKENS) else (9, 7)
-    return model.pick(23, ((0, 0), (0, 0), graph, graph, (-tokens % 64, 0), (1_100, 1), (3, 2)))
+    return model.pick(Of.PADDING, ((0, 0), (0, 0), graph, graph, (-tokens % 64, 0), (1_100, 1), (3, 2)))
