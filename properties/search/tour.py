@@ -74,7 +74,7 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, SERVED, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.3, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
 counted, not seconds), and of those that are exactly as large as the function shows, as shares."""
@@ -101,7 +101,7 @@ AMONG_DECODES = ((12, 0), (67, 5))
 requests, but is not uniform."""
 MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
-NUM_COMPOSED, MOST_COMPOSED = 480, (261, 65, 16, 4)
+NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 """Steps put together from aspects, and the most requests of one, if it is not too much."""
 MOST_LEFT_OUT = 40
 """After so many that are too much, no more of them are built."""
