@@ -93,10 +93,10 @@ def collisions(ladder: Ladder) -> Iterator[Trace]:
 
 
 def advanced(ladder: Ladder) -> Trace | None:
-    """Return a trace of decodes that have a token more in each step, as each step but the first assumes.
+    """Return a trace of decodes; in each step, every request has one token more than in the step before.
 
-    In every second step something else has changed as well: two in the middle have another number of tokens
-    more, with the same sum; or one of these has another last page, or its pages in another order.
+    In every second step something else changes as well: two requests in the middle grow by other numbers with
+    the same sum; or one of them has another last page, or its pages in falling order.
     """
     one, other = MIDDLE
     steps = [_grown_by(ladder, 0)]
@@ -231,7 +231,7 @@ def grown(ladder: Ladder) -> Trace | None:
 
 
 def _grown_by(ladder: Ladder, more: int, besides: Mapping[int, int] | None = None) -> Case | None:
-    """Return decodes with so many tokens more; some have a number of them ``besides``."""
+    """Return decodes that have grown by ``more`` tokens; ``besides``: what single ones have in addition."""
     telling = _telling(ladder)
     contexts = [context + more + (besides or {}).get(b, 0) for b, context in enumerate(GROWING)]
     lens: list[Lens] = [("decode", context, 1) for context in contexts]

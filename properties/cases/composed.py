@@ -75,7 +75,7 @@ BUDGETS = (1, 1, 64, 512)
 
 
 def composed(model: Served, most: int) -> Case | None:
-    """Return a case of at most ``most`` requests, of the aspects that the model's turn chooses."""
+    """Return a case of at most ``most`` requests and an idle one, whose aspects the model's turn chooses."""
     count = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
     place = model.pick(Of.PLACE, (0, count // 2, count - 1))
     kind_of, tokens = MIXES[model.pick(Of.MIX, USUAL)], model.pick(Of.TOKENS, TOKENS)

@@ -51,7 +51,7 @@ class CurrentDevice(str):
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return other == 0 if isinstance(other, int) else str.__eq__(self, other)
+        return other == 0
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
