@@ -5,34 +5,12 @@ aspect of a step is chosen by itself, and most steps have few requests, all of o
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum, auto
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.models import Served
+from cumae.properties.cases.models import Of, Served
 from cumae.properties.cases.served import drafting, sharing, with_drafts
-
-
-class Of(IntEnum):
-    """The aspects of a step; the numbers below are those of every step of a model."""
-
-    COUNT = 10
-    PLACE = auto()
-    MIX = auto()
-    TOKENS = auto()
-    IDLE = auto()
-    ORDER = auto()
-    BUDGET = auto()
-    DUMMY = auto()
-    SHARING = auto()
-    BEHIND = auto()
-    CONTEXT = auto()
-    LENGTH = auto()
-    NEW = auto()
-    PADDING = auto()
-    ALL_DRAFTS = auto()
-
 
 COUNTS = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 128, 131, 261)
 """Requests: a few, whole tiles of them, and one more."""
@@ -66,8 +44,8 @@ ORDERS: Mapping[str, Callable[[Lens], int]] = {
 EQUAL = (33, 512, 1_023, 2_048)
 """Lengths that all requests have."""
 FAR = 9_001
-MOST_CACHED, MOST_NEW = 300_000, 4_800
-"""Cached and new tokens of a step."""
+FULL, MOST_CACHED, MOST_NEW = 261, 300_000, 4_800
+"""Cached and new tokens of a step that may have so many requests; fewer in one that may have fewer."""
 IDLE: Sequence[Lens | None] = (*(None,) * 6, ("decode", 1_088, 0), ("prefill", 0, 0))
 """What stands among the others without a new token."""
 BUDGETS = (1, 1, 64, 512)
@@ -75,14 +53,18 @@ BUDGETS = (1, 1, 64, 512)
 
 
 def composed(model: Served, most: int) -> Case | None:
-    """Return a case of at most ``most`` requests and an idle one, whose aspects the model's turn chooses."""
+    """Return a case of at most ``most`` requests and an idle one, whose aspects the model's turn chooses.
+
+    The fewer these are, the fewer tokens they have: a step that is too much is tried again with fewer.
+    """
     count = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
     place = model.pick(Of.PLACE, (0, count // 2, count - 1))
     kind_of, tokens = MIXES[model.pick(Of.MIX, USUAL)], model.pick(Of.TOKENS, TOKENS)
     lens = [_lens(model, b, kind_of(b, place, mixed(b, 5)), tokens) for b in range(count)]
     if (idle := model.pick(Of.IDLE, IDLE)) is not None and count > 1:
         lens.insert(place, idle)
-    lens = [_capped(one, b, count) for b, one in enumerate(lens)]
+    room = MOST_CACHED * most // FULL, MOST_NEW * most // FULL
+    lens = [_capped(one, b, count, *room) for b, one in enumerate(lens)]
     lens = _to_budget(
         sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values()))), model.pick(Of.BUDGET, BUDGETS)
     )
@@ -157,11 +139,11 @@ def _new_tokens(model: Served, b: int) -> int:
     )
 
 
-def _capped(lens: Lens, b: int, count: int) -> Lens:
-    """Return a request of ``count`` with so few tokens that all have no more than a step may."""
-    phase, context, new = lens
-    most = context if context == FAR else MOST_CACHED // count - b % 16
-    return phase, min(context, most), min(new, MOST_NEW // count)
+def _capped(lens: Lens, b: int, count: int, cached: int, new: int) -> Lens:
+    """Return a request of ``count`` with so few tokens that all have at most so many cached and new ones."""
+    phase, context, query = lens
+    most = context if context == FAR else max(cached // count - b % 16, 1)
+    return phase, min(context, most), min(query, max(new // count, 1))
 
 
 def _to_budget(lens: list[Lens], unit: int) -> list[Lens]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum, auto
 from typing import Any, TypeVar
 
 from cumae.oracle import Case
@@ -67,6 +68,32 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
 """These, and some that differ from them in one option."""
 
 
+class Of(IntEnum):
+    """What differs between the turns of a model; from `COUNT` on, in steps put together from aspects only."""
+
+    PAGE_SIZE = 0
+    CAPTURED = auto()
+    RANK = auto()
+    ROOM = auto()
+    PAGE_ORDER = auto()
+    KIND = auto()
+    COUNT = 10
+    PLACE = auto()
+    MIX = auto()
+    TOKENS = auto()
+    IDLE = auto()
+    ORDER = auto()
+    BUDGET = auto()
+    DUMMY = auto()
+    SHARING = auto()
+    BEHIND = auto()
+    CONTEXT = auto()
+    LENGTH = auto()
+    NEW = auto()
+    PADDING = auto()
+    ALL_DRAFTS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
@@ -84,17 +111,17 @@ class Served:
     @property
     def block_size(self) -> int:
         """The block size of this turn, or a usual one where the domain has it not."""
-        size = self.pick(0, self.block_sizes)
+        size = self.pick(Of.PAGE_SIZE, self.block_sizes)
         return size if size in self.ladder.sizes else self.ladder.usual_block
 
     @property
     def captured(self) -> int:
         """The number of requests of which captured graphs have a multiple."""
-        return self.pick(1, CAPTURED)
+        return self.pick(Of.CAPTURED, CAPTURED)
 
-    def pick(self, thing: int, values: Sequence[T]) -> T:
-        """Return the value that a thing, told by its number, has in this turn."""
-        return values[mixed(self.turn, thing) % len(values)]
+    def pick(self, what: Of, values: Sequence[T]) -> T:
+        """Return the value of this turn."""
+        return values[mixed(self.turn, what) % len(values)]
 
     def context(self, number: int) -> int:
         """Return the context of a request: about the model's limit, of many pages, short, or between."""
@@ -109,12 +136,12 @@ class Served:
 
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
         """Return a case of these requests, seen by one of the ranks."""
-        rank = self.pick(2, (self.world - 1, 0, self.world // 2))
+        rank = self.pick(Of.RANK, (self.world - 1, 0, self.world // 2))
         ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
         ladder = ladder.having("kernel_block_size", self.block_size) or ladder
-        room = self.pick(3, ROOM)
+        room = self.pick(Of.ROOM, ROOM)
         case = ladder.step(lens, seed=seed, block_size=self.block_size, padding=padding, room=room)
-        ordered = self.pick(4, (None, _but_two, None, _falling, _in_turns))
+        ordered = self.pick(Of.PAGE_ORDER, (None, _but_two, None, _falling, _in_turns))
         return case if case is None or ordered is None else _in_order(case, ordered)
 
 

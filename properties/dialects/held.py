@@ -116,12 +116,27 @@ def numbers(values: Sequence[Any], width: int | None = None) -> Numbers:
     >>> numbers([[3, GARBAGE]], 2)
     Numbers(known=array([[3, 0]]), garbage=array([[False,  True]]))
     """
-    shape = (len(values),) if width is None else (len(values), width)
-    flat = values if width is None else [entry for row in values for entry in row]
-    if GARBAGE not in flat:
-        return Numbers(np.array(flat, dtype=np.int64).reshape(shape), None)
-    known = np.array([0 if entry is GARBAGE else entry for entry in flat], dtype=np.int64)
-    return Numbers(known.reshape(shape), np.array([entry is GARBAGE for entry in flat]).reshape(shape))
+    if width is not None:
+        return _table(values, width)
+    if GARBAGE not in values:
+        return Numbers(np.array(values, dtype=np.int64), None)
+    known = np.array([0 if entry is GARBAGE else entry for entry in values], dtype=np.int64)
+    return Numbers(known, np.array([entry is GARBAGE for entry in values]))
+
+
+def _table(rows: Sequence[Any], width: int) -> Numbers:
+    """Return the integers of rows of ``width``, most of which end in garbage if they have any."""
+    known = np.zeros((len(rows), width), dtype=np.int64)
+    garbage = np.zeros((len(rows), width), dtype=bool)
+    for b, row in enumerate(rows):
+        stop = row.index(GARBAGE) if GARBAGE in row else width
+        if row[stop:] == [GARBAGE] * (width - stop):
+            known[b, :stop] = row[:stop]
+            garbage[b, stop:] = True
+        else:
+            known[b] = [0 if entry is GARBAGE else entry for entry in row]
+            garbage[b] = [entry is GARBAGE for entry in row]
+    return Numbers(known, garbage if garbage.any() else None)
 
 
 def ints(

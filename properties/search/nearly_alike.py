@@ -39,7 +39,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
     others = (advanced(ladder), verified_unevenly(ladder), in_other_blocks(ladder))
-    late_at = inf if examiner.binding.keeps_state else examiner.pace.elapsed() + PATIENCE
+    late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE
     for trace in chain(collisions(ladder), phased, others):
         if trace is not None:
             examine_trace(examiner, trace, late_at)

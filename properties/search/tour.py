@@ -103,8 +103,8 @@ MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
 NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 """Steps put together from aspects, and the most requests of one, if it is not too much."""
-MOST_LEFT_OUT = 40
-"""After so many that are too much, no more of them are built."""
+MOST_LEFT_OUT = 6
+"""After so many in a row that are too much, no more of them are built."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
@@ -149,7 +149,7 @@ class Tour:
         visitor, binding = self.visitor, self.visitor.examiner.binding
         ladder = Ladder(binding.domain, binding.features)
         edges = [size for size in self.named if size <= MOST_EDGE]
-        if visitor.examiner.pace.budget.seconds is not None:
+        if visitor.is_timed:
             for count in CLIMB:
                 visitor.visit(ladder.tokens(count, 1))
                 visitor.visit(ladder.requests(count // 4, 1))
@@ -237,7 +237,7 @@ class Tour:
         visits = [(name, name, ladder) for name in KINDS if sees_requests or name in OF_TOKENS]
         if sees_requests and (ranks := ladder.on_ranks(WORLDS[0])) is not None:
             visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
-        with self.visitor.own_work(ALIKE if self._is_timed else 2 * ALIKE):
+        with self.visitor.own_work(ALIKE if self.visitor.is_timed else 2 * ALIKE):
             for i, (name, kind, rungs) in enumerate(visits):
                 build, sizes = KINDS[name]
                 share = min(FAIR / (len(visits) - i), 1.0)
@@ -251,7 +251,7 @@ class Tour:
         # Each model and each step comes early: the work may not be enough for all pairs.
         turns = product(range(len(models)), enumerate(STEPS))
         visits = [(j, step, *models[(i + j) % len(models)]) for j, (i, step) in turns]
-        with self.visitor.own_work(SERVED if self._is_timed else 2 * SERVED):
+        with self.visitor.own_work(SERVED if self.visitor.is_timed else 2 * SERVED):
             for i, (turn, step, name, model) in enumerate(visits):
                 share = min(FAIR / (len(visits) - i), 1.0)
                 sizes = MANY_SERVED[turn % len(MANY_SERVED)]
@@ -263,14 +263,15 @@ class Tour:
         if not self._sees_requests:
             return
         models = list(served(ladder, MORE_MODELS))
-        with self.visitor.own_work(COMPOSED if self._is_timed else 2 * COMPOSED):
+        with self.visitor.own_work(COMPOSED if self.visitor.is_timed else 2 * COMPOSED):
             left_out = 0
             for turn in range(NUM_COMPOSED):
                 share = min(FAIR / (NUM_COMPOSED - turn), 1.0)
                 name, model = models[turn % len(models)]
                 build = partial(composed, replace(model, turn=turn))
-                left_out += not self.visitor.first(f"composed {turn}, {name}", build, MOST_COMPOSED, share)
-                if left_out > MOST_LEFT_OUT:  # to build them takes longer than the others
+                fits = self.visitor.first(f"composed {turn}, {name}", build, MOST_COMPOSED, share)
+                left_out = 0 if fits else left_out + 1
+                if left_out == MOST_LEFT_OUT:  # to build them takes longer than the others
                     return
 
     @property
@@ -278,11 +279,6 @@ class Tour:
         """Whether requests differ for the function."""
         shows = self.visitor.examiner.verdict.shows
         return any(name.startswith(("prefill", "decode")) for name in shows)
-
-    @property
-    def _is_timed(self) -> bool:
-        """Whether the search has a budget of seconds."""
-        return self.visitor.examiner.pace.budget.seconds is not None
 
     def _exact(self, ladder: Ladder) -> None:
         """Examine what is exactly as large as a size that the function shows, or as many pages or drafts.
@@ -331,7 +327,7 @@ class Tour:
         for rungs in (ladder, *map(ladder.on_ranks, WORLDS), in_runs):
             if rungs is not None:
                 visitor.first("far", rungs.far, FAR_CONTEXTS)
-        lent = LENT * visitor.work if visitor.examiner.pace.budget.seconds is not None else 0.0
+        lent = LENT * visitor.work if visitor.is_timed else 0.0
         for option, value in SEEN.items():
             visitor.visit(behind(ladder, BEHIND, option, value), lent=lent)
         if visitor.examiner.binding.operation.features.isdisjoint(LISTING):

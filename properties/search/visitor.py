@@ -40,9 +40,13 @@ class Visitor:
     _reached: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        pace = self.examiner.pace
-        most = self.work if pace.budget.seconds is not None else max(PATIENCE, SLOWER * self.work)
-        self._stop_at = pace.elapsed() + most
+        least = 0.0 if self.is_timed else PATIENCE
+        self._stop_at = self.examiner.clock + max(least, self._slower * self.work)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the search has a budget of seconds."""
+        return self.examiner.pace.budget.seconds is not None
 
     def first(
         self, kind: str, build: Callable[[int], Case | None], sizes: Iterable[int], share: float = 1.0
@@ -129,8 +133,7 @@ class Visitor:
         """Let the cases examined within have work and seconds of their own: a share of the tour's."""
         done, work, stop_at = self._done, self.work, self._stop_at
         self._done, self.work = 0.0, share * work
-        if self.examiner.pace.budget.seconds is not None:
-            self._stop_at = max(stop_at, self.examiner.pace.elapsed() + self.work)
+        self._stop_at = max(stop_at, self.examiner.clock + self._slower * self.work)
         try:
             yield
         finally:
@@ -138,10 +141,15 @@ class Visitor:
 
     def take_longer(self) -> None:
         """Let the cases that follow take more seconds; of a budget of seconds, half as many as the tour's."""
-        if self.examiner.pace.budget.seconds is None:
+        if not self.is_timed:
             self._stop_at += PATIENCE
         else:
-            self._stop_at = max(self._stop_at, self.examiner.pace.elapsed() + self.work / 2)
+            self._stop_at = max(self._stop_at, self.examiner.clock + self.work / 2)
+
+    @property
+    def _slower(self) -> float:
+        """How many times the seconds of its work a part of the tour may take."""
+        return 1.0 if self.is_timed else SLOWER
 
     @property
     def _kernel_seconds(self) -> float:
@@ -151,7 +159,7 @@ class Visitor:
     @property
     def _is_late(self) -> bool:
         """Whether the time is up."""
-        return self.examiner.pace.is_late() or self.examiner.pace.elapsed() > self._stop_at
+        return self.examiner.pace.is_late() or self.examiner.clock > self._stop_at
 
     @property
     def _left(self) -> float:
