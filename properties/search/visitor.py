@@ -142,7 +142,7 @@ class Visitor:
     def take_longer(self) -> None:
         """Let the cases that follow take more seconds; of a budget of seconds, half as many as the tour's."""
         if not self.is_timed:
-            self._stop_at += PATIENCE
+            self._stop_at = max(self._stop_at, self.examiner.clock) + PATIENCE
         else:
             self._stop_at = max(self._stop_at, self.examiner.clock + self.work / 2)
 
