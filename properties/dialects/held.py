@@ -125,10 +125,15 @@ def numbers(values: Sequence[Any], width: int | None = None) -> Numbers:
 
 
 def _table(rows: Sequence[Any], width: int) -> Numbers:
-    """Return the integers of rows of ``width``, most of which end in garbage if they have any."""
+    """Return the integers of rows of ``width``, most of which end in garbage if they have any.
+
+    Raises ``ValueError`` for a row of another width.
+    """
     known = np.zeros((len(rows), width), dtype=np.int64)
     garbage = np.zeros((len(rows), width), dtype=bool)
     for b, row in enumerate(rows):
+        if len(row) != width:
+            raise ValueError(f"row {b} = {len(row)} entries, must be {width}")
         stop = row.index(GARBAGE) if GARBAGE in row else width
         if row[stop:] == [GARBAGE] * (width - stop):
             known[b, :stop] = row[:stop]
