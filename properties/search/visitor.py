@@ -18,7 +18,7 @@ CHECKS = (*COUNTED, "accepts_index_types")
 several padded requests, `ignores_garbage` does so too."""
 IDLE = 3
 """Padded requests behind thousands of others; with as many, their don't-care values are changed too."""
-SLOWER, PATIENCE = 3.0, 20.0
+SLOWER, PATIENCE = 3.0, 10.0
 """A tour also ends if it takes so many seconds, and so many times those of its work: the function is slow.
 Its last cases, to which work is lent, get as many seconds more."""
 

@@ -11,7 +11,7 @@ from cumae.properties.running.volume import Volume
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 from cumae.properties.search.examiner import Examiner
-from cumae.properties.search.visitor import Visitor
+from cumae.properties.search.visitor import PATIENCE, SLOWER, Visitor
 from cumae.properties.tests.search.test_tour import _positions
 
 
@@ -33,10 +33,25 @@ def test_large_cases_are_not_expected_to_take_long_because_small_ones_alone_are_
     assert verdict.left_out == 0 and verdict.cases < 150
 
 
+class Timekeeper:
+    """An examiner that knows the time alone."""
+
+    device = "cpu"
+    clock = Examiner.clock
+
+    def __init__(self, pace: SimpleNamespace) -> None:
+        self.pace = pace
+
+
+def visitor_of(pace: SimpleNamespace, work: float) -> Visitor:
+    """Return a visitor whose examiner knows the time alone."""
+    return Visitor(cast(Examiner, Timekeeper(pace)), Volume(), work)
+
+
 def test_a_part_of_a_tour_with_work_of_its_own_has_seconds_of_its_own() -> None:
     now = [0.0]
     pace = SimpleNamespace(budget=Budget(seconds=60), elapsed=lambda: now[0], is_late=lambda: False)
-    visitor = Visitor(cast(Examiner, SimpleNamespace(pace=pace)), Volume(), 12.0)
+    visitor = visitor_of(pace, 12.0)
 
     def left_at(seconds: float) -> float:
         now[0] = seconds
@@ -48,6 +63,27 @@ def test_a_part_of_a_tour_with_work_of_its_own_has_seconds_of_its_own() -> None:
     assert left_at(20.0) == 0.0
     visitor.take_longer()
     assert (left_at(25.9), left_at(26.1)) == (12.0, 0.0)
+
+
+def test_where_examples_are_counted_a_tour_ends_by_the_seconds_of_the_function_alone() -> None:
+    timed = {"kernel": 0.0}
+    pace = SimpleNamespace(
+        budget=Budget(examples=60), elapsed=lambda: 1e6, is_late=lambda: False, timed=timed
+    )
+    visitor = visitor_of(pace, 10.0)
+
+    def left_at(seconds: float) -> float:
+        timed["kernel"] = seconds
+        return visitor._left
+
+    most = SLOWER * 10.0
+    assert most > PATIENCE
+    assert (left_at(most - 1), left_at(most + 1)) == (10.0, 0.0)
+    with visitor.own_work(0.5):
+        assert (left_at(1.5 * most), left_at(1.5 * most + 2)) == (5.0, 0.0)
+    assert left_at(1.5 * most) == 0.0
+    visitor.take_longer()
+    assert (left_at(1.5 * most + PATIENCE - 1), left_at(1.5 * most + PATIENCE + 1)) == (10.0, 0.0)
 
 
 def test_a_costly_check_waits_once_it_has_taken_its_share_of_the_seconds() -> None:
