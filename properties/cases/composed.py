@@ -55,7 +55,7 @@ BUDGETS = (1, 1, 64, 512)
 def composed(model: Served, most: int) -> Case | None:
     """Return a case of at most ``most`` requests and an idle one, whose aspects the model's turn chooses.
 
-    The fewer these are, the fewer tokens they have: a step that is too much is tried again with fewer.
+    A smaller ``most`` also allows fewer tokens: a step that is too much work is built again with both.
     """
     count = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
     place = model.pick(Of.PLACE, (0, count // 2, count - 1))

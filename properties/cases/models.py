@@ -69,14 +69,17 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
 
 
 class Of(IntEnum):
-    """What differs between the turns of a model; from `COUNT` on, in steps put together from aspects only."""
+    """What differs between the turns of a model; from `COUNT` on, only in steps put together from aspects.
+
+    Turn and number together choose the value: a new number leaves the other choices as they are.
+    """
 
     PAGE_SIZE = 0
     CAPTURED = auto()
     RANK = auto()
     ROOM = auto()
     PAGE_ORDER = auto()
-    KIND = auto()
+    VARIANT = auto()
     COUNT = 10
     PLACE = auto()
     MIX = auto()
@@ -120,7 +123,7 @@ class Served:
         return self.pick(Of.CAPTURED, CAPTURED)
 
     def pick(self, what: Of, values: Sequence[T]) -> T:
-        """Return the value of this turn."""
+        """Return the value that ``what`` has in this turn."""
         return values[mixed(self.turn, what) % len(values)]
 
     def context(self, number: int) -> int:

@@ -90,7 +90,7 @@ def freed_pages(model: Served, count: int) -> Case | None:
         return None
     sizes = sorted(model.block_sizes)
     model = replace(model, block_sizes=(sizes[(len(sizes) - 1) // 2],))
-    case = model.pick(Of.KIND, (full_graph, chunks))(model, count)
+    case = model.pick(Of.VARIANT, (full_graph, chunks))(model, count)
     if case is None:
         return None
     size, requests = case.batch.tokens_per_block, []
@@ -109,7 +109,7 @@ def two_prompts(model: Served, count: int) -> Case | None:
     case = model.step([("decode", 3 * unit + mixed(b) % 40, 1) for b in range(count)], count)
     if case is None:
         return None
-    outsider = model.pick(Of.KIND, (-1, 0, len(case.batch.requests) - 1))
+    outsider = model.pick(Of.VARIANT, (-1, 0, len(case.batch.requests) - 1))
     return sharing(case, lambda b: 0 if b == outsider else 3 if b % 5 < 2 else 1)
 
 
@@ -128,7 +128,7 @@ def at_the_limit(tokens: int, more: int, model: Served, count: int) -> Case | No
 def new_prompts(model: Served, count: int) -> Case | None:
     """Return a case of new prompts only: one is long, some are a whole number of chunks."""
     lens = [64 * count + 1, 300, 70 + count, 512, 1, 768, 50]
-    return model.step([("prefill", 0, n) for n in lens], count, (model.pick(Of.KIND, (2, 70)), 1))
+    return model.step([("prefill", 0, n) for n in lens], count, (model.pick(Of.VARIANT, (2, 70)), 1))
 
 
 STEPS: Mapping[str, Build] = {

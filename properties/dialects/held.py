@@ -133,7 +133,7 @@ def _table(rows: Sequence[Any], width: int) -> Numbers:
     garbage = np.zeros((len(rows), width), dtype=bool)
     for b, row in enumerate(rows):
         if len(row) != width:
-            raise ValueError(f"row {b} = {len(row)} entries, must be {width}")
+            raise ValueError(f"entries of row {b} = {len(row)}, must be {width}")
         stop = row.index(GARBAGE) if GARBAGE in row else width
         if row[stop:] == [GARBAGE] * (width - stop):
             known[b, :stop] = row[:stop]

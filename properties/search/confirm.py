@@ -25,8 +25,6 @@ MOST_SECONDS = 20.0
 """Time limit for finding and reducing the calls before a failure; `cumae reduce` has more."""
 TRACED = "forgets_history"
 """The check under which a trace of any function is judged."""
-BY_CHANCE = "is_deterministic"
-"""The check that names what shows by chance, which another process need not show."""
 AGREES = "it agrees in a process of its own: what was called before matters, or chance"
 Show = Callable[[int, Best], None]
 
@@ -39,7 +37,7 @@ def confirm(job: Job, verdict: Verdict) -> None:
     failure that ended its process, that a sanitizer found, or that shows by chance, stays as it is.
     """
     known = verdict.failure
-    if known is None or known.finding.ended or job.sanitizer or known.finding.check == BY_CHANCE:
+    if known is None or known.finding.ended or job.sanitizer or known.finding.check == "is_deterministic":
         return
     began = time.monotonic()
     seconds = min(MOST_SECONDS, job.budget.shrink_seconds(verdict.seconds))

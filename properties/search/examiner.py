@@ -106,10 +106,10 @@ class Examiner:
 
     @property
     def clock(self) -> float:
-        """The seconds by which a slow function is known.
+        """The seconds after which a tour or a trace ends, because the function is slow.
 
-        Where examples are counted, without a GPU, they are those of the function alone: a slow machine then
-        tries the same cases.
+        Where examples are counted, without a GPU, only those inside the function count: a slow machine, which
+        generates and checks slowly, does not end a tour early.
         """
         alone = self.pace.budget.seconds is None and self.device == "cpu"
         return self.pace.timed["kernel"] if alone else self.pace.elapsed()

@@ -42,7 +42,7 @@ def begin_trace(examiner: Examiner, check: str) -> Callable[[Case], None]:
 
 
 def examine_trace(examiner: Examiner, trace: Trace, late_at: float = inf) -> None:
-    """Run a trace from its first step under every check of traces, until so many seconds of the clock."""
+    """Run a trace from its first step under every check of traces, until the clock shows ``late_at``."""
     for check in traced_checks(examiner.binding, examiner.checks):
         run_step = begin_trace(examiner, check)
         for case in trace.steps:

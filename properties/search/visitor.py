@@ -148,7 +148,7 @@ class Visitor:
 
     @property
     def _slower(self) -> float:
-        """How many times the seconds of its work a part of the tour may take."""
+        """How many times the seconds of its work a tour, or a part of it, may take."""
         return 1.0 if self.is_timed else SLOWER
 
     @property

@@ -30,5 +30,5 @@ def test_numbers_without_garbage_have_no_places_of_it() -> None:
 
 @pytest.mark.parametrize("row", [[5], [1, 2, 3, 4], []])
 def test_a_row_of_another_width_is_told(row: list[int]) -> None:
-    with pytest.raises(ValueError, match=rf"row 1 = {len(row)} entries, must be 3"):
+    with pytest.raises(ValueError, match=rf"entries of row 1 = {len(row)}, must be 3"):
         numbers([[1, 2, 3], row], 3)
