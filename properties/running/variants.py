@@ -8,7 +8,7 @@ from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.enlarged import large_slots, with_small_slots, without_empty
+from cumae.properties.operations.enlarged import has_large_slots, large_slots, with_small_slots, without_empty
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
@@ -29,8 +29,9 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
     for large in enlarge(case) if enlarge is not None else ():
         if domain.strided and len(large.batch.requests) > len(case.batch.requests):
             continue
-        is_own = binding.operation.name not in OPERATIONS  # cases of shipped ones are made to fit
-        if not domain.large_slots or (is_own and not _fits(binding, large)):
+        is_own = binding.operation.name not in OPERATIONS
+        may_not_fit = is_own or has_large_slots(large)  # other inputs of shipped ones are made to fit
+        if not domain.large_slots or (may_not_fit and not _fits(binding, large)):
             large = with_small_slots(large)
         yield large if domain.empty_requests else without_empty(large)
 

@@ -103,8 +103,8 @@ MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
 """Requests of steps of served models, in turns: the first of these that is not too much."""
 NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 """Steps put together from aspects, and the most requests of one, if it is not too much."""
-MOST_LEFT_OUT = 6
-"""After so many in a row that are too much, no more of them are built."""
+LEAST_LEFT_OUT = 6
+"""After so many in a row that are too much, and one of each model, no more of them are built."""
 FAIR = 8.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
@@ -264,14 +264,14 @@ class Tour:
             return
         models = list(served(ladder, MORE_MODELS))
         with self.visitor.own_work(COMPOSED if self.visitor.is_timed else 2 * COMPOSED):
-            left_out = 0
+            left_out, most_left_out = 0, max(LEAST_LEFT_OUT, len(models))
             for turn in range(NUM_COMPOSED):
                 share = min(FAIR / (NUM_COMPOSED - turn), 1.0)
                 name, model = models[turn % len(models)]
                 build = partial(composed, replace(model, turn=turn))
                 fits = self.visitor.first(f"composed {turn}, {name}", build, MOST_COMPOSED, share)
                 left_out = 0 if fits else left_out + 1
-                if left_out == MOST_LEFT_OUT:  # to build them takes longer than the others
+                if left_out == most_left_out:  # to build them takes longer than the others
                     return
 
     @property

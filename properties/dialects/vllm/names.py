@@ -92,15 +92,14 @@ def _windows(bound: str) -> Callable[[Any, Inputs], list[int]]:
         case = inputs.case
         scoped = replace(case, options=case.options.having(key_scope="prefill"))
         answer = Inputs(scoped).call(causal_windows)
-        first_local = iter(_starts(_num_local_rows)(inputs))
+        starts = zip(_starts(_num_rows)(inputs), _starts(_num_local_rows)(inputs), strict=True)
         bounds: list[int] = []
         row = 0
         for request in case.batch.requests:
             if request.phase == "prefill":
-                start = next(first_local)
-                for t in range(row, row + request.query_len):
-                    length = answer.ke[t] - answer.ks[t]
-                    bounds.append(start + (length if bound == "ke" else 0))
+                first, first_local = next(starts)
+                there = getattr(answer, bound)[row : row + request.query_len]
+                bounds += [first_local + key - first for key in there]
             row += request.query_len
         return bounds
 
