@@ -9,7 +9,15 @@ from typing import Literal
 from cumae.oracle.grouped_topk import rounded_to_fp32, sigmoid
 
 LogitsKind = Literal[
-    "random", "equal", "ties", "near_ties", "close_biases", "negative", "huge_and_tiny", "nan_and_inf"
+    "random",
+    "equal",
+    "ties",
+    "near_ties",
+    "close_biases",
+    "negative",
+    "huge_and_tiny",
+    "nan_and_inf",
+    "zero_bias",
 ]
 LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "random",
@@ -20,6 +28,7 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "negative",
     "huge_and_tiny",
     "nan_and_inf",
+    "zero_bias",
 )
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
@@ -38,6 +47,7 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         "equal": (0.125,),
         "ties": (0.0, 0.25),
         "close_biases": (7.0, 7.01),
+        "zero_bias": (0.0,),
     }
     if kind == "near_ties":
         # At its center each expert's choice is almost 1: the bias is 1 minus the score, or a neighbour.

@@ -57,6 +57,8 @@ GROWING = (18, 33, 50, 70, 21, 37, 55, 39, 20, 52, 66, 34, 49, 23, 17, 68, 71, 3
 """Cached tokens of decodes, each of which has its last page for twelve steps more."""
 MIDDLE = (6, 9)
 """Two of them that are neither the first, the last nor the longest."""
+LARGE = 64
+"""The page size of decodes that grow for long: each has its last page to the end."""
 
 
 def _telling(ladder: Ladder, topk: int = NEAR) -> Ladder:
@@ -105,6 +107,29 @@ def advanced(ladder: Ladder) -> Trace | None:
         if twisted is not None and not changes and one < len(twisted.batch.requests):
             twisted = _with_other_pages(twisted, one, in_order=k == 2)
         steps += [straight, twisted]
+    return _traced(steps)
+
+
+def steady(ladder: Ladder) -> Trace | None:
+    """Return decodes that grow by a token in several steps in a row, and then by others with the same sum.
+
+    After the last run, one has another last page.
+    """
+    telling, (one, other) = _telling(ladder), MIDDLE
+    block_size = min(telling.sizes, key=lambda size: abs(size - LARGE))
+
+    def grown(more: int, changes: Mapping[int, int]) -> Case | None:
+        contexts = [LARGE * (b % 3) + 1 + context % 20 for b, context in enumerate(GROWING)]
+        lens: list[Lens] = [("decode", c + more + changes.get(b, 0), 1) for b, c in enumerate(contexts)]
+        return telling.step(lens, seed=len(lens), padding=(0, 0), block_size=block_size)
+
+    steps: list[Case | None] = []
+    for run, changes in ((5, {one: 2, other: -2}), (9, {one: 1, other: -1}), (17, {})):
+        steps += [grown(len(steps) + k, {}) for k in range(run)]
+        twisted = grown(len(steps), changes)
+        if twisted is not None and not changes and one < len(twisted.batch.requests):
+            twisted = _with_other_pages(twisted, one, in_order=True)
+        steps.append(twisted)
     return _traced(steps)
 
 

@@ -14,6 +14,8 @@ from cumae.properties.cases.served import drafting, sharing, with_drafts
 
 COUNTS = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 128, 131, 261)
 """Requests: a few, whole tiles of them, and one more."""
+BETWEEN, UNIT = 300, 8
+"""Half of the steps have any number of requests up to this one, or a multiple of eight of them."""
 TOKENS = (2, 2, 3, 4, 4, 5, 8, 16, 64)
 """New tokens of a verified draft."""
 MIXES: Mapping[str, Callable[[int, int, int], str]] = {
@@ -27,6 +29,8 @@ MIXES: Mapping[str, Callable[[int, int, int], str]] = {
     "chunks": lambda b, place, bits: "chunk",
     "prompts": lambda b, place, bits: "prompt",
     "all kinds": lambda b, place, bits: ("decode", "draft", "chunk", "prompt")[bits % 4],
+    "decodes and chunks in turns": lambda b, place, bits: "chunk" if b % 2 else "decode",
+    "any drafts": lambda b, place, bits: "any draft",
 }
 """By name: the kind of a request, by its number, a place among them, and bits of its own."""
 USUAL = ("decodes", "decodes", "decodes", "drafts", "decodes and a chunk", *MIXES)
@@ -48,7 +52,8 @@ FULL, MOST_CACHED, MOST_NEW = 261, 300_000, 4_800
 """Cached and new tokens of a step that may have so many requests; fewer in one that may have fewer."""
 IDLE: Sequence[Lens | None] = (*(None,) * 6, ("decode", 1_088, 0), ("prefill", 0, 0))
 """What stands among the others without a new token."""
-BUDGETS = (1, 1, 64, 512)
+MOST_DRAFTED = 8
+BUDGETS = (1, 1, 64, 512, 2_048)
 """The tokens of a step with a prefill are a multiple of one of these."""
 
 
@@ -57,14 +62,15 @@ def composed(model: Served, most: int) -> Case | None:
 
     A smaller ``most`` also allows fewer tokens: a step that is too much work is built again with both.
     """
-    count = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
-    place = model.pick(Of.PLACE, (0, count // 2, count - 1))
+    count = _count(model, most)
+    place = model.pick(Of.PLACE, (0, count // 2, count - 1, min(1, count - 1), max(count - 2, 0)))
     kind_of, tokens = MIXES[model.pick(Of.MIX, USUAL)], model.pick(Of.TOKENS, TOKENS)
     lens = [_lens(model, b, kind_of(b, place, mixed(b, 5)), tokens) for b in range(count)]
+    lens = _capped(lens, MOST_CACHED * most // FULL, MOST_NEW * most // FULL)
     if (idle := model.pick(Of.IDLE, IDLE)) is not None and count > 1:
-        lens.insert(place, idle)
-    room = MOST_CACHED * most // FULL, MOST_NEW * most // FULL
-    lens = [_capped(one, b, count, *room) for b, one in enumerate(lens)]
+        every = model.pick(Of.IDLE_EVERY, (count, count, 5))
+        for at in range(place, len(lens), every):
+            lens.insert(at, idle)
     lens = _to_budget(
         sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values()))), model.pick(Of.BUDGET, BUDGETS)
     )
@@ -79,6 +85,8 @@ def _lens(model: Served, b: int, kind: str, tokens: int) -> Lens:
     """Return the lengths of a request of one kind."""
     if kind == "decode":
         return "decode", _context(model, b), 1
+    if kind == "any draft":
+        return "decode", _context(model, b), 1 + mixed(b, 4) % MOST_DRAFTED
     if kind == "draft":
         context = _context(model, b)
         return (
@@ -112,6 +120,7 @@ def _context(model: Served, b: int) -> int:
             4_096 + bits % 3_000,
             4_096 + bits % 3_000,
             8_200 + bits % 2_000,
+            16_390 + bits % 9_000,
             FAR if one_far else 40 + bits % 300,
             model.pick(Of.LENGTH, EQUAL),
             model.block_size * model.world * (1 + bits % 5),
@@ -132,6 +141,7 @@ def _new_tokens(model: Served, b: int) -> int:
             128 + bits % 300,
             513 + bits % 400,
             1_030 + bits % 90,
+            2_050 + bits % 900,
             model.pick(Of.LENGTH, (70, 128, 256, 512)),
             (64, 256, 512)[bits % 3],
             150 + 3 * b,
@@ -139,11 +149,22 @@ def _new_tokens(model: Served, b: int) -> int:
     )
 
 
-def _capped(lens: Lens, b: int, count: int, cached: int, new: int) -> Lens:
-    """Return a request of ``count`` with so few tokens that all have at most so many cached and new ones."""
-    phase, context, query = lens
-    most = context if context == FAR else max(cached // count - b % 16, 1)
-    return phase, min(context, most), min(query, max(new // count, 1))
+def _count(model: Served, most: int) -> int:
+    """Return the number of requests: one of some, any, or a multiple of eight."""
+    whole = [n for n in COUNTS if n <= most]
+    some = model.pick(Of.COUNT, whole), model.pick(Of.COUNT, range(1, min(most, BETWEEN) + 1))
+    return model.pick(Of.SPREAD, (some[0], some[0], some[1], max(some[1] // UNIT, 1) * UNIT))
+
+
+def _capped(lens: list[Lens], cached: int, new: int) -> list[Lens]:
+    """Return the requests with so few tokens that all have about so many cached and new ones at most."""
+    count, long = len(lens), sum(query > MOST_DRAFTED for _, _, query in lens)
+    share = max(new // max(long, count // MOST_DRAFTED, 1), 1)
+    found: list[Lens] = []
+    for b, (phase, context, query) in enumerate(lens):
+        most = context if context == FAR else max(cached // count - b % 16, 1)
+        found.append((phase, min(context, most), min(query, share)))
+    return found
 
 
 def _to_budget(lens: list[Lens], unit: int) -> list[Lens]:

@@ -96,10 +96,20 @@ def selecting(topk: int, ladder: Ladder, count: int) -> Case | None:
 
 
 def routed(
-    shape: tuple[int, int, int, int], ladder: Ladder, count: int, logits: str = "negative"
+    shape: tuple[int, int, int, int],
+    ladder: Ladder,
+    count: int,
+    logits: str = "negative",
+    *,
+    in_bf16: bool = False,
 ) -> Case | None:
-    """Return a case of ``count`` tokens and a router of this shape, with logits of one kind."""
+    """Return a case of ``count`` tokens and a router of this shape, with logits of one kind.
+
+    ``in_bf16``: logits and biases are, where they may be.
+    """
     router = ladder.routing(shape, logits)
+    for name in ("logits_dtype", "bias_dtype") if in_bf16 else ():
+        router = router and router.having(name, "bf16")
     return None if router is None else router.tokens(count, 0)
 
 

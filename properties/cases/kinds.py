@@ -26,6 +26,7 @@ from cumae.properties.cases.engine_steps import (
     selecting,
 )
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (
     RUNS,
     few_of_many,
@@ -195,7 +196,7 @@ WINDOWED = (1_040, 272)
 ROUTED = "routed to 256 experts"
 KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "decodes": (decodes, COUNTS),
-    "verified": (verified, (254, 62)),
+    "verified": (verified, (515, 254, 62)),
     "first chunks": (first_chunks, POWERS),
     "identical decodes": (partial(identical, ("decode", 16, 1)), (259, *QUIET)),
     "identical drafts": (partial(identical, ("decode", 20, DRAFTS + 1)), QUIET),
@@ -203,6 +204,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical long decodes": (partial(identical, ("decode", 1_023, 1)), (*QUIET, 9)),
     "identical long prompts": (partial(identical, ("prefill", 0, 300)), (19, 9)),
     "one far": (with_one_far, (69, 37)),
+    **ORDINARY,
     "few of many": (few_of_many, (503, 119)),
     "for nobody": (partial(for_nobody, 10), (1_029, 259, 67)),
     "for no request": (partial(for_nobody, 0), (259, 67)),
@@ -237,10 +239,15 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "selections of 512 keys": (partial(selecting, 512), (128, 64)),
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
     "items of all workers": (for_all_workers, (264, 132)),
-    "in rows of fp8": (partial(in_rows_of, "fp8", False), (1_100, 530)),
+    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
     "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
-    **{f"in rows of {dtype}": (partial(in_rows_of, dtype, False), (530, 130)) for dtype in ("fp16", "fp32")},
+    "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
+    "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
     ROUTED: (partial(routed, (256, 8, 4, 8)), (145, 67)),
+    "routed to 64 experts": (partial(routed, (64, 1, 1, 6)), (1_031, 301, 67)),
+    "routed to 64 experts in groups that all stay": (partial(routed, (64, 4, 4, 6)), (67, 37)),
+    "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
+    "routed in bf16": (partial(routed, (384, 1, 1, 8), in_bf16=True), (37,)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (67, 37)),
     "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (67, 37)),

@@ -95,6 +95,8 @@ class Of(IntEnum):
     NEW = auto()
     PADDING = auto()
     ALL_DRAFTS = auto()
+    SPREAD = auto()
+    IDLE_EVERY = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,8 +131,29 @@ def new_prompts(model: Served, count: int) -> Case | None:
     return model.step([("prefill", 0, n) for n in lens], count, (model.pick(Of.VARIANT, (2, 70)), 1))
 
 
+def long_chunk(model: Served, count: int) -> Case | None:
+    """Return a case of a chunk of 2,048 tokens or more behind a long context, and a decode before it."""
+    lens: list[Lens] = [("decode", model.context(0), 1), ("prefill", 16_384 + 17 * count, 2_048 + 3 * count)]
+    return model.step(lens, count, (0, 0))
+
+
+def crowd(model: Served, count: int) -> Case | None:
+    """Return a case of nine times ``count`` decodes of one or two tokens, each with pages of context."""
+    tokens = model.pick(Of.VARIANT, (1, 2))
+    lens: list[Lens] = [("decode", 520 + mixed(b) % 500, tokens) for b in range(9 * count)]
+    return drafting(model, tokens).step(lens, count, (0, 0))
+
+
+def far(model: Served, size: int) -> Case | None:
+    """Return a case of a decode behind ``size`` cached tokens, and a chunk behind most of them."""
+    model = replace(model, block_sizes=(max(model.block_sizes),))
+    return model.step([("decode", size, 1), ("prefill", 4 * size // 5, 150), ("decode", 70, 1)], size)
+
+
 STEPS: Mapping[str, Build] = {
     "full graph": full_graph,
+    "long chunk": long_chunk,
+    "crowd": crowd,
     "2 tokens each": partial(verifying, 2),
     "freed pages": freed_pages,
     "chunks, then decodes": chunks_first,

@@ -15,6 +15,7 @@ from cumae.properties.cases.collisions import (
     in_other_phases,
     of_one_size,
     reordered,
+    steady,
     verified_unevenly,
 )
 from cumae.properties.cases.ladder import Ladder
@@ -48,7 +49,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    moved = (changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
+    moved = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
     for trace in chain(moved, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)

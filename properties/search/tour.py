@@ -11,7 +11,7 @@ from cumae.properties.cases.kinds import KINDS, OF_TOKENS, ROUTED, among_decodes
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.models import MORE_MODELS, served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
-from cumae.properties.cases.served import STEPS
+from cumae.properties.cases.served import STEPS, far
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
@@ -51,11 +51,15 @@ BEYOND = (
     ("requests", "many", 2_053, 1.5),
     ("tokens", "long", 65_549, 3.5),
     ("listed", "listed", 8_209, 3.5),
+    ("selections", "selections", 2_060, 3.5),
+    ("broad", "broad", 4_611, 3.5),
 )
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
 LISTED = 128
 """Keys that each token of such a case lists: a million places, more than a full GPU takes at a time."""
+LARGEST_LISTED = {"window": 1_024, "topk": 2_048}
+"""Keys that each of fewer tokens lists."""
 MOST_LENT = 4.5
 """The most work that is lent to one of them."""
 VALUES = {"window": WINDOWS[1:], "topk": TOPKS}
@@ -74,10 +78,11 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, SERVED, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.0, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, FAR, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.0, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
-counted, not seconds), and of those that are exactly as large as the function shows, as shares."""
+counted, not seconds), of their longest contexts, and of those that are exactly as large as the function
+shows, as shares."""
 ROOM = (391, 131)
 """Rows and columns of a table beyond the needed ones: engines size it for their longest request."""
 LULLS = (2_051, 519, 263, 131)
@@ -91,7 +96,7 @@ WEIGHTY = LISTING | {"row_format", "head_format", "router"}
 """Features of operations for which millions of cached tokens are too much."""
 LONG_WINDOW = 81_921
 """Keys of a window where none is listed: some models see nearly all of a long context."""
-FAR_CONTEXTS = (131_073, 8_193)
+FAR_CONTEXTS, FAR_SERVED = (131_073, 8_193), (600_011, 200_003)
 BEHIND, SEEN = 600_011, {"window": 128, "topk": 2, "row": 2}
 """A context of more pages than int16 counts, and what lets few of its keys, or few bytes of them, be read."""
 HEAVY = 2**20
@@ -193,6 +198,7 @@ class Tour:
         self._served(ladder)
         self._exact(ladder)
         self._far(ladder)
+        self._far_served(ladder)
         self._composed(ladder)
         for size in [size for size in self.named if size > MOST_EDGE][:MOST_NAMED]:
             if visitor.fits("long", size + 1):
@@ -258,6 +264,17 @@ class Tour:
                 build = partial(STEPS[step], replace(model, turn=i))
                 self.visitor.first(f"{step}, {name}", build, sizes, share)
 
+    def _far_served(self, ladder: Ladder) -> None:
+        """Examine the longest context of each kind of model, with work of their own."""
+        features = self.visitor.examiner.binding.operation.features
+        if not self._sees_requests or not features.isdisjoint(WEIGHTY - LISTING):
+            return
+        models = list(served(ladder))[::-1]  # those without options last
+        with self.visitor.own_work(FAR if self.visitor.is_timed else 2 * FAR):
+            for i, (name, model) in enumerate(models):
+                share = min(FAIR / (len(models) - i), 1.0)
+                self.visitor.first(f"far, {name}", partial(far, replace(model, turn=i)), FAR_SERVED, share)
+
     def _composed(self, ladder: Ladder) -> None:
         """Examine steps put together from aspects, of one model after the other, with work of their own."""
         if not self._sees_requests:
@@ -314,6 +331,8 @@ class Tour:
             "crowd": ladder.crowd,
             "tokens": lambda size: ladder.tokens(size, 0),
             "listed": lambda size: listed(ladder, option, LISTED, size),
+            "selections": lambda size: listed(ladder, option, LARGEST_LISTED[option], size),
+            "broad": lambda size: ladder.broad(*BROAD[0][:2], size),
             **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED)},
         }
         self.visitor.take_longer()

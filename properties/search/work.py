@@ -11,7 +11,7 @@ CHECK = 2e-3
 """A check, without its programs."""
 REQUEST, TOKEN, KEY = 2e-5, 2e-6, 2e-7
 """Each request, token and key of a case: oracle, copies and comparison."""
-LOGIT = 2e-5
+LOGIT = 8e-6
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each entry of one, or of the keys of a window."""
