@@ -145,9 +145,9 @@ def crowd(model: Served, count: int) -> Case | None:
 
 
 def far(model: Served, size: int) -> Case | None:
-    """Return a case of a decode behind ``size`` cached tokens, and a chunk behind most of them."""
+    """Return a case of a chunk behind ``size`` cached tokens, and a decode behind nearly as many."""
     model = replace(model, block_sizes=(max(model.block_sizes),))
-    return model.step([("decode", size, 1), ("prefill", 4 * size // 5, 150), ("decode", 70, 1)], size)
+    return model.step([("decode", size - 1, 1), ("prefill", size, 150), ("decode", 70, 1)], size)
 
 
 STEPS: Mapping[str, Build] = {

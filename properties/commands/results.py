@@ -120,9 +120,12 @@ def _shown_sizes(verdict: Verdict, *, verbose: bool) -> dict[str, int]:
 
 
 def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") -> str:
-    """Return in words how many kernels disagree."""
+    """Return in words how many kernels disagree, or of how many nothing was compared."""
     ending = "s" if len(verdicts) == 1 else ""
-    return f"{len(wrong)} of {counted(len(verdicts), 'kernel')}{tried} disagree{ending}"
+    of_all, empty = f"of {counted(len(verdicts), 'kernel')}{tried}", sum(one.failure is None for one in wrong)
+    if empty == len(wrong):
+        return f"nothing compared for {empty} {of_all}"
+    return f"{len(wrong) - empty} {of_all} disagree{ending}" + (f", {empty} not compared" if empty else "")
 
 
 def print_failures(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:

@@ -78,7 +78,7 @@ LARGE_OPTIONS = (
     "split_size",
 )
 LARGE_WORLD = 67
-SHAPES, CROWDS, ALIKE, SERVED, FAR, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 1.0, 1.0, 0.3
+SHAPES, CROWDS, ALIKE, SERVED, FAR, COMPOSED, EXACT = 0.4, 0.3, 1.0, 1.3, 0.5, 1.0, 0.3
 """The work, beside that of the tour, of blocks, heads and experts that the function shows, of crowds, wide
 tables and ranks, of steps of one kind and of those of served models (twice as much where examples are
 counted, not seconds), of their longest contexts, and of those that are exactly as large as the function
@@ -110,8 +110,9 @@ NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 """Steps put together from aspects, and the most requests of one, if it is not too much."""
 LEAST_LEFT_OUT = 6
 """After so many in a row that are too much, and one of each model, no more of them are built."""
-FAIR = 8.0
-"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part."""
+FAIR, EVEN = 8.0, 2.0
+"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; the
+far contexts of one model, which cost about as much as another's, less."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
 """Steps of one kind that also lie on ranks."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
@@ -272,7 +273,7 @@ class Tour:
         models = list(served(ladder))[::-1]  # those without options last
         with self.visitor.own_work(FAR if self.visitor.is_timed else 2 * FAR):
             for i, (name, model) in enumerate(models):
-                share = min(FAIR / (len(models) - i), 1.0)
+                share = min(EVEN / (len(models) - i), 1.0)
                 self.visitor.first(f"far, {name}", partial(far, replace(model, turn=i)), FAR_SERVED, share)
 
     def _composed(self, ladder: Ladder) -> None:

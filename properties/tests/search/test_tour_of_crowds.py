@@ -7,6 +7,7 @@ from cumae.fixtures.limits import (
     composed_steps,
     crowds_of_one_kind,
     histories_of_places,
+    ordinary_steps,
     served_crowds,
     served_steps,
 )
@@ -18,8 +19,9 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
+ORDINARY = ordinary_steps.LIMITS
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
-LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *SERVED)
+LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *ORDINARY, *SERVED)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
