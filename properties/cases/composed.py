@@ -15,7 +15,7 @@ from cumae.properties.cases.served import drafting, sharing, with_drafts
 COUNTS = (1, 1, 1, 2, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 128, 131, 261)
 """Requests: a few, whole tiles of them, and one more."""
 BETWEEN, UNIT = 300, 8
-"""Half of the steps have any number of requests up to this one, or a multiple of eight of them."""
+"""Two fifths of the steps have any number of requests up to this one, or a multiple of eight of them."""
 TOKENS = (2, 2, 3, 4, 4, 5, 8, 16, 64)
 """New tokens of a verified draft."""
 MIXES: Mapping[str, Callable[[int, int, int], str]] = {
@@ -33,7 +33,7 @@ MIXES: Mapping[str, Callable[[int, int, int], str]] = {
     "any drafts": lambda b, place, bits: "any draft",
 }
 """By name: the kind of a request, by its number, a place among them, and bits of its own."""
-USUAL = ("decodes", "decodes", "decodes", "drafts", "decodes and a chunk", *MIXES)
+USUAL = ("decodes", "decodes", "decodes", "drafts", "decodes and a chunk", "prompts", *MIXES)
 """The mixes, those of most steps several times."""
 ORDERS: Mapping[str, Callable[[Lens], int]] = {
     "as they come": lambda lens: 0,
@@ -66,11 +66,11 @@ def composed(model: Served, most: int) -> Case | None:
     place = model.pick(Of.PLACE, (0, count // 2, count - 1, min(1, count - 1), max(count - 2, 0)))
     kind_of, tokens = MIXES[model.pick(Of.MIX, USUAL)], model.pick(Of.TOKENS, TOKENS)
     lens = [_lens(model, b, kind_of(b, place, mixed(b, 5)), tokens) for b in range(count)]
-    lens = _capped(lens, MOST_CACHED * most // FULL, MOST_NEW * most // FULL)
     if (idle := model.pick(Of.IDLE, IDLE)) is not None and count > 1:
         every = model.pick(Of.IDLE_EVERY, (count, count, 5))
         for at in range(place, len(lens), every):
             lens.insert(at, idle)
+    lens = _capped(lens, MOST_CACHED * most // FULL, MOST_NEW * most // FULL)
     lens = _to_budget(
         sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values()))), model.pick(Of.BUDGET, BUDGETS)
     )
@@ -151,9 +151,9 @@ def _new_tokens(model: Served, b: int) -> int:
 
 def _count(model: Served, most: int) -> int:
     """Return the number of requests: one of some, any, or a multiple of eight."""
-    whole = [n for n in COUNTS if n <= most]
-    some = model.pick(Of.COUNT, whole), model.pick(Of.COUNT, range(1, min(most, BETWEEN) + 1))
-    return model.pick(Of.SPREAD, (some[0], some[0], some[1], max(some[1] // UNIT, 1) * UNIT))
+    one = model.pick(Of.COUNT, [n for n in COUNTS if n <= most])
+    between = model.pick(Of.COUNT, range(1, min(most, BETWEEN) + 1))
+    return model.pick(Of.SPREAD, (one, one, one, between, between // UNIT * UNIT or between))
 
 
 def _capped(lens: list[Lens], cached: int, new: int) -> list[Lens]:

@@ -70,13 +70,6 @@ def ending_alike(ladder: Ladder, count: int) -> Case | None:
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 
-def hundreds_of_pages(ladder: Ladder, size: int) -> Case | None:
-    """Return a case of four prompts that take ``size`` pages of 64 tokens together, or of the usual size."""
-    block_size = CHUNK if CHUNK in ladder.sizes else ladder.usual_block
-    lens: list[Lens] = [("prefill", 5, size // 4 * block_size + b) for b in range(4)]
-    return ladder.step(lens, seed=size, block_size=block_size, padding=(0, 0))
-
-
 def crowd_of_prompts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` prompts of 17 to 40 tokens, in chunks of 16 if there are any."""
     cut = ladder.having("chunk_size", 16) or ladder
@@ -87,6 +80,11 @@ def long_chunk(ladder: Ladder, size: int) -> Case | None:
     """Return a case of a chunk of ``size`` tokens behind a long context, between two decodes."""
     lens: list[Lens] = [("decode", 700, 1), ("prefill", DEEP + size // 3, size), ("decode", 9, 1)]
     return ladder.step(lens, seed=size)
+
+
+def alone(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of a chunk of ``size`` tokens behind four times as many, without other requests."""
+    return ladder.step([("prefill", 4 * size + 7, size)], seed=size, padding=(0, 0))
 
 
 def long_chunk_of_groups(ladder: Ladder, size: int) -> Case | None:
@@ -148,11 +146,11 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "ending alike": (ending_alike, (19, 5)),
     "a crowd of prompts": (crowd_of_prompts, (259, 131)),
     "a long chunk": (long_chunk, (4_101, 2_053)),
+    "a later chunk alone": (alone, (2_053, 613)),
     "a long chunk of groups": (long_chunk_of_groups, (2_053,)),
     "long contexts": (all_long, (9, 5)),
     "a full budget": (full_budget, (8_192, 2_048)),
     "whole pages and chunks": (whole_units, (19, 5)),
-    "hundreds of pages": (hundreds_of_pages, (520, 136)),
     "in wide tables": (in_wide_tables, (67, 9)),
     "behind wide rows": (behind_wide_rows, (67, 19)),
 }
