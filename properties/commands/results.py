@@ -123,7 +123,7 @@ def disagreeing(wrong: list[Verdict], verdicts: list[Verdict], tried: str = "") 
     """Return in words how many kernels disagree, or of how many nothing was compared."""
     ending = "s" if len(verdicts) == 1 else ""
     of_all, empty = f"of {counted(len(verdicts), 'kernel')}{tried}", sum(one.failure is None for one in wrong)
-    if empty == len(wrong):
+    if empty and empty == len(wrong):
         return f"nothing compared for {empty} {of_all}"
     return f"{len(wrong) - empty} {of_all} disagree{ending}" + (f", {empty} not compared" if empty else "")
 
