@@ -53,6 +53,7 @@ FULL, MOST_CACHED, MOST_NEW = 261, 300_000, 4_800
 IDLE: Sequence[Lens | None] = (*(None,) * 6, ("decode", 1_088, 0), ("prefill", 0, 0))
 """What stands among the others without a new token."""
 MOST_DRAFTED = 8
+"""New tokens of a request with any number of drafts."""
 BUDGETS = (1, 1, 64, 512, 2_048)
 """The tokens of a step with a prefill are a multiple of one of these."""
 

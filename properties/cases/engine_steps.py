@@ -100,16 +100,13 @@ def routed(
     ladder: Ladder,
     count: int,
     logits: str = "negative",
-    *,
-    in_bf16: bool = False,
+    dtype: str | None = None,
 ) -> Case | None:
     """Return a case of ``count`` tokens and a router of this shape, with logits of one kind.
 
-    ``in_bf16``: logits and biases are, where they may be.
+    ``dtype``: that of logits and biases; None for any.
     """
-    router = ladder.routing(shape, logits)
-    for name in ("logits_dtype", "bias_dtype") if in_bf16 else ():
-        router = router and router.having(name, "bf16")
+    router = ladder.routing(shape, logits, dtype)
     return None if router is None else router.tokens(count, 0)
 
 

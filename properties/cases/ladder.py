@@ -7,7 +7,7 @@ part twice is wrong on it.
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from cumae.oracle import LOGITS_KINDS, ROW_FORMATS, Case
+from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
@@ -265,13 +265,21 @@ class Ladder:
         dims = self._given.latent_dims or (WIDE_ROW,)
         return Ladder(self._given.having(values=values, latent_dims=dims), self._named)
 
-    def routing(self, shape: tuple[int, int, int, int], logits: str = "negative") -> "Ladder | None":
-        """Return the ladder of a router of this shape, whose logits are of one kind if they may be."""
+    def routing(
+        self, shape: tuple[int, int, int, int], logits: str = "negative", dtype: str | None = None
+    ) -> "Ladder | None":
+        """Return the ladder of a router of this shape, whose logits are of one kind if they may be.
+
+        ``dtype``: that of logits and biases, if they may have it; None for any.
+        """
         shapes, values = self._given.router_shapes, dict(self._given.values)
         if "router" not in self._named or (shapes is not None and shape not in shapes):
             return None
         if logits in self._given.among("logits_kind", LOGITS_KINDS):
             values["logits_kind"] = (logits,)
+        for name in ("logits_dtype", "bias_dtype"):
+            if dtype in self._given.among(name, FLOAT_DTYPES):
+                values[name] = (dtype,)
         return Ladder(self._given.having(router_shapes=(shape,), values=values), self._named)
 
     def step(

@@ -258,3 +258,23 @@ def test_slots_of_32_bits_reach_the_largest(operation: str, block_size: int) -> 
     assert enlarge is not None
     slots = [block_size * (1 + max(max(r.block_ids) for r in one.batch.requests)) for one in enlarge(case)]
     assert 2**31 - block_size <= max(slots) <= 2**31
+
+
+def test_a_pool_of_32_bits_holds_no_larger_slots() -> None:
+    seen = []
+
+    def last_slots(
+        req_to_token: torch.Tensor,
+        req_pool_indices: torch.Tensor,
+        prefix_lens: torch.Tensor,
+        last_locs: torch.Tensor,
+    ) -> None:
+        found = req_to_token[req_pool_indices.long(), (prefix_lens - 1).clamp(min=0)].long()
+        last_locs.copy_(torch.where(prefix_lens > 0, found, -1))
+        seen.append(int(last_locs.max()))
+
+    domain = Domain(captured=False, padding="none")
+    binding = binding_of(last_slots, "allocate_slots", dialect="sglang", domain=domain)
+    trial = Trial(binding, Case(Batch((Request(1, 1, (3,)),), 4)), DEVICE)
+    assert CHECKS["survives_large_ids"](trial) is None
+    assert 2**31 - 8 <= max(seen) < 2**31

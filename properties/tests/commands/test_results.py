@@ -40,6 +40,12 @@ def printed(verdicts: list[Verdict], width: int, *, verbose: bool = False) -> li
     return console.file.getvalue().splitlines()
 
 
+def test_kernels_for_which_nothing_was_compared_do_not_disagree() -> None:
+    empty, wrong = replace(AGREES, comparisons=0), replace(AGREES, failure=FOUND)
+    assert printed([AGREES, empty], 80)[0].startswith("nothing compared for 1 of 2 kernels:")
+    assert printed([empty, wrong], 80)[0].startswith("1 of 2 kernels disagree, 1 not compared:")
+
+
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_verdict_is_the_first_line_and_whole(width: int) -> None:
     wrong = replace(AGREES, failure=FOUND)

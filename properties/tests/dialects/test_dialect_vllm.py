@@ -36,6 +36,7 @@ STEP = Case(
         num_spare_columns=1,
     ),
 )
+WINDOWED = Case(STEP.batch, STEP.layout, Options.of(window=2))
 PARALLEL = Case(
     Batch((Request(3, 5, (5,)), Request(1, 2, (3,))), 4, 2), options=Options.of(rank=1, interleave=2)
 )
@@ -157,6 +158,8 @@ def test_the_host_numbers_are_those_of_the_step() -> None:
         (STEP, "slot_mapping", "slot_mapping", [23, 8, 14, 36, 37, 38, -1, -1, -1]),
         (STEP, "causal_windows", "cu_seqlen_ks", [0, 0, 5, 5, 5]),
         (STEP, "causal_windows", "cu_seqlen_ke", [4, 5, 6, 7, 8]),
+        (WINDOWED, "causal_windows", "cu_seqlen_ks", [2, 3, 5, 5, 6]),
+        (WINDOWED, "causal_windows", "cu_seqlen_ke", [4, 5, 6, 7, 8]),
         (PARALLEL, "slot_mapping", "slot_mapping", [21, -1, -1, 22, 23, -1, 12]),
         (PARALLEL, "causal_windows", "cu_seqlen_ks", [0, 0, 0, 0, 0, 4, 4]),
         (PARALLEL, "causal_windows", "cu_seqlen_ke", [2, 2, 2, 3, 4, 4, 5]),
