@@ -67,10 +67,12 @@ def persistent_buffers(
     kv_indptr = [0]
     kv_indices: Entries = []
     for b, (context_len, query_len) in enumerate(zip(context_lens, query_lens, strict=True)):
+        slots: dict[int, int] = {}  # of positions that a token of the request selected
         for i in range(query_len):
             kv_len = min(context_len + i + 1, topk)
             selected = topk_indices[len(request_of_row)][:kv_len]
-            kv_indices += [slot_of(block_table[b], position, block_size) for position in selected]
+            slots |= {p: slot_of(block_table[b], p, block_size) for p in selected if p not in slots}
+            kv_indices += [slots[position] for position in selected]
             request_of_row.append(b)
             kv_indptr.append(len(kv_indices))
     num_tokens = len(request_of_row)

@@ -53,6 +53,7 @@ def topk_to_slots(
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
     slots: list[int] = []
+    slots_of: dict[int, dict[int, int]] = {}  # of a request, by positions that a token of it selected
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         found = [-1] * len(positions)
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
@@ -61,10 +62,13 @@ def topk_to_slots(
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
-            for j, position in enumerate(positions):
+            known = slots_of.setdefault(owner, {})
+            for position in {*positions} - known.keys():
+                known[position] = -1
                 if position >= 0 and owns(position, world, rank, interleave):
                     index = local_len(position, world, rank, interleave)
-                    found[j] = slot_of(block_table[owner], index, block_size)
+                    known[position] = slot_of(block_table[owner], index, block_size)
+            found = [known[position] for position in positions]
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         slots += found

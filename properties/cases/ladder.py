@@ -5,6 +5,7 @@ part twice is wrong on it.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
@@ -326,7 +327,7 @@ class Ladder:
         """Whether the host has no lengths in some steps."""
         return "host_lens" in self._named and False in self._domain.among("host_lens", (False,))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The block sizes of cases."""
         return block_sizes(self._domain, self._features)

@@ -122,7 +122,7 @@ def search(
 
 
 def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:
-    named, features = NamedSizes(examiner.binding.function), examiner.binding.features
+    named, features = NamedSizes(examiner.binding.function), examiner.binding.operation.features
     launches = examiner.launches
     work: list[float] = []
     try:

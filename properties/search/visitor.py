@@ -169,4 +169,4 @@ class Visitor:
     def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:
         """Return the work of a case; at first without what is interpreted, which only running it shows."""
         num_checks = len({*COUNTED}.intersection(self.examiner.checks))
-        return work_of(case, self.examiner.binding.features, num_checks, programs, accesses)
+        return work_of(case, self.examiner.binding.operation.features, num_checks, programs, accesses)
