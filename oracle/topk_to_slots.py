@@ -63,7 +63,9 @@ def topk_to_slots(
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
             known = slots_of.setdefault(owner, {})
-            for position in {*positions} - known.keys():
+            for position in positions:
+                if position in known:
+                    continue
                 known[position] = -1
                 if position >= 0 and owns(position, world, rank, interleave):
                     index = local_len(position, world, rank, interleave)

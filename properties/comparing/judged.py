@@ -1,6 +1,7 @@
 """Findings of an operation's validator, for outputs with many right answers."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def wrong_answer(
         outputs = {name: words[live[name]] for name, words in outputs.items()}
         case = without_padding(case)
     found = {forms[name].follows: _values(words, forms[name].is_fp32) for name, words in outputs.items()}
-    faults = judge(Inputs(case), found)
+    faults = judge(_inputs_of(case), found)
     if not faults:
         return None
     row = faults[0].row if isinstance(faults[0], Fault) else -1
@@ -60,6 +61,12 @@ def wrong_besides(
     if found is None or wrong_answer(check, binding, base, expected, case) is not None:
         return None
     return replace(found, message=f"{found.message}, {because}")
+
+
+@lru_cache(maxsize=1)
+def _inputs_of(case: Case) -> Inputs:
+    """Return the inputs of a case; several observations of one are judged, one after the other."""
+    return Inputs(case)
 
 
 def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:
