@@ -15,8 +15,8 @@ WORDS_OF_PLAIN = {2: torch.int16, 4: torch.int32}
 # A thread copies chunks of 16 bytes, CHUNKS of them a program.
 CHUNK_BYTES = 16
 CHUNKS = 256
-# One program quantises the four tiles of so many rows, with so many warps. Where a launch begins early, an H200
-# starts a program every 1.2 ns: 65,536 rows take 40 µs with two rows for each program, and 32 with four.
+# One program quantises the four tiles of so many rows, with so many warps. Where launches begin early, an
+# H200 starts a program every 1.2 ns: 65,536 rows take 40 µs with two rows for each program, and 32 with four.
 FEW_ROWS, MANY_ROWS = (8, 4), (4, 2)
 MOST_OF_FEW = 8192
 

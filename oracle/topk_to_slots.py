@@ -62,15 +62,15 @@ def topk_to_slots(
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
-            known = slots_of.setdefault(owner, {})
+            slot_at = slots_of.setdefault(owner, {})
             for position in positions:
-                if position in known:
+                if position in slot_at:
                     continue
-                known[position] = -1
+                slot_at[position] = -1
                 if position >= 0 and owns(position, world, rank, interleave):
                     index = local_len(position, world, rank, interleave)
-                    known[position] = slot_of(block_table[owner], index, block_size)
-            found = [known[position] for position in positions]
+                    slot_at[position] = slot_of(block_table[owner], index, block_size)
+            found = [slot_at[position] for position in positions]
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         slots += found
