@@ -225,6 +225,8 @@ def _without_reserved(promised: int, case: Case) -> str | None:
     return f"a cache of {have} blocks" if have < promised else None
 
 
+CHOICES: Mapping[str, tuple[str, ...]] = {"padding": PADDINGS, "order": tuple(PLACES)}
+"""The values of promises that are words."""
 PROMISES: Mapping[str, Promise] = {
     "block_sizes": Promise(
         _several(_whole(1, LARGEST_BLOCK)),
@@ -249,7 +251,7 @@ PROMISES: Mapping[str, Promise] = {
         lambda n, c: f"{c.num_tokens_padded} tokens" if n < c.num_tokens_padded else None,
         never=(INT32_MAX,),
     ),
-    "padding": Promise(_choice(PADDINGS), _padding, never=("written", "untouched", "any")),
+    "padding": Promise(_choice(CHOICES["padding"]), _padding, never=("written", "untouched", "any")),
     "padded_together": Promise(require_bool, _together, never=(False,)),
     "rowless_requests": Promise(
         require_bool,
@@ -306,7 +308,7 @@ PROMISES: Mapping[str, Promise] = {
     "max_query_len": Promise(_whole(0), _limit("query_len")),
     "uniform_decodes": Promise(require_bool, _uniform, never=(False,)),
     "verify_steps": Promise(require_bool, _verify, never=(False,)),
-    "order": Promise(_choice(tuple(PLACES)), _out_of_order, never=("any",)),
+    "order": Promise(_choice(CHOICES["order"]), _out_of_order, never=("any",)),
     "captured": Promise(require_bool),
     "all_but": Promise(_names_of("check")),
 }

@@ -7,18 +7,21 @@ from typing import Any
 import click
 
 from cumae.oracle import INPUTS
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import PROMISED
-from cumae.properties.cases.promises import PROMISES
+from cumae.properties.cases.promises import CHOICES, PROMISES
 from cumae.properties.commands.axes import print_axes
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.axes import AXES
 
 
-def list_operations(as_json: bool, axes: bool) -> None:
-    """List the operations, with rules, inputs, outputs and kernels."""
-    listed = _listed()
+def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> None:
+    """List the operations, with rules, inputs, outputs, options and kernels."""
+    for name in operations:
+        require_choice("operation", name, tuple(OPERATIONS))
+    listed = _listed(operations or tuple(OPERATIONS))
     if axes and not as_json:
         print_axes()
         return
@@ -35,15 +38,21 @@ def list_operations(as_json: bool, axes: bool) -> None:
         click.echo(f"    oracle inputs: {', '.join(operation['inputs'])}")
         if operation["rows"]:
             click.echo(f"    rows of: {', '.join(operation['rows'])}")
+        for name, values in operation["options"].items():
+            click.echo(f"    option {name}{', in engines: ' + ', '.join(map(str, values)) if values else ''}")
         click.echo(f"    kernels: {', '.join(operation['kernels'])}")
+    if operations:
+        return
     for dialect in listed["dialects"]:
         click.echo(f"dialect {dialect['name']}: {', '.join(dialect['inputs'])}")
-    promises = (f"{name}={value!r}" for name, value in listed["promises"].items())
-    click.echo(f"promises of a Domain, with defaults: {', '.join(promises)}")
+    click.echo("promises of a Domain, with defaults:")
+    for name, value in listed["promises"].items():
+        others = [repr(other) for other in CHOICES.get(name, ()) if other != value]
+        click.echo(f"    {name}={value!r}{', or ' + ', '.join(others) if others else ''}")
     click.echo(f"    promises about options, each a tuple of values: {', '.join(listed['options'])}")
 
 
-def _listed() -> dict[str, Any]:
+def _listed(names: tuple[str, ...]) -> dict[str, Any]:
     """Return operations and dialects as plain values."""
     return {
         "operations": [
@@ -55,9 +64,14 @@ def _listed() -> dict[str, Any]:
                 "rows": [
                     piece.name for output in operation.outputs for piece in (output.pieces or {}).values()
                 ],
+                "options": {
+                    name: list(feature.engines)
+                    for name, feature in PROMISED.items()
+                    if feature.name in operation.features
+                },
                 "kernels": list(operation.kernels),
             }
-            for operation in OPERATIONS.values()
+            for operation in map(OPERATIONS.__getitem__, names)
         ],
         "dialects": [
             {

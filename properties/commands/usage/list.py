@@ -7,11 +7,12 @@ import click
 from cumae.properties.commands import options
 
 
-@options.command("cumae list", "cumae list --axes", name="list")
+@options.command("cumae list", "cumae list slot_mapping", "cumae list --axes", name="list")
+@click.argument("operations", nargs=-1, metavar="[OPERATION]...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--axes", is_flag=True, help="List the axes of outputs and the inputs of oracles instead.")
 def list_operations(**given: Any) -> None:
-    """List the operations, with rules, inputs, outputs and kernels."""
+    """List the operations, with rules, inputs, outputs, options and kernels; with OPERATION, these alone."""
     from cumae.properties.commands.list import list_operations as run
 
     return run(**given)

@@ -57,9 +57,18 @@ def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
         assert word in listed.stdout
 
 
+def test_the_list_shows_one_operation_with_the_values_of_its_options(tmp_path: Path) -> None:
+    listed = cumae("list", "topk_to_slots", cwd=tmp_path).stdout
+    assert "option prefill_workspace, in engines: False, True" in listed
+    assert "in sglang: " in listed
+    assert "position_ids:" not in listed
+    assert "padding='written', or 'untouched', 'any', 'none'" in cumae("list", cwd=tmp_path).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (["list", "rotary"], "cumae: operation = 'rotary', must be one of 'sequence_layout', "),
         (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time such as 60s, 5m or 1h"),
         (["fuzz", "--shard", "3/2"], "cumae: --shard = '3/2', must be i/n with 1 <= i <= n"),
         (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of 'sequence_layout', "),
