@@ -44,9 +44,10 @@ def check(
     The function's parameters are filled by name. The verdict is true if everything agreed, as is its
     ``.ok``; ``.status`` is the result in words, and ``.failure`` the finding with its smallest case and
     its file. Standard output gets nothing that the function prints; ``.printed`` has the last lines.
-    ``examples``: cases beyond the first ones, at least 1; ``save_to``: the folder of saved failures,
-    None for no files. Raises ``ValueError`` for unknown names, for a check that needs a GPU
-    where there is none, and for a folder that cannot be written.
+    ``examples``: cases beyond the first ones, at least 1, None for any number; ``seconds``: after so many
+    the search ends. ``save_to``: the folder of saved failures, None for no files.
+    Raises ``ValueError`` for unknown names, for a check that needs a GPU where there is none, and for a
+    folder that cannot be written.
     """
     require_examples(examples)
     if isinstance(checks, str):
