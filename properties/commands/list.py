@@ -21,6 +21,8 @@ def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> N
     """List the operations, with rules, inputs, outputs, options and kernels."""
     for name in operations:
         require_choice("operation", name, tuple(OPERATIONS))
+    if axes and operations:
+        raise ValueError(f"--axes = True, must not stand with an operation, {operations[0]!r}")
     listed = _listed(operations or tuple(OPERATIONS))
     if axes and not as_json:
         print_axes()

@@ -15,8 +15,8 @@ LOGIT = 8e-6
 """Each logit of a router, whose rows are judged one by one."""
 SELECTED, ENTRY = 2e-5, 1e-7
 """Each row of selected keys, and each entry of one, or of the keys of a window."""
-SELECTING = frozenset({"select_beyond", "num_spare_tokens"})
-"""Features of the operations with `topk` that list the keys which are selected."""
+LISTS_SELECTED = frozenset({"select_beyond", "num_spare_tokens"})
+"""Features of the operations with `topk` that list each selected key."""
 HEAD = 2e-5
 """Each key and each value of a token that the oracle quantises."""
 BYTE = 4e-8
@@ -34,7 +34,7 @@ def work_of(
     of_token = TOKEN
     if "router" in features:
         of_token += case.options.router.num_experts * LOGIT
-    if "topk" in features and not SELECTING.isdisjoint(features):
+    if "topk" in features and not LISTS_SELECTED.isdisjoint(features):
         of_token += SELECTED + case.options.selection.topk * ENTRY
     if "min_window_columns" in features:
         of_token += case.options.keys.window * ENTRY

@@ -7,7 +7,7 @@ Json = dict[str, Any]
 
 
 def times_lines(run: Json, others: Sequence[Json]) -> list[str]:
-    """Return the table of times. ``others``: runs on other GPUs, with a column each."""
+    """Return the table of times. ``others``: earlier runs, or those of other GPUs, with a column each."""
     note = f"; {run['note']}" if "note" in run else ""
     lines = [
         f"Device time of one call (`cumae bench`{note}), in a CUDA graph unless it says host, device or "

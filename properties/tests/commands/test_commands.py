@@ -68,6 +68,10 @@ def test_the_list_shows_one_operation_with_the_values_of_its_options(tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (
+            ["list", "--axes", "page_read"],
+            "cumae: --axes = True, must not stand with an operation, 'page_read'",
+        ),
         (["list", "rotary"], "cumae: operation = 'rotary', must be one of 'sequence_layout', "),
         (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time such as 60s, 5m or 1h"),
         (["fuzz", "--shard", "3/2"], "cumae: --shard = '3/2', must be i/n with 1 <= i <= n"),
