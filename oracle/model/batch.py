@@ -110,7 +110,10 @@ def _check_sharing(batch: Batch, held: Sequence[tuple[int, ...]]) -> None:
     ``held``: the live blocks of each request. A missing block (-1) before a shared one matches any block.
     """
     everyones = list(chain.from_iterable(held))
-    if len(set(everyones)) == len(everyones):
+    distinct = set(everyones)
+    if len(distinct) - (-1 in distinct) == len(everyones) - everyones.count(-1):
+        return
+    if _shares_full_prefixes(batch, held):
         return
     counts = Counter(everyones)
     repeated = {block_id for block_id, count in counts.items() if count > 1 and block_id >= 0}
@@ -138,6 +141,26 @@ def _check_sharing(batch: Batch, held: Sequence[tuple[int, ...]]) -> None:
     for block_id, sharers in holders.items():
         if len(sharers) > 1:
             _check_one_writer(batch, block_id, places[block_id][0], sharers)
+
+
+def _shares_full_prefixes(batch: Batch, held: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether no block is missing, and shared ones lead their requests and are full of context.
+
+    This tells quickly that nothing is wrong with most batches in which requests share blocks.
+    """
+    first_holder: dict[int, int] = {}
+    for b, block_ids in enumerate(held):
+        num_shared = len(first_holder.keys() & block_ids)
+        if -1 in block_ids or len(set(block_ids)) < len(block_ids):
+            return False
+        if num_shared:
+            first = first_holder.get(block_ids[num_shared - 1], b)
+            cached = min(batch.requests[first].context_len, batch.requests[b].context_len)
+            is_prefix = first != b and held[first][:num_shared] == block_ids[:num_shared]
+            if not is_prefix or cached < num_shared * batch.tokens_per_block:
+                return False
+        first_holder.update(dict.fromkeys(block_ids[num_shared:], b))
+    return True
 
 
 def _entry(b: int, j: int) -> str:

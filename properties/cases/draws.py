@@ -1,6 +1,6 @@
 """The drawing rules for whole cases, shared by Hypothesis and the seeds."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -191,10 +191,15 @@ def permuted(case: Case, order: list[int]) -> Case:
 def renamed(case: Case, offset: int) -> Case:
     """Return the case with every block id raised by ``offset``."""
     requests = [
-        Request(r.context_len, r.query_len, tuple(i + offset if i >= 0 else i for i in r.block_ids), r.phase)
-        for r in case.batch.requests
+        having_blocks(request, [i + offset if i >= 0 else i for i in request.block_ids])
+        for request in case.batch.requests
     ]
     return edited(case, requests, case.layout.row_index)
+
+
+def having_blocks(request: Request, block_ids: Iterable[int]) -> Request:
+    """Return the request with other blocks."""
+    return Request(request.context_len, request.query_len, tuple(block_ids), request.phase)
 
 
 def edited(case: Case, requests: list[Request], row_index: tuple[int, ...] | None) -> Case:

@@ -17,7 +17,7 @@ from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.narrowed import plain, with_option
 from cumae.properties.cases.page_formats import block_sizes
 from cumae.properties.cases.promises import BLOCK_SIZES
-from cumae.properties.cases.sized import sized_case
+from cumae.properties.cases.sized import sized_case, works_of
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
@@ -40,6 +40,7 @@ class Ladder:
         self._given, self._domain = domain, plain(domain)
         self._named = frozenset(features)
         self._features = self._named - _WORLD
+        self._made: dict[tuple[str, Any], Ladder | None] = {}
 
     def long(self, size: int) -> Case | None:
         """Return a case of requests with ``size`` new tokens, and with as many cached ones, without a window.
@@ -251,8 +252,10 @@ class Ladder:
 
     def having(self, name: str, value: Any) -> "Ladder | None":
         """Return the ladder of cases with one value of an option, None if no case varies the option."""
-        domain = self._having(name, value)
-        return None if domain is None else Ladder(domain, self._named)
+        if (name, value) not in self._made:
+            domain = self._having(name, value)
+            self._made[name, value] = None if domain is None else Ladder(domain, self._named)
+        return self._made[name, value]
 
     def without(self, *features: str) -> "Ladder":
         """Return the ladder of cases in which these features are neutral."""
@@ -305,6 +308,12 @@ class Ladder:
             layout |= dict(zip(("num_spare_rows", "num_spare_columns"), room, strict=True))
         return self._case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
 
+    def size_of(self, lens: Sequence[Lens], block_size: int) -> tuple[int, int, int]:
+        """Return how many requests, new tokens and keys the case of these has, without its padding."""
+        works = works_of(self._domain, lens, block_size)
+        tokens = sum([query_len for _, _, query_len in works])
+        return len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])
+
     def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
         if _FEATURE_OF.get(name, name) not in self._named:
@@ -314,8 +323,7 @@ class Ladder:
     @property
     def unlimited(self) -> "Ladder":
         """The ladder of cases without a window, which hides most columns of a row, if the domain has such."""
-        whole = self._having("window", 0)
-        return self if whole is None else Ladder(whole, self._named)
+        return self.having("window", 0) or self
 
     @property
     def misses_blocks(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.draws import edited
+from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.cases.ladder import Ladder
 
 T = TypeVar("T")
@@ -99,12 +99,17 @@ class Of(IntEnum):
     IDLE_EVERY = auto()
 
 
+class TooLargeError(Exception):
+    """A step was not built, because it has more requests or tokens than its caller admits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """A model as an operation sees it: its ladder, block sizes, ranks, and where its contexts end.
 
     ``turn``: the number of the step that is built for it. Page sizes, ranks, captured sizes, room in tables
-    and the order of rows and pages differ between the turns.
+    and the order of rows and pages differ between the turns. ``admits``: tells whether a step with so many
+    requests, new tokens and keys is to be built; `TooLargeError` is raised if not.
     """
 
     ladder: Ladder
@@ -112,6 +117,7 @@ class Served:
     world: int
     near: int
     turn: int = 0
+    admits: Callable[[int, int, int], bool] | None = None
 
     @property
     def block_size(self) -> int:
@@ -141,6 +147,8 @@ class Served:
 
     def step(self, lens: list[Lens], seed: int, padding: tuple[int, int] | None = None) -> Case | None:
         """Return a case of these requests, seen by one of the ranks."""
+        if self.admits is not None and not self.admits(*self.ladder.size_of(lens, self.block_size)):
+            raise TooLargeError
         rank = self.pick(Of.RANK, (self.world - 1, 0, self.world // 2))
         ladder = (self.ladder.having("rank", rank) if self.world > 1 else None) or self.ladder
         ladder = ladder.having("kernel_block_size", self.block_size) or ladder
@@ -187,7 +195,7 @@ def _in_order(case: Case, ordered: Callable[[list[int], Sequence[int]], list[int
     counts = [sum(i >= 0 for i in request.block_ids) for request in case.batch.requests]
     ids = iter(ordered(list(range(first, first + len(given))), counts))
     requests = [
-        replace(request, block_ids=tuple(next(ids) if i >= 0 else i for i in request.block_ids))
+        having_blocks(request, [next(ids) if i >= 0 else i for i in request.block_ids])
         for request in case.batch.requests
     ]
     return edited(case, requests, rows)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import count as count_from
+from itertools import islice
 
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.draws import edited
+from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.cases.models import WINDOW, Of, Served
 
 ROUND = 512
@@ -96,7 +97,7 @@ def freed_pages(model: Served, count: int) -> Case | None:
     size, requests = case.batch.tokens_per_block, []
     for request in case.batch.requests:
         freed = min(max(request.context_len + 1 - WINDOW, 0) // size, len(request.block_ids))
-        requests.append(replace(request, block_ids=(-1,) * freed + request.block_ids[freed:]))
+        requests.append(having_blocks(request, (-1,) * freed + request.block_ids[freed:]))
     return edited(case, requests, case.layout.row_index)
 
 
@@ -202,6 +203,6 @@ def sharing(case: Case, depth_of: Callable[[int], int]) -> Case:
     requests = []
     for request, wanted in zip(case.batch.requests, depths, strict=True):
         depth = min(wanted, request.context_len // size, len(request.block_ids))
-        own = [next(free) for _ in request.block_ids[depth:]]
-        requests.append(replace(request, block_ids=(*prompt[:depth], *own)))
+        own = islice(free, len(request.block_ids) - depth)
+        requests.append(having_blocks(request, (*prompt[:depth], *own)))
     return edited(case, requests, case.layout.row_index)

@@ -28,11 +28,8 @@ def sized_case(
     ``features``: those that may differ from their neutral value. ``holes``: some requests lack blocks in the
     middle of their rows, or a row, where the domain allows it. ``layout``: fields that are not drawn.
     """
-    choices = SeededChoices(seed)
-    world = domain.settled("world")
-    works = [_work(domain, *one) for one in lens[: domain.max_requests]]
-    works += [_work(domain, "prefill", 0, 1)] * (domain.min_requests - len(works))
-    works = within(domain, works, block_size * world)
+    choices, world = SeededChoices(seed), domain.settled("world")
+    works = works_of(domain, lens, block_size)
     requests = give_blocks(choices, domain, works, block_size * world)
     if holes and domain.missing_blocks and "missing_blocks" in features:
         requests = with_holes(requests)
@@ -40,6 +37,13 @@ def sized_case(
     if batch.num_tokens < domain.min_tokens:
         return None
     return _held(choices, domain, features, batch, layout, holes=holes)
+
+
+def works_of(domain: Domain, lens: Sequence[Lens], block_size: int) -> list[Work]:
+    """Return the work of these requests, cut to what a domain promises."""
+    works = [_work(domain, *one) for one in lens[: domain.max_requests]]
+    works += [_work(domain, "prefill", 0, 1)] * (domain.min_requests - len(works))
+    return within(domain, works, block_size * domain.settled("world"))
 
 
 def _held(

@@ -1,15 +1,16 @@
 """The tour before random cases: both sides of the sizes that a function shows, and production sizes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from cumae.oracle import Case
 from cumae.properties.cases.composed import composed
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS, ROUTED, among_decodes, behind, heavy
 from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.models import MORE_MODELS, served
+from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.cases.values import TOPKS, WINDOWS
@@ -254,7 +255,7 @@ class Tour:
         """Examine each kind of step under the options of each kind of model; all have a share of own work."""
         if not self._sees_requests:
             return
-        models = list(served(ladder))
+        models = self._models(ladder)
         # Each model and each step comes early: the work may not be enough for all pairs.
         turns = product(range(len(models)), enumerate(STEPS))
         visits = [(j, step, *models[(i + j) % len(models)]) for j, (i, step) in turns]
@@ -270,7 +271,7 @@ class Tour:
         features = self.visitor.examiner.binding.operation.features
         if not self._sees_requests or not features.isdisjoint(WEIGHTY - LISTING):
             return
-        models = list(served(ladder))[::-1]  # those without options last
+        models = self._models(ladder)[::-1]  # those without options last
         with self.visitor.own_work(FAR if self.visitor.is_timed else 2 * FAR):
             for i, (name, model) in enumerate(models):
                 share = min(EVEN / (len(models) - i), 1.0)
@@ -280,7 +281,7 @@ class Tour:
         """Examine steps put together from aspects, of one model after the other, with work of their own."""
         if not self._sees_requests:
             return
-        models = list(served(ladder, MORE_MODELS))
+        models = self._models(ladder, MORE_MODELS)
         with self.visitor.own_work(COMPOSED if self.visitor.is_timed else 2 * COMPOSED):
             left_out, most_left_out = 0, max(LEAST_LEFT_OUT, len(models))
             for turn in range(NUM_COMPOSED):
@@ -291,6 +292,13 @@ class Tour:
                 left_out = 0 if fits else left_out + 1
                 if left_out == most_left_out:  # to build them takes longer than the others
                     return
+
+    def _models(
+        self, ladder: Ladder, models: Mapping[str, Mapping[str, Any]] = MODELS
+    ) -> list[tuple[str, Served]]:
+        """Return the models that differ, by name; they build no steps that are too much work."""
+        admits = self.visitor.admits
+        return [(name, replace(model, admits=admits)) for name, model in served(ladder, models)]
 
     @property
     def _sees_requests(self) -> bool:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cumae.oracle import Case
+from cumae.properties.cases.models import TooLargeError
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visit import Visit
-from cumae.properties.search.work import ACCESS, PROGRAM, work_of
+from cumae.properties.search.work import ACCESS, PROGRAM, least_work, work_of
 
 COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour whose work is counted, and the calls of the function that serve all of them."""
@@ -34,6 +35,7 @@ class Visitor:
     volume: Volume
     work: float
     _done: float = 0.0
+    _most: float = inf
     _stop_at: float = field(init=False)
     _visits: dict[str, Visit] = field(default_factory=dict)
     _too_large: dict[str, float] = field(default_factory=dict)
@@ -61,7 +63,11 @@ class Visitor:
                 return 0
             if not self.fits(kind, size):
                 continue
-            case = build(size)
+            self._most = min(self._left, most)
+            try:
+                case = build(size)
+            except TooLargeError:
+                continue
             work = self._work(case) if case is not None else 0.0
             if work > min(self._left, most):
                 self._visits[kind] = Visit(size, work)
@@ -98,6 +104,10 @@ class Visitor:
         if size >= self._too_large.get(kind, inf):
             return False
         return kind not in self._visits or self._visits[kind].expected(size) <= self._left
+
+    def admits(self, requests: int, tokens: int, keys: int) -> bool:
+        """Return whether a case of this size may be as little work as `first` looks for."""
+        return least_work(requests, tokens, keys, self._num_checks) <= self._most
 
     def visit(self, case: Case | None, lent: float = 0.0, most: float = inf) -> bool:
         """Examine a case; return False if its launches are too much for the work that is left.
@@ -168,5 +178,10 @@ class Visitor:
 
     def _work(self, case: Case, programs: int = 0, accesses: int = 0) -> float:
         """Return the work of a case; at first without what is interpreted, which only running it shows."""
-        num_checks = len({*COUNTED}.intersection(self.examiner.checks))
-        return work_of(case, self.examiner.binding.operation.features, num_checks, programs, accesses)
+        features = self.examiner.binding.operation.features
+        return work_of(case, features, self._num_checks, programs, accesses)
+
+    @property
+    def _num_checks(self) -> int:
+        """How many checks of each case are counted."""
+        return len({*COUNTED}.intersection(self.examiner.checks))

@@ -31,18 +31,23 @@ def work_of(
     ``features``: those of the operation.
     """
     requests, tokens, keys = size(case)
-    of_token = TOKEN
+    of_token = of_key = 0.0
     if "router" in features:
         of_token += case.options.router.num_experts * LOGIT
     if "topk" in features and not LISTS_SELECTED.isdisjoint(features):
         of_token += SELECTED + case.options.selection.topk * ENTRY
     if "min_window_columns" in features:
         of_token += case.options.keys.window * ENTRY
-    of_key, heads = KEY, case.options.heads
+    heads = case.options.heads
     if "head_format" in features and heads.is_scaled:
         of_token += 2 * heads.num_heads * HEAD
     if "row_format" in features:
         of_row = case.options.rows.row_bytes * BYTE
         of_token, of_key = of_token + of_row, of_key + of_row
-    of_sizes = requests * REQUEST + tokens * of_token + keys * of_key
-    return num_checks * CHECK + max(num_programs * PROGRAM, num_accesses * ACCESS) + of_sizes
+    interpreted = max(num_programs * PROGRAM, num_accesses * ACCESS)
+    return least_work(requests, tokens, keys, num_checks) + interpreted + tokens * of_token + keys * of_key
+
+
+def least_work(requests: int, tokens: int, keys: int, num_checks: int) -> float:
+    """Return the work of a case of this size, whatever its options and without what is interpreted."""
+    return num_checks * CHECK + requests * REQUEST + tokens * TOKEN + keys * KEY

@@ -10,7 +10,7 @@ from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.models import MODELS, served
+from cumae.properties.cases.models import MODELS, TooLargeError, served
 from cumae.properties.cases.served import STEPS
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.tests.cases.test_kinds import DOMAINS
@@ -25,17 +25,34 @@ def _made(step: str, model: str, count: int = 37, turn: int = 0) -> Case:
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_every_case_lies_in_the_domain(name: str) -> None:
-    domain = DOMAINS[name]
+def test_every_case_lies_in_the_domain_and_is_as_large_as_its_caller_is_told(name: str) -> None:
+    domain, told = DOMAINS[name], list[tuple[int, ...]]()
+
+    def admits(*size: int) -> bool:
+        told.append(size)
+        return True
+
     num_made = 0
     for _, model in served(Ladder(domain, NAMES)):
         for turn, (step, build) in enumerate(STEPS.items()):
+            told.clear()
             shares = step in ("two prompts", "prompts")
-            case = None if shares and name in FEW_BLOCKS else build(replace(model, turn=turn), 19)
+            case = (
+                None if shares and name in FEW_BLOCKS else build(replace(model, turn=turn, admits=admits), 19)
+            )
             if case is not None:
                 num_made += 1
                 assert domain.why_not(case) is None
+                keys = sum(request.seq_len for request in case.batch.requests)
+                assert told == [(len(case.batch.requests), case.batch.num_tokens, keys)]
     assert num_made > len(STEPS)
+
+
+def test_a_step_that_is_not_admitted_is_not_built() -> None:
+    model = dict(served(Ladder(Domain(), NAMES)))["small pages"]
+    with pytest.raises(TooLargeError):
+        STEPS["crowd"](replace(model, admits=lambda requests, tokens, keys: requests < 9 * 19), 19)
+    assert STEPS["crowd"](replace(model, admits=lambda requests, tokens, keys: requests <= 9 * 19), 19)
 
 
 def test_an_operation_gets_the_models_that_differ_for_it() -> None:
