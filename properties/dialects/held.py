@@ -230,10 +230,13 @@ def _content(places: IntArray, row_bytes: int, seed: int) -> ByteArray:
     columns = np.arange(-(-row_bytes // 8), dtype=np.uint64)
     with np.errstate(over="ignore"):
         mixed = places.astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15) + columns
-        mixed = mixed * np.uint64(0xD1342543DE82EF95) + np.uint64(seed)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-    whole = np.ascontiguousarray(mixed).view(np.uint8).reshape(len(places), 8 * len(columns))
-    content: ByteArray = whole[:, :row_bytes].copy()
-    return content
+        mixed *= np.uint64(0xD1342543DE82EF95)
+        mixed += np.uint64(seed)
+        shifted = mixed >> np.uint64(30)
+        for factor, shift in ((0xBF58476D1CE4E5B9, 27), (0x94D049BB133111EB, 31)):
+            mixed ^= shifted
+            mixed *= np.uint64(factor)
+            np.right_shift(mixed, np.uint64(shift), out=shifted)
+        mixed ^= shifted
+    whole: ByteArray = mixed.view(np.uint8).reshape(len(places), 8 * len(columns))
+    return whole if whole.shape[1] == row_bytes else whole[:, :row_bytes].copy()

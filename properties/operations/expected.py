@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from cumae.properties.operations.users_files import files_of, is_ours
 
 MOST_TOLD = 8
 """Requests whose lengths an error tells."""
-PART = 1024
+PART = 64
 """Rows of a cache that are passed over at once if none of them is written."""
 RANGES = {"bool": (0, 1), "uint8": (0, 255), "int32": (-(2**31), INT32_MAX), "int64": (-(2**63), 2**63 - 1)}
 """The least and the largest value of each dtype of integers."""
@@ -208,7 +209,7 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
             continue
         chosen = values if len(wanted) == len(values) else [values[j] for j in wanted]
         # Column by column: an array of many short tuples takes NumPy four times as long.
-        columns = [[value[i] for value in chosen] for i in range(1, len(chosen[0]))]
+        columns = [list(map(itemgetter(i), chosen)) for i in range(1, len(chosen[0]))]
         sources = np.array(columns, dtype=np.int64).T
         if piece.place is not None:
             sources = piece.place(case, sources)

@@ -19,6 +19,8 @@ LISTS_SELECTED = frozenset({"select_beyond", "num_spare_tokens"})
 """Features of the operations with `topk` that list each selected key."""
 HEAD = 2e-5
 """Each key and each value of a token that the oracle quantises."""
+NUMBER = 4e-8
+"""Each number of the keys and values of a token, in pages."""
 BYTE = 4e-8
 """Each byte of the latent row of a token or a key."""
 
@@ -39,8 +41,9 @@ def work_of(
     if "min_window_columns" in features:
         of_token += case.options.keys.window * ENTRY
     heads = case.options.heads
-    if "head_format" in features and heads.is_scaled:
-        of_token += 2 * heads.num_heads * HEAD
+    if "head_format" in features:
+        of_key += heads.num_heads * (heads.head_dim + heads.value_dim) * NUMBER
+        of_token += 2 * heads.num_heads * HEAD if heads.is_scaled else 0.0
     if "row_format" in features:
         of_row = case.options.rows.row_bytes * BYTE
         of_token, of_key = of_token + of_row, of_key + of_row

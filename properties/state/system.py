@@ -10,7 +10,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.comparing.compare import wrong_values
 from cumae.properties.comparing.difference import difference
-from cumae.properties.comparing.masks import Mask
+from cumae.properties.comparing.masks import Mask, elements, widened
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations import FREE, KEEP, VALUE, Expected
 from cumae.properties.operations.binding import Binding
@@ -167,8 +167,7 @@ class System:
                     continue
                 start = (np.full_like(words, starts), known)
                 before, known = self._kept.get(name, start)
-            differs = words != before
-            differs = differs.any(axis=-1) if differs.ndim > 1 else differs
+            differs = elements(widened(words) != widened(before)) if words.ndim > 1 else words != before
             wrong = differs & (want.state == KEEP) & known
             if wrong.any():
                 what = "changed but must keep its value"
