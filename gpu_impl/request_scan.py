@@ -14,7 +14,10 @@ MAX_REQUESTS = 4096
 REQUESTS_PER_SCAN = (64, 256, 1024, MAX_REQUESTS)
 TOKENS_PER_TILE = (128, 256, 512, 1024)
 # Tiles are as large as they can be with four programs for each of the 132 multiprocessors of an H100 or H200.
-NUM_PROGRAMS = 528
+MULTIPROCESSORS = 132
+NUM_PROGRAMS = 4 * MULTIPROCESSORS
+# Programs that scan so many requests or more are fewer, with larger tiles: scanning takes most of their time.
+MANY_SCANNED = 1024
 # The most lengths that all programs of a launch load together. With more, they search running sums in memory.
 MOST_SCANNED = 2**20
 PROBES_PER_ROUND = tl.constexpr(256)
@@ -212,6 +215,11 @@ def shape_of_scan(num_requests: int, num_tokens: int) -> tuple[int, int, int]:
     wanted = -(-num_tokens // NUM_PROGRAMS)
     tile = next((size for size in TOKENS_PER_TILE if wanted <= size), TOKENS_PER_TILE[-1])
     requests = next((size for size in REQUESTS_PER_SCAN if num_requests <= size), 0)
+    num_warps = 8 if requests == MAX_REQUESTS else 4
+    if requests >= MANY_SCANNED and tile == 128 and num_tokens > MULTIPROCESSORS * 128:
+        # One larger tile for each multiprocessor, or two where fewer requests are scanned.
+        is_largest = requests == MAX_REQUESTS and num_tokens > MULTIPROCESSORS * 256
+        tile, num_warps = 512 if is_largest else 256, 8
     if num_requests > REQUESTS_PER_SCAN[0] and requests * -(-num_tokens // tile) > MOST_SCANNED:
-        requests = 0
-    return requests, tile, 8 if requests == MAX_REQUESTS else 4
+        requests, num_warps = 0, 4
+    return requests, tile, num_warps

@@ -10,7 +10,7 @@ from cumae import gpu_impl, oracle
 from cumae.gpu_impl import request_scan, step_metadata
 from cumae.oracle import Case, OperationName
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.cases.seeded import large_case, seeded_cases
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.operations.whole_step import NEUTRAL, WHOLE_STEP
@@ -87,6 +87,33 @@ def test_one_call_agrees_with_every_oracle(seed: int) -> None:
         answers = [oracle_answer(oracle.OPERATIONS[name], case) for name in FUSED]
         expected = {name: values for answer in answers for name, values in answer.items()}
         assert written(case) == expected, case
+
+
+@pytest.mark.parametrize(
+    ("num_requests", "num_tokens", "shape"),
+    [
+        (600, 16_896, (1024, 128, 4)),
+        (600, 16_897, (1024, 256, 8)),
+        (1_030, 16_897, (4096, 256, 8)),
+        (1_030, 33_793, (4096, 512, 8)),
+    ],
+)
+def test_each_shape_of_scan_agrees_with_every_oracle(
+    num_requests: int, num_tokens: int, shape: tuple[int, int, int]
+) -> None:
+    drawn = large_case(1, Domain(), (), num_requests=num_requests, num_tokens=num_tokens)
+    case = Case(drawn.batch, options=drawn.options)
+    assert request_scan.shape_of_scan(num_requests, num_tokens) == shape
+    expected = {
+        name: values for one in FUSED for name, values in oracle_answer(oracle.OPERATIONS[one], case).items()
+    }
+    assert written(case) == expected
+
+
+def test_programs_search_where_too_many_would_scan_too_much() -> None:
+    assert request_scan.shape_of_scan(1_030, 67_584) == (4096, 512, 8)
+    assert request_scan.shape_of_scan(1_030, 67_585) == (0, 256, 4)
+    assert request_scan.shape_of_scan(600, 67_585) == (1024, 256, 4)
 
 
 def outputs_of(num_requests: int, num_tokens_padded: int) -> dict[str, Any]:
