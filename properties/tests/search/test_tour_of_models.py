@@ -23,6 +23,10 @@ class Refusing:
     def __init__(self) -> None:
         self.kinds: list[str] = []
 
+    def admits(self, requests: int, tokens: int, keys: int) -> bool:
+        """Refuse each step."""
+        return False
+
     def first(self, kind: str, _: Callable[[int], Case | None], sizes: Iterable[int], share: float) -> int:
         """Note the kind."""
         self.kinds.append(kind)
