@@ -36,7 +36,8 @@ def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> N
             click.echo(f"    {output['name']}: {output['rule']}")
         for dialect in listed["dialects"]:
             if names := dialect["outputs"][operation["name"]]:
-                click.echo(f"    in {dialect['name']}: {', '.join(names)}")
+                also = "these, or " if dialect["own_outputs"] else ""
+                click.echo(f"    in {dialect['name']}: {also}{', '.join(names)}")
         click.echo(f"    oracle inputs: {', '.join(operation['inputs'])}")
         if operation["rows"]:
             click.echo(f"    rows of: {', '.join(operation['rows'])}")
@@ -79,6 +80,7 @@ def _listed(names: tuple[str, ...]) -> dict[str, Any]:
             {
                 "name": dialect.name,
                 "inputs": sorted(dialect.inputs),
+                "own_outputs": dialect.own_outputs,
                 "outputs": {
                     name: sorted(output.name for output in dialect.outputs.get(name, ()))
                     for name in OPERATIONS

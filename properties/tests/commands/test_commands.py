@@ -62,6 +62,7 @@ def test_the_list_shows_one_operation_with_the_values_of_its_options(tmp_path: P
     assert "option prefill_workspace, in engines: False, True" in listed
     assert "in sglang: " in listed
     assert "position_ids:" not in listed
+    assert "    in cumae: these, or windows\n" in cumae("list", "causal_windows", cwd=tmp_path).stdout
     assert "padding='written', or 'untouched', 'any', 'none'" in cumae("list", cwd=tmp_path).stdout
 
 
