@@ -10,7 +10,7 @@ import torch
 from cumae.oracle import Case
 from cumae.properties.comparing.compare import wrong_values
 from cumae.properties.comparing.difference import difference
-from cumae.properties.comparing.masks import Mask, elements, widened
+from cumae.properties.comparing.masks import Mask, elements
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.operations import FREE, KEEP, VALUE, Expected
 from cumae.properties.operations.binding import Binding
@@ -167,8 +167,7 @@ class System:
                     continue
                 start = (np.full_like(words, starts), known)
                 before, known = self._kept.get(name, start)
-            differs = elements(widened(words) != widened(before)) if words.ndim > 1 else words != before
-            wrong = differs & (want.state == KEEP) & known
+            wrong = elements(words != before) & (want.state == KEEP) & known
             if wrong.any():
                 what = "changed but must keep its value"
                 return difference(self.check, self.binding, name, wrong, before, words, what)
