@@ -60,37 +60,36 @@ def page_read(
     require_int("read_capacity", read_capacity, 0)
     require_int("num_requests", num_requests, 0, len(seq_lens))
     require_choice("page_order", page_order, PAGE_ORDERS)
-    of_pages = _places_by_token(page_order, block_size, num_heads, key_units, value_units, units_per_group)
-    units_of_token = num_heads * key_units, num_heads * value_units
+    places = _places_of_tokens(page_order, block_size, num_heads, key_units, value_units, units_per_group)
     keys: list[Any] = []
     values: list[Any] = []
     num_rows = 0
     for b in range(num_requests):
         first = max(seq_lens[b] - window, 0) if window else 0
-        stop = min(seq_lens[b], first + read_capacity - num_rows)
-        num_rows += max(stop - first, 0)
         blocks = blocks_of(block_table, row_index[b], 0, -(-seq_lens[b] // block_size))
-        for i in range(first // block_size, -(-stop // block_size)):
-            begin, end = max(first - i * block_size, 0), min(stop - i * block_size, block_size)
-            for of_page, of_token, rows in zip(of_pages, units_of_token, (keys, values), strict=True):
-                places = of_page[begin * of_token : end * of_token]
-                named = blocks[i] >= 0
-                rows += [("page", blocks[i], place) if named else UNTOUCHED for place in places]
-    spare = read_capacity - num_rows
-    for of_token, rows in zip(units_of_token, (keys, values), strict=True):
-        rows += [UNTOUCHED] * (spare * of_token)
-    return PageRead(keys, values)
+        for position in range(first, seq_lens[b]):
+            if num_rows == read_capacity:
+                break
+            num_rows += 1
+            block, token = blocks[position // block_size], position % block_size
+            for of_token, row in zip(places[token], (keys, values), strict=True):
+                row += [("page", block, place) if block >= 0 else UNTOUCHED for place in of_token]
+    spare = (read_capacity - num_rows) * num_heads
+    return PageRead(keys + [UNTOUCHED] * (spare * key_units), values + [UNTOUCHED] * (spare * value_units))
 
 
 @lru_cache(maxsize=256)
-def _places_by_token(
+def _places_of_tokens(
     order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
-) -> tuple[list[int], list[int]]:
-    """Return the places of a page's keys and of its values, by token, head and unit."""
+) -> list[tuple[list[int], list[int]]]:
+    """Return for each token of a page the places of its keys and of its values, by head and unit."""
     units = page_units(order, size, num_heads, key_units, value_units, group)
     place_of = {unit: place for place, unit in enumerate(units)}
-    pairs = [(token, head) for token in range(size) for head in range(num_heads)]
-    return (
-        [place_of["key", token, head, unit] for token, head in pairs for unit in range(key_units)],
-        [place_of["value", token, head, unit] for token, head in pairs for unit in range(value_units)],
-    )
+    heads, keys, values = range(num_heads), range(key_units), range(value_units)
+    return [
+        (
+            [place_of["key", token, head, unit] for head in heads for unit in keys],
+            [place_of["value", token, head, unit] for head in heads for unit in values],
+        )
+        for token in range(size)
+    ]

@@ -1,12 +1,12 @@
 """Keys and values of several heads, new and in the pages of a cache, as tensors of opaque rows."""
 
 from functools import lru_cache, partial
-from itertools import compress
+from itertools import compress, cycle
 from typing import Any
 
 import numpy as np
 
-from cumae.oracle import UNTOUCHED, Case, HeadFormat, Inputs, PageWrite, page_units, scaled_head
+from cumae.oracle import Case, HeadFormat, Inputs, PageWrite, page_units, scaled_head
 from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows
 from cumae.properties.dialects.latents import hard_to_quantise
@@ -126,15 +126,8 @@ def plane_shape(kind: str, case: Case) -> tuple[int, int, int]:
 
 def _plane(kind: str, answer: PageWrite, inputs: Inputs) -> list[Any]:
     """Return the units of the pages that belong to keys, or to values."""
-    is_of_kind = _units_of(kind, inputs.case.options.heads, inputs.case.batch.block_size)
-    size, found = len(is_of_kind), list[Any]()
-    for first in range(0, len(answer.pages), size):
-        page = answer.pages[first : first + size]
-        if page.count(UNTOUCHED) == size:  # most pages of a large cache
-            found += page[: is_of_kind.count(True)]
-        else:
-            found += compress(page, is_of_kind)
-    return found
+    heads, case = inputs.case.options.heads, inputs.case
+    return list(compress(answer.pages, cycle(_units_of(kind, heads, case.batch.block_size))))
 
 
 @lru_cache(maxsize=16)

@@ -1,32 +1,31 @@
 """The expected content of outputs: the oracle's value of each element, as arrays."""
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, prod
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cumae.oracle import ANY, INPUTS, UNTOUCHED, Case, Inputs
-from cumae.oracle.model.rules import INT32_MAX, require
+from cumae.oracle.model.rules import require
 from cumae.properties.dialects import Floats, Held, Ints, Output, Piece, Rows
 from cumae.properties.dialects.held import ITEM_BYTES, IntArray
-from cumae.properties.operations.enlarged import has_large_slots
 from cumae.properties.operations.operation import Operation
 from cumae.properties.operations.outputs import shape_of
+from cumae.properties.operations.own_answers import (
+    is_own,
+    lengths_told,
+    listed,
+    require_field,
+    require_numbers,
+)
 from cumae.properties.operations.tracebacks import told_of
-from cumae.properties.operations.users_files import files_of, is_ours
 
-MOST_TOLD = 8
-"""Requests whose lengths an error tells."""
 PART = 64
 """Rows of a cache that are passed over at once if none of them is written."""
-RANGES = {"bool": (0, 1), "uint8": (0, 255), "int32": (-(2**31), INT32_MAX), "int64": (-(2**63), 2**63 - 1)}
-"""The least and the largest value of each dtype of integers."""
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 _watchers: list[Callable[[bool], None]] = []
@@ -74,15 +73,15 @@ def expected_of(
     ``held`` returns an input as the dialect holds it; it is called if the rows of an output come from an
     input, and for the oracle's parameters that only the dialect has.
     """
-    answer, is_own = _answer(operation, inputs, held), _is_own(operation.oracle)
+    answer, users = _answer(operation, inputs, held), is_own(operation.oracle)
     found = {}
     for output in outputs:
-        if is_own:
-            _require_field(operation, output, answer)
+        if users:
+            require_field(operation, output, answer)
         values = output.values(answer, inputs)
-        if is_own and not output.is_rows:
-            values = _listed(operation, output, values)
-            _require_numbers(operation, output, values, inputs.case)
+        if users and not output.is_rows:
+            values = listed(operation, output, values)
+            require_numbers(operation, output, values, inputs.case)
         if output.is_rows:
             told = _rows(values, output, inputs, held)
         else:
@@ -97,7 +96,7 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
     if names:
         known = {name: _plain(held(name)) for name in names}
         inputs = Inputs(inputs.case, inputs.previous, known)
-    if not _is_own(operation.oracle):
+    if not is_own(operation.oracle):
         return inputs.call(operation.oracle)
     for tell in _watchers:
         tell(True)
@@ -111,63 +110,6 @@ def _answer(operation: Operation, inputs: Inputs, held: Callable[[str], Held]) -
     finally:
         for tell in _watchers:
             tell(False)
-
-
-@lru_cache(maxsize=256)
-def _is_own(oracle: Callable[..., Any]) -> bool:
-    """Whether a definition is a user's, and may be wrong."""
-    return not any(map(is_ours, files_of(oracle)))
-
-
-def _require_field(operation: Operation, output: Output, answer: Any) -> None:
-    """Raise ``ValueError`` if the answer of a user's definition has no field for an output."""
-    field = output.follows or output.name
-    if output.expect is None and not hasattr(answer, field):
-        rule = f"be a NamedTuple with a field {field!r}"
-        require(False, f"{operation.name}: what its definition returns", type(answer).__name__, rule)
-
-
-def _listed(operation: Operation, output: Output, values: Any) -> list[Any]:
-    """Return the values of a user's definition, a number as the only one; refuse others."""
-    if isinstance(values, (int, float, np.integer, np.floating, np.bool_)):
-        return [values]
-    is_list = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, str)
-    rule = f"be a list of numbers, or one number, for {output.name}"
-    require(is_list, f"{operation.name}: what its definition returns", values, rule)
-    return list(values)
-
-
-def _require_numbers(operation: Operation, output: Output, values: Sequence[Any], case: Case) -> None:
-    """Raise ``ValueError`` if an output cannot hold a value of a user's definition, or not so many."""
-    room = prod(shape_of(output, case))
-    rule = f"be {room}, as the shape or axis of the output says, for {lengths_told(case)}"
-    require(len(values) == room, f"{operation.name}: {output.name}: number of values", len(values), rule)
-    kinds: tuple[type, ...] = (int, np.integer, np.bool_)
-    what = "an integer"
-    dtype = output.dtype_for(case)
-    if dtype == "fp32":
-        kinds, what = (*kinds, float, np.floating), "a number"
-    # Of slots from 2^31 on, which a function may promise away, one that wraps around is told with its values.
-    least, most = RANGES.get(dtype, (-inf, inf)) if not has_large_slots(case) else (-inf, inf)
-    for i, value in enumerate(values):
-        if value is UNTOUCHED or value is ANY:
-            continue
-        if not isinstance(value, kinds):
-            entry = f"{operation.name}: {output.name}[{i}]"
-            require(False, entry, value, f"be {what}, for {lengths_told(case)}")
-        if value < least or value > most:  # neither is true of NaN
-            entry = f"{operation.name}: {output.name}[{i}]"
-            wide = "; a promise may leave out such large ids or contexts" if dtype == "int32" else ""
-            rule = f"be {least} to {most}, as its dtype {dtype} holds, for {lengths_told(case)}{wide}"
-            require(False, entry, value, rule)
-
-
-def lengths_told(case: Case) -> str:
-    """Return the lengths of a case's first requests in words."""
-    requests = case.batch.requests
-    lens = [f"{request.context_len} + {request.query_len}" for request in requests[:MOST_TOLD]]
-    more = f", … of {len(requests):,}" if len(requests) > MOST_TOLD else ""
-    return f"requests of cached + new tokens: {', '.join(lens)}{more}" if lens else "a step without requests"
 
 
 @lru_cache(maxsize=256)
@@ -209,7 +151,7 @@ def _rows(values: list[Any], output: Output, inputs: Inputs, held: Callable[[str
             continue
         chosen = values if len(wanted) == len(values) else [values[j] for j in wanted]
         # Column by column: an array of many short tuples takes NumPy four times as long.
-        columns = [list(map(itemgetter(i), chosen)) for i in range(1, len(chosen[0]))]
+        columns = [[value[i] for value in chosen] for i in range(1, len(chosen[0]))]
         sources = np.array(columns, dtype=np.int64).T
         if piece.place is not None:
             sources = piece.place(case, sources)

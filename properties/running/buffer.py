@@ -15,8 +15,6 @@ from cumae.properties.running.words import Words, poison_words, words_of
 GUARD_BYTES = 8192
 LITTLE_GUARD_BYTES = 1024
 """Between the buffers of many calls, which guard each other."""
-MANY = 2**13
-"""More bytes than these are compared by NumPy."""
 _WORDS = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
 Bytes = npt.NDArray[np.uint8]
 
@@ -134,4 +132,4 @@ def _are_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def _same(one: Bytes, other: Bytes) -> bool:
     """Return whether bytes are equal; for a few, NumPy's comparison takes ten times as long."""
-    return np.array_equal(one, other) if len(one) > MANY else one.tobytes() == other.tobytes()
+    return one.tobytes() == other.tobytes()

@@ -16,7 +16,7 @@ from typing import Any
 
 from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require
-from cumae.properties.operations.expected import lengths_told
+from cumae.properties.operations.own_answers import lengths_told
 from cumae.properties.running.sanitizer import Sanitizer
 from cumae.properties.search.child import CUT_OFF, ERROR, REFUSED, RESULT, STATE, NextStep
 from cumae.properties.search.nursery import Child, nursery
