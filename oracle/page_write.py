@@ -1,6 +1,7 @@
 """The pages of a cache of keys and values after the step has written its new rows to their slots."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cumae.oracle.cache_write import cache_write
@@ -56,23 +57,31 @@ def page_write(
         require_int(name, count, 1)
     require_choice("page_order", page_order, PAGE_ORDERS)
     slots = cache_write(slot_mapping, num_new_rows, num_cache_blocks * block_size).cache
-    order = list(page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group))
+    order = page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group)
     pages: list[Any] = []
     for block in range(num_cache_blocks):
         sources = slots[block * block_size : (block + 1) * block_size]
         if sources.count(UNTOUCHED) == block_size:
             pages += [UNTOUCHED] * len(order)
             continue
-        for kind, offset, head, unit in order:
-            source = sources[offset]
-            pages.append(UNTOUCHED if source is UNTOUCHED else (kind, source[1], head, unit))
+        pages += [
+            UNTOUCHED if sources[offset] is UNTOUCHED else (kind, sources[offset][1], head, unit)
+            for kind, offset, head, unit in order
+        ]
     return PageWrite(pages)
 
 
+@lru_cache(maxsize=16)
 def page_units(
     order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
+) -> tuple[tuple[str, int, int, int], ...]:
+    """Return kind, token of the block, head and unit of each unit of a page, in the order of memory."""
+    return tuple(_units(order, size, num_heads, key_units, value_units, group))
+
+
+def _units(
+    order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
 ) -> Iterator[tuple[str, int, int, int]]:
-    """Yield kind, token of the block, head and unit of each unit of a page, in the order of memory."""
     kinds = (("key", key_units), ("value", value_units))
     if order == "NHD":
         for kind, units in kinds:

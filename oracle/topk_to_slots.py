@@ -63,9 +63,7 @@ def topk_to_slots(
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
             slot_at = slots_of.setdefault(owner, {})
-            for position in positions:
-                if position in slot_at:
-                    continue
+            for position in {*positions} - slot_at.keys():
                 slot_at[position] = -1
                 if position >= 0 and owns(position, world, rank, interleave):
                     index = local_len(position, world, rank, interleave)

@@ -18,12 +18,14 @@ _ITEM_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Keys and values of ``num_heads`` heads, of ``head_dim`` and ``value_dim`` numbers, in a paged cache.
+    """Keys and values of several heads in a paged cache.
 
+    ``num_heads``: heads of keys and values. ``head_dim``, ``value_dim``: numbers of a key and of a value.
     ``head_format``: how the cache holds a key or a value. Numbers of ``bf16``, ``fp16`` and ``fp32``, and
-    ``bytes``, are copied. From bf16, ``fp8`` is a byte for each number, divided by the scale of all keys,
-    ``key_scale_thousandths``, or of all values; ``fp8_own`` and ``int8_own`` have a scale for each token and
-    head, 4 bytes behind its numbers. ``page_order``: see ``page_write``; groups have 16 bytes.
+    ``bytes``, are copied. From bf16, ``fp8`` is a byte for each number, divided by a scale;
+    ``fp8_own`` and ``int8_own`` have a scale for each token and head, 4 bytes behind its numbers.
+    ``key_scale_thousandths``, ``value_scale_thousandths``: the scale of all keys or values of ``fp8``, times
+    1000. ``page_order``: what runs fastest in a page, see ``page_write``; groups have 16 bytes.
     """
 
     num_heads: int = 1

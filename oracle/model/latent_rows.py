@@ -13,10 +13,11 @@ _ITEM_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 @dataclass(frozen=True, slots=True)
 class LatentRows:
-    """The latent rows of a cache: ``kv_lora_rank`` + ``qk_rope_head_dim`` numbers of ``row_format``.
+    """The latent rows of a cache: ``kv_lora_rank`` + ``qk_rope_head_dim`` numbers each.
 
-    Rows of ``fp8`` are 656 bytes whatever the dimensions: 512 fp8, 4 fp32 scales, 64 bf16;
-    ``power_of_two_scales``: whether such rows are written with scales that are powers of two.
+    ``row_format``: how the cache holds a number. Rows of ``fp8`` are 656 bytes whatever the dimensions: 512
+    fp8, 4 fp32 scales, 64 bf16. ``power_of_two_scales``: whether rows of fp8 are written with scales that are
+    powers of two.
     """
 
     row_format: RowFormat = "bf16"

@@ -15,7 +15,10 @@ KeyScope = Literal["all", "prefill"]
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Context parallelism over ``Batch.world`` ranks: ``rank`` owns runs of ``interleave`` positions."""
+    """Context parallelism over ``Batch.world`` ranks.
+
+    ``rank``: the rank whose metadata the step computes. ``interleave``: positions that a rank owns in a run.
+    """
 
     rank: int = 0
     interleave: int = 1
@@ -76,10 +79,10 @@ class Padding:
 class Selection:
     """The keys that a token selects in sparse attention.
 
-    ``topk``: keys at most. ``select_beyond``: whether some selected positions lie beyond the table, where
-    there is no key. ``selected_first``: whether the positions of each row stand before its -1.
-    ``prefill_workspace``: the keys of prefills that compute something are gathered into a workspace, from
-    which their tokens read selected positions.
+    ``topk``: keys that a token selects at most. ``select_beyond``: whether some selected positions lie
+    beyond the table, where there is no key. ``selected_first``: whether the positions of each row stand
+    before its -1. ``prefill_workspace``: the keys of prefills that compute something are gathered into a
+    workspace, from which their tokens read selected positions.
     """
 
     topk: int = 2
@@ -96,7 +99,10 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Work items of ``split_size`` selected keys at most, dealt out over ``num_workers``."""
+    """Work items of selected keys, and who does them.
+
+    ``split_size``: selected keys of an item at most. ``num_workers``: those over which items are dealt out.
+    """
 
     split_size: int = 1
     num_workers: int = 1
@@ -110,8 +116,9 @@ class Schedule:
 class Workspace:
     """The workspace of cached context.
 
-    ``chunk_blocks``: blocks of each request that it has room for, or of all requests together with
-    ``shared_workspace``; ``workspace_slack``: rows beyond.
+    ``chunk_blocks``: blocks of each request that it has room for, or of all requests together.
+    ``workspace_slack``: rows of it beyond these blocks. ``shared_workspace``: whether requests share the
+    blocks.
     """
 
     chunk_blocks: int = 1
@@ -136,9 +143,10 @@ class Drafts:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Sequences cut into chunks of ``chunk_size`` rows.
+    """Sequences cut into chunks.
 
-    ``absolute_chunks``: whether chunks end at multiples of ``chunk_size`` of the position, not of the row.
+    ``chunk_size``: rows of a chunk. ``absolute_chunks``: whether chunks end at multiples of ``chunk_size`` of
+    the position, not of the row.
     """
 
     chunk_size: int = 2
@@ -151,7 +159,10 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class WindowRows:
-    """Rows that list the slots of a token's window: ``window`` columns, ``min_window_columns`` at least."""
+    """Rows that list the slots of a token's window.
+
+    ``min_window_columns``: the least columns of a row, which has ``window`` columns else.
+    """
 
     min_window_columns: int = 4
 
@@ -161,7 +172,10 @@ class WindowRows:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """A cache with one block for each request: the ring of its last ``ring_capacity`` tokens."""
+    """A cache with one block for each request.
+
+    ``ring_capacity``: tokens of a block, the last ones of its request.
+    """
 
     ring_capacity: int = 4
 

@@ -11,9 +11,10 @@ from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, L
 class Router:
     """A router of tokens to experts.
 
-    ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts selected;
-    ``scaling_thousandths`` of the weights, which sum to 1 before if ``renormalize``; ``logits_dtype``,
-    ``bias_dtype``: how they are stored; ``logits_kind``, ``logits_seed``: which logits.
+    ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts selected.
+    ``scaling_thousandths``: the factor of the weights, times 1000. ``renormalize``: whether the weights sum
+    to 1 before. ``logits_dtype``, ``bias_dtype``: how logits and biases are stored. ``logits_kind``: what is
+    hard about the logits. ``logits_seed``: which logits of a kind.
     """
 
     num_experts: int = 8

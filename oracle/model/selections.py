@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from math import gcd
+from operator import lt
 from typing import Any
 
 from cumae.oracle.model.case import Case
@@ -32,7 +33,8 @@ def _selection(row: int, position: int, count: int) -> list[int]:
     selected = [(position - j * step) % size for j in range(count)]
     newest = row % count
     selected = selected[count - newest :] + selected[: count - newest]
-    return selected[::-1] if selected == sorted(selected) else selected
+    is_ascending = all(map(lt, selected, selected[1:]))
+    return selected[::-1] if is_ascending else selected
 
 
 def selected_positions(
@@ -54,8 +56,9 @@ def selected_positions(
         if not is_live[row]:
             rows.append([GARBAGE if token_to_request[row] < 0 else -1] * len(positions))
             continue
-        found = [-1 if position is GARBAGE else position for position in positions]
-        unused = [j for j, position in enumerate(found) if position < 0]
+        num_used = len(positions) - positions.count(GARBAGE)
+        found = [*positions[:num_used], *[-1] * (len(positions) - num_used)]
+        unused = range(num_used, len(found))
         if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):
             far = FAR_BEYOND if row % 8 == 7 else 0
             found[unused[0 if first else row // 2 % len(unused)]] = beyond + row + far

@@ -20,6 +20,8 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"index_dtype": ("int32",)},
     {"world": (1,)},
     {"max_block_id": 65_535},
+    {"page_slack": (0,)},
+    {"key_slack": (0,)},
 )
 """Promises that a real function may need."""
 _WIDEST = Domain()

@@ -64,6 +64,14 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
     "two ranks in runs": {"block_size": (16, 64), "world": 2, "interleave": 16},
     "four ranks in turns": {"block_size": (16, 64), "world": 4, "interleave": 1},
     "eight ranks in turns": {"block_size": 64, "world": 8, "interleave": 1},
+    "hybrid on eight ranks": {"block_size": 128, "kernel_block_size": 16, "world": 8, "interleave": 16},
+    "wide windows on ranks": {"block_size": 64, "window": 1_024, "world": 8, "interleave": 64},
+    "selections of 1,024": {"block_size": 64, "topk": 1_024, "split_size": 128, "num_workers": 78},
+    "short rings": {"block_size": 16, "ring_capacity": 64},
+    "long rings": {"block_size": 16, "ring_capacity": 256},
+    "packed heads": {"block_size": (16, 64), **FP8, "page_order": "packed"},
+    "shuffled heads": {"block_size": (16, 64), **FP8, "page_order": "shuffled"},
+    "fp8 rows on ranks": {"block_size": 64, "row_format": "fp8", "world": 2, "interleave": 64},
 }
 """These, and some that differ from them in one option."""
 
@@ -187,7 +195,8 @@ def _in_order(case: Case, ordered: Callable[[list[int], Sequence[int]], list[int
     """
     rows = case.layout.row_index
     if rows is not None and min(rows, default=-1) >= 0:
-        rows = tuple(_but_two(sorted(rows), ()))
+        # Where pages are nearly in order, rows have gaps; else they are the first ones.
+        rows = tuple(_but_two(sorted(rows) if ordered is _but_two else list(range(len(rows))), ()))
     given = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
     if len({*given}) < len(given):  # some are shared
         return edited(case, list(case.batch.requests), rows)

@@ -5,16 +5,21 @@ A busy engine runs them all day. Crowds of tiny requests, and few long ones, sho
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count as count_from
 
-from cumae.oracle import Case
+from cumae.oracle import Case, Request
+from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.served import with_drafts
 
 DEEP = 16_384
 """Cached tokens behind which a request counts as long."""
 CHUNK = 64
 """Tokens of a chunk that requests fill."""
+IDLE = 16
+"""Idle requests behind others: a tile of them."""
 
 
 def decodes_behind(least: int, ladder: Ladder, count: int) -> Case | None:
@@ -62,6 +67,23 @@ def with_idle_ones(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests with context: every fifth is idle, the others decode."""
     lens: list[Lens] = [("decode", 65 + mixed(b) % 90, int(b % 5 != 3)) for b in range(count)]
     return ladder.step(lens, seed=count, padding=(0, 0))
+
+
+def idle_behind(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify three drafts each, and 16 idle requests behind them."""
+    verifying = ladder.having("max_drafts", 3) or ladder
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    idle: list[Lens] = [("decode", 40 + b, 0) for b in range(IDLE)]
+    return verifying.step([*lens, *idle], seed=count, padding=(0, 0))
+
+
+def drafts_behind_a_prompt(tokens: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of a prompt without drafts, and behind it ``count`` decodes of ``tokens`` each."""
+    verifying = ladder.having("max_drafts", tokens - 1) or ladder
+    prompt = next(n for n in count_from(605) if num_drafts_of(Request(0, n), tokens - 1) == 0)
+    contexts = [with_drafts(65 + mixed(b) % 100, tokens) for b in range(count)]
+    lens: list[Lens] = [("prefill", 0, prompt), *(("decode", n, tokens) for n in contexts)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
 
 
 def ending_alike(ladder: Ladder, count: int) -> Case | None:
@@ -143,6 +165,9 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "a prompt that is last but one": (partial(with_one_prompt_at, -2), (41, 9)),
     "decodes and chunks in turns": (in_turns, (21, 5)),
     "decodes and idle ones": (with_idle_ones, (67, 37)),
+    "drafts, then idle ones": (idle_behind, (112, 48)),
+    "a prompt, then pairs of drafts": (partial(drafts_behind_a_prompt, 3), (131, 67)),
+    "a prompt, then five drafts each": (partial(drafts_behind_a_prompt, 6), (67, 9)),
     "ending alike": (ending_alike, (19, 5)),
     "a crowd of prompts": (crowd_of_prompts, (259, 131)),
     "a long chunk": (long_chunk, (4_101, 2_053)),

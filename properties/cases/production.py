@@ -32,6 +32,8 @@ RUNS: Mapping[str, Callable[[int], Lens]] = {
 }
 """Requests of one kind, each from bits of its own."""
 WINDOW = 128
+FAR = 33_023
+"""A context past 2^15, whose next position the last of two ranks owns, however long its runs are."""
 LONG = 1_000
 """Cached tokens of a request that is longer than most windows."""
 
@@ -65,7 +67,7 @@ def run_and_others(
 def with_one_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, one of which has a far longer context than the others."""
     lens: list[Lens] = [("decode", 1 + mixed(b) % 300, 1) for b in range(count)]
-    lens[count // 3] = ("decode", 33_001, 1)
+    lens[count // 3] = ("decode", FAR, 1)
     return ladder.unlimited.step(lens, seed=count)
 
 

@@ -31,6 +31,7 @@ MOST_SECONDS = 0.02
 TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
+NOTE_OF_DENSE = "not tried with a cache beyond 2^31 elements: Domain(strided=False) promises a dense one"
 _SEEN: dict[int, tuple[Callable[..., Any], bool]] = {}
 """By its identity each function seen, kept so that no other gets it, and whether it reads tables whole."""
 
@@ -53,6 +54,8 @@ def _first_finding(trial: Trial) -> Finding | None:
     trial.saw_nothing = True
     for bench, raised_by in trial.enlarged():
         if trial.binding.domain.why_not(bench.case) is not None:
+            if gaps_of(bench.case.layout) and not trial.binding.domain.strided:
+                trial.note = NOTE_OF_DENSE
             continue
         if trial.is_over():
             return None

@@ -2,11 +2,14 @@
 
 import inspect
 import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import click
 
-from cumae.oracle import INPUTS
+from cumae.oracle import INPUTS, Batch, Layout, Options
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import PROMISED
@@ -15,6 +18,9 @@ from cumae.properties.commands.axes import print_axes
 from cumae.properties.dialects import DIALECTS
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.axes import AXES
+
+ENTRY = r"(?P<names>``\w+``(?:, ``\w+``)*): (?P<meaning>.*?)(?=\.(?: |$))"
+"""Fields in the docstring of a record, and what they are: up to the end of the sentence."""
 
 
 def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> None:
@@ -42,7 +48,8 @@ def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> N
         if operation["rows"]:
             click.echo(f"    rows of: {', '.join(operation['rows'])}")
         for name, values in operation["options"].items():
-            click.echo(f"    option {name}{', in engines: ' + ', '.join(map(str, values)) if values else ''}")
+            run = f"; in engines: {', '.join(map(str, values))}" if values else ""
+            click.echo(f"    option {name}: {listed['meanings'][name]}{run}")
         click.echo(f"    kernels: {', '.join(operation['kernels'])}")
     if operations:
         return
@@ -65,7 +72,9 @@ def _listed(names: tuple[str, ...]) -> dict[str, Any]:
                 "outputs": [{"name": output.name, "rule": output.rule} for output in operation.outputs],
                 "inputs": list(inspect.signature(operation.oracle).parameters),
                 "rows": [
-                    piece.name for output in operation.outputs for piece in (output.pieces or {}).values()
+                    *dict.fromkeys(
+                        piece.name for output in operation.outputs for piece in (output.pieces or {}).values()
+                    )
                 ],
                 "options": {
                     name: list(feature.engines)
@@ -92,4 +101,13 @@ def _listed(names: tuple[str, ...]) -> dict[str, Any]:
         "oracle_inputs": sorted(INPUTS),
         "promises": {name: getattr(Domain(), name) for name in PROMISES},
         "options": sorted(PROMISED),
+        "meanings": {name: meaning for name, meaning in _meanings() if name in PROMISED},
     }
+
+
+def _meanings() -> Iterator[tuple[str, str]]:
+    """Yield the fields of a case with their meanings, as the docstrings of its records tell them."""
+    for record in (Batch, Layout, *(type(getattr(Options(), field.name)) for field in fields(Options))):
+        for entry in re.finditer(ENTRY, " ".join((inspect.getdoc(record) or "").split())):
+            for name in re.findall(r"``(\w+)``", entry["names"]):
+                yield name, entry["meaning"].replace("``", "")

@@ -111,8 +111,14 @@ def far_pages(case: Case) -> Iterator[Case]:
 
 
 def far_read_pages(case: Case) -> Iterator[Case]:
-    """Yield pages whose offset passes 2^31 elements, and far table rows."""
+    """Yield pages whose offset passes 2^31 elements, dense and with gaps, and far table rows."""
     highest, item = _largest_id(case), ITEM_BYTES[page_dtype(case)]
+    heads = case.options.heads
+    each = case.batch.block_size * heads.num_heads
+    more = _SPAN // (each * max(heads.head_dim, heads.value_dim)) + 1
+    num_bytes = (more + case.num_cache_blocks) * each * (heads.head_dim + heads.value_dim) * item
+    if more <= room_for_ids(case) and num_bytes <= _MOST_BYTES:
+        yield renamed(case, more)
     gap = _gap(highest * (16 if item == 1 else 1))
     if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
         yield case.laid_out(cache_block_gap=gap)

@@ -17,9 +17,9 @@ from cumae.properties.operations.outputs import shape_of
 
 def elements_each(output: Output, case: Case) -> int:
     """Return how many elements, or rows, of an output belong to one item of its axis."""
-    if output.is_rows:
-        return 1
     shape = shape_of(output, case)
+    if output.is_rows:
+        return prod(shape[1:-1])
     entries = prod(shape[1:]) if len(shape) > 1 else axis_named(output.axis).entries(case)
     return output.per_item * entries
 

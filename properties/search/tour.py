@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from math import prod
 from typing import Any
 
 from cumae.oracle import Case
@@ -14,6 +15,8 @@ from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.cases.values import TOPKS, WINDOWS
+from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.outputs import shape_of
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
 from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
@@ -101,7 +104,8 @@ FAR_CONTEXTS, FAR_SERVED = (131_073, 8_193), (600_011, 200_003)
 BEHIND, SEEN = 600_011, {"window": 128, "topk": 2, "row": 2}
 """A context of more pages than int16 counts, and what lets few of its keys, or few bytes of them, be read."""
 HEAVY = 2**20
-"""Cached tokens of each of many decodes: their sum passes 2^24, up to which fp32 counts."""
+"""Cached tokens of each of many decodes: their sum passes 2^24, up to which fp32 counts. It takes little if
+the outputs have fewer elements than one of them has tokens."""
 AMONG_DECODES = ((12, 0), (67, 5))
 """Decodes around one request of six tokens, and idle requests. The second step has as many tokens as
 requests, but is not uniform."""
@@ -114,7 +118,7 @@ LEAST_LEFT_OUT = 6
 FAIR, EVEN = 8.0, 2.0
 """Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; the
 far contexts of one model, which cost about as much as another's, less."""
-ON_RANKS = ("decodes", "verified", "identical prompts", "decodes, then others")
+ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, then others")
 """Steps of one kind that also lie on ranks."""
 BROAD = ((8, 128, 1_100), (2, 16, 2_051))
 """Heads, the numbers of each, and tokens of a case."""
@@ -142,6 +146,11 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
         return part * SHARE * budget.seconds
     examples = budget.examples or 0
     return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
+
+
+def num_written(binding: Binding, case: Case) -> int:
+    """Return how many elements the outputs of a case have together."""
+    return sum(prod(shape_of(form, case)) for form in binding.forms.values())
 
 
 @dataclass(slots=True)
@@ -327,8 +336,11 @@ class Tour:
                 if MOST_EDGE < size < FAR_COUNTS[0]:
                     visitor.beyond("many", idle, size + 1, LENT * visitor.work)
                 visitor.visit(ladder.fresh(size + 1))
-            if visitor.examiner.binding.operation.features.isdisjoint(WEIGHTY):
-                visitor.visit(heavy(ladder, HEAVY))
+            binding = visitor.examiner.binding
+            if binding.operation.features.isdisjoint(WEIGHTY):
+                case = heavy(ladder, HEAVY)
+                if case is not None and num_written(binding, case) < HEAVY:
+                    visitor.visit(case)
 
     def _beyond(self, ladder: Ladder) -> None:
         """Examine one case of each kind beyond usual tiles and types, if only smaller ones were examined."""

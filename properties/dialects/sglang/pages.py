@@ -53,6 +53,11 @@ def page_rows(answer: Any, inputs: Inputs, tail: Any = UNTOUCHED) -> list[Any]:
 
 def listed_slots(inputs: Inputs) -> KvIndices:
     """Return the list of slots as that of pages of one token; padded requests read the dump slot."""
+    listed: KvIndices = inputs.once(listed_slots, lambda: _listed_slots(inputs))
+    return listed
+
+
+def _listed_slots(inputs: Inputs) -> KvIndices:
     case, lens = inputs.case, read_lens(inputs.case)
     rows = [slots_of(case, request).tolist() for request in case.batch.requests]
     rows += [[DUMP_SLOT] * length for length in lens[len(rows) :]]

@@ -158,7 +158,7 @@ def test_a_domain_of_any_order_gets_what_it_promises() -> None:
 
 def test_one_decode_is_far_longer_than_the_others() -> None:
     lens = sorted(_lens(_made(production.with_one_far(LADDER, 37))))
-    assert lens[-1] == (33_001, 1) and lens[-2][0] <= 300
+    assert lens[-1] == (33_023, 1) and lens[-2][0] <= 300
 
 
 @pytest.mark.parametrize(("rows", "padded"), [(10, 259), (0, 0)])

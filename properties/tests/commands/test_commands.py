@@ -59,11 +59,18 @@ def test_the_list_names_operations_outputs_and_inputs(tmp_path: Path) -> None:
 
 def test_the_list_shows_one_operation_with_the_values_of_its_options(tmp_path: Path) -> None:
     listed = cumae("list", "topk_to_slots", cwd=tmp_path).stdout
-    assert "option prefill_workspace, in engines: False, True" in listed
+    assert "option prefill_workspace: the keys of prefills that compute something are gathered" in listed
+    assert "read selected positions; in engines: False, True\n" in listed
     assert "in sglang: " in listed
     assert "position_ids:" not in listed
     assert "    in cumae: these, or windows\n" in cumae("list", "causal_windows", cwd=tmp_path).stdout
     assert "padding='written', or 'untouched', 'any', 'none'" in cumae("list", cwd=tmp_path).stdout
+
+
+def test_the_list_tells_what_each_option_means(tmp_path: Path) -> None:
+    listed = json.loads(cumae("list", "--json", cwd=tmp_path).stdout)
+    assert sorted(listed["meanings"]) == listed["options"]
+    assert all(3 < len(meaning.split()) < 40 for meaning in listed["meanings"].values())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Keys and values out of pages: facts of the definition, wrong readers, sources that no input holds."""
 
+import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -150,3 +152,80 @@ def test_a_wrong_one_is_found(wrong: Reader, axis: str) -> None:
     verdict = cumae.check(wrong, "page_read", domain=TORCH, examples=100, save_to=None)
     assert verdict.failure is not None
     assert (verdict.failure.finding.check, verdict.failure.finding.axis) == ("agrees", axis)
+
+
+def gathered_head_by_head(
+    block_table: Tensor,
+    seq_lens: Tensor,
+    num_reqs: int,
+    block_size: int,
+    num_kv_heads: int,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    key: Tensor,
+    value: Tensor,
+) -> None:
+    """Write the rows of keys alone, as a function does whose engine's buffers are longer."""
+    for cache, found in ((key_cache, key), (value_cache, value)):
+        tokens = cache.reshape(len(cache), block_size, num_kv_heads, -1)
+        row = 0
+        for b in range(num_reqs):
+            position = torch.arange(int(seq_lens[b]), device=cache.device)
+            blocks = block_table[b, position // block_size].long()
+            rows = tokens[blocks, position % block_size]
+            found[row : row + len(rows)] = rows.view(len(rows), *found.shape[1:])
+            row += len(rows)
+
+
+def last_row_is_the_first(**given: Any) -> None:
+    gathered_head_by_head(**given)
+    num_rows = int(given["seq_lens"][: given["num_reqs"]].sum())
+    if num_rows:
+        given["key"][num_rows - 1] = given["key"][0]
+
+
+@pytest.mark.parametrize("padding", ["untouched", "any"])
+def test_padding_begins_behind_all_heads_of_the_last_key(padding: Any) -> None:
+    rows: dict[str, Any] = {"missing_blocks": False, "rowless_requests": False, "window": (0,)}
+    heads: dict[str, Any] = {"num_heads": (2, 8), "page_order": ("NHD",), "head_format": ("bf16", "fp32")}
+    domain = replace(TORCH, padding=padding, max_requests=8, **rows, **heads)
+    how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 5, "save_to": None}
+    how["checks"] = ["agrees", "writes_everything"]
+    verdict = cumae.check(gathered_head_by_head, "page_read", **how)
+    assert verdict, verdict
+
+    @wraps(gathered_head_by_head)
+    def wrong(**given: Any) -> None:
+        last_row_is_the_first(**given)
+
+    found = cumae.check(wrong, "page_read", **how)
+    assert found.failure is not None and "`key[" in found.failure.finding.message
+
+
+def test_a_dense_cache_is_read_beyond_what_32_bits_count() -> None:
+    def wrong(
+        block_table: Tensor,
+        seq_lens: Tensor,
+        num_reqs: int,
+        block_size: int,
+        num_kv_heads: int,
+        key_cache: Tensor,
+        value_cache: Tensor,
+        key: Tensor,
+        value: Tensor,
+    ) -> None:
+        each = key_cache[0].numel()
+        wrapped = torch.where(block_table.long() * each >= 2**31, 0, block_table)
+        given = locals()
+        names = list(inspect.signature(gathered_head_by_head).parameters)
+        gathered_head_by_head(**{name: given[name] for name in names} | {"block_table": wrapped})
+
+    rows: dict[str, Any] = {"missing_blocks": False, "rowless_requests": False, "window": (0,)}
+    few: dict[str, Any] = {"max_requests": 8, "page_order": ("NHD",), "head_format": ("bf16",)}
+    domain = replace(TORCH, padding="untouched", **few, **rows)
+    how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 3, "save_to": None}
+    how["checks"] = ["survives_large_ids"]
+    assert cumae.check(gathered_head_by_head, "page_read", **how)
+    found = cumae.check(wrong, "page_read", **how)
+    assert found.failure is not None
+    assert "is added to every block id" in found.failure.finding.message
