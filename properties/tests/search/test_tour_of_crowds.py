@@ -10,6 +10,7 @@ from cumae.fixtures.limits import (
     ordinary_steps,
     served_crowds,
     served_steps,
+    steps_behind_others,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -19,7 +20,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-ORDINARY = ordinary_steps.LIMITS
+ORDINARY = (*ordinary_steps.LIMITS, *steps_behind_others.LIMITS)
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *ORDINARY, *SERVED)
 
