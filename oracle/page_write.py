@@ -1,7 +1,6 @@
 """The pages of a cache of keys and values after the step has written its new rows to their slots."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cumae.oracle.cache_write import cache_write
@@ -57,7 +56,7 @@ def page_write(
         require_int(name, count, 1)
     require_choice("page_order", page_order, PAGE_ORDERS)
     slots = cache_write(slot_mapping, num_new_rows, num_cache_blocks * block_size).cache
-    order = page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group)
+    order = list(page_units(page_order, block_size, num_heads, key_units, value_units, units_per_group))
     pages: list[Any] = []
     for block in range(num_cache_blocks):
         sources = slots[block * block_size : (block + 1) * block_size]
@@ -71,17 +70,10 @@ def page_write(
     return PageWrite(pages)
 
 
-@lru_cache(maxsize=16)
 def page_units(
     order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
-) -> tuple[tuple[str, int, int, int], ...]:
-    """Return kind, token of the block, head and unit of each unit of a page, in the order of memory."""
-    return tuple(_units(order, size, num_heads, key_units, value_units, group))
-
-
-def _units(
-    order: PageOrder, size: int, num_heads: int, key_units: int, value_units: int, group: int
 ) -> Iterator[tuple[str, int, int, int]]:
+    """Yield kind, token of the block, head and unit of each unit of a page, in the order of memory."""
     kinds = (("key", key_units), ("value", value_units))
     if order == "NHD":
         for kind, units in kinds:
