@@ -32,15 +32,21 @@ TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
 NOTE_OF_DENSE = "not tried with a cache beyond 2^31 elements: Domain(strided=False) promises a dense one"
-_SEEN: dict[int, tuple[Callable[..., Any], bool]] = {}
-"""By its identity each function seen, kept so that no other gets it, and whether it reads tables whole."""
+NOTE_OF_COPIES = "not tried with a cache beyond 2^31 elements: the function copies caches whole"
+SPARE_BLOCKS, LARGER = (64, 4_096, 65_536), 4
+"""Blocks added to a cache until it is so many times as large as all arguments were."""
+HAS_CACHE = frozenset({"row_format", "head_format"})
+"""Features of the operations with caches of keys and values."""
+_SEEN: dict[tuple[str, int], tuple[Callable[..., Any], bool]] = {}
+"""By what was asked and its identity each function seen, kept so that no other gets it, and the answer."""
 
 
 def survives_large_ids(trial: Trial) -> Finding | None:
     """Call on the case moved beyond 2^31: on the CPU over a sparse mapping, on a GPU over real memory.
 
     Other checks report kernels that fail on the unmoved case, or with strides of a moderate size. A function
-    that reads tables whole, as one that calls ``tolist`` on them, is not shown one of 2^31 entries.
+    that reads tables whole, as one that calls ``tolist`` on them, is not shown one of 2^31 entries, and one
+    that copies caches no such cache.
     If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:
@@ -51,16 +57,15 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
 
 def _first_finding(trial: Trial) -> Finding | None:
-    trial.saw_nothing = True
+    trial.saw_nothing, needs_gaps = True, False
     for bench, raised_by in trial.enlarged():
         if trial.binding.domain.why_not(bench.case) is not None:
-            if gaps_of(bench.case.layout) and not trial.binding.domain.strided:
-                trial.note = NOTE_OF_DENSE
+            needs_gaps |= bool(gaps_of(bench.case.layout)) and not trial.binding.domain.strided
             continue
         if trial.is_over():
             return None
-        if bench.case.layout.min_table_columns and _reads_tables_whole(trial, bench.case):
-            trial.note = NOTE
+        if not_tried := _why_not_tried(trial, bench.case, raised_by):
+            trial.note = not_tried
             continue
         gaps = gaps_of(bench.case.layout)
         if gaps and difference_of(trial, trial.strided(dict.fromkeys(gaps, MODERATE_GAP))) is not None:
@@ -93,6 +98,8 @@ def _first_finding(trial: Trial) -> Finding | None:
         if trial.binding.domain.large_slots and has_large_slots(bench.case):
             where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
+    if trial.saw_nothing and needs_gaps:
+        trial.note = NOTE_OF_DENSE
     return None
 
 
@@ -108,12 +115,45 @@ def _too_large(trial: Trial, expected: Mapping[str, Expected]) -> bool:
     return any(bool((one.words[one.state == VALUE] > INT32_MAX).any()) for one in narrow)
 
 
+def _why_not_tried(trial: Trial, case: Case, raised_by: int) -> str:
+    """Return why a function is not called on an enlarged case, which may need gigabytes; "" if it is."""
+    if case.layout.min_table_columns and _reads_tables_whole(trial, case):
+        return NOTE
+    return NOTE_OF_COPIES if raised_by and _copies_caches(trial) else ""
+
+
 def _reads_tables_whole(trial: Trial, case: Case) -> bool:
     """Return whether a function copies a table, or takes long for its width: tried once, on a smaller one."""
+    return _asked_once("tables", trial, lambda: _is_slow_with_width(trial, case))
+
+
+def _copies_caches(trial: Trial) -> bool:
+    """Return whether a function makes a tensor as large as a cache of keys and values: tried once."""
+    if trial.binding.operation.features.isdisjoint(HAS_CACHE):
+        return False
+    return _asked_once("caches", trial, lambda: _makes_copies(trial))
+
+
+def _asked_once(what: str, trial: Trial, ask: Callable[[], bool]) -> bool:
     function = trial.binding.function
-    if id(function) not in _SEEN:
-        _SEEN[id(function)] = function, _is_slow_with_width(trial, case)
-    return _SEEN[id(function)][1]
+    if (what, id(function)) not in _SEEN:
+        _SEEN[what, id(function)] = function, ask()
+    return _SEEN[what, id(function)][1]
+
+
+def _makes_copies(trial: Trial) -> bool:
+    with measuring_volume() as volume:
+        try:
+            trial.quiet.observe()
+            few = volume.take().given
+            for count in SPARE_BLOCKS:
+                trial.bench(trial.quiet.case.laid_out(num_spare_blocks=count)).observe()
+                seen = volume.take()
+                if seen.given > LARGER * few:
+                    return seen.made > seen.given // 2
+        except KernelRaised:
+            return False  # it raises on the case itself too
+    return False
 
 
 def _is_slow_with_width(trial: Trial, case: Case) -> bool:

@@ -225,7 +225,16 @@ def test_a_dense_cache_is_read_beyond_what_32_bits_count() -> None:
     domain = replace(TORCH, padding="untouched", **few, **rows)
     how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "examples": 3, "save_to": None}
     how["checks"] = ["survives_large_ids"]
-    assert cumae.check(gathered_head_by_head, "page_read", **how)
+    right = cumae.check(gathered_head_by_head, "page_read", **how)
+    assert right and not right.notes
     found = cumae.check(wrong, "page_read", **how)
     assert found.failure is not None
     assert "is added to every block id" in found.failure.finding.message
+
+    @wraps(gathered_head_by_head)
+    def copies(**given: Any) -> None:
+        caches = {name: given[name].clone() for name in ("key_cache", "value_cache")}
+        gathered_head_by_head(**given | caches)
+
+    copied = cumae.check(copies, "page_read", **how)
+    assert copied and "the function copies caches whole" in copied.notes[0]

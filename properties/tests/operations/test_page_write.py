@@ -203,6 +203,13 @@ def test_drawn_scales_tell_a_quotient_from_a_product_with_the_reciprocal() -> No
 RACED = ("agrees", "writes_everything", "ignores_garbage", "is_deterministic")
 
 
+def test_a_dense_cache_is_said_not_to_reach_what_32_bits_count() -> None:
+    how: dict[str, Any] = {"domain": TORCH, "checks": ["survives_large_ids"], "examples": 3, "save_to": None}
+    verdict = cumae.check(right, "page_write", **how)
+    assert verdict.comparisons == 0 and verdict.failure is None
+    assert "Domain(strided=False) promises a dense one" in verdict.notes[0]
+
+
 def test_a_write_without_a_slot_is_found() -> None:
     domain = TORCH.having(head_format=("bf16",), num_heads=(1,))
     verdict = cumae.check(last_slot_for_none, "page_write", domain=domain, examples=30, save_to=None)
