@@ -99,9 +99,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Work items of selected keys, and who does them.
+    """Work items of selected keys, and the workers that get them.
 
-    ``split_size``: selected keys of an item at most. ``num_workers``: those over which items are dealt out.
+    ``split_size``: selected keys of an item at most. ``num_workers``: workers over which items are dealt out.
     """
 
     split_size: int = 1
@@ -117,8 +117,8 @@ class Workspace:
     """The workspace of cached context.
 
     ``chunk_blocks``: blocks of each request that it has room for, or of all requests together.
-    ``workspace_slack``: rows of it beyond these blocks. ``shared_workspace``: whether requests share the
-    blocks.
+    ``workspace_slack``: rows of the workspace beyond these blocks. ``shared_workspace``: whether requests
+    share the blocks.
     """
 
     chunk_blocks: int = 1
@@ -161,7 +161,7 @@ class Chunks:
 class WindowRows:
     """Rows that list the slots of a token's window.
 
-    ``min_window_columns``: the least columns of a row, which has ``window`` columns else.
+    ``min_window_columns``: the least number of columns of a row, which otherwise has ``window`` columns.
     """
 
     min_window_columns: int = 4

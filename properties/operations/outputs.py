@@ -1,5 +1,6 @@
 """The outputs of an operation in a dialect, each as a complete record."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 from operator import index
@@ -66,6 +67,11 @@ def _following(output: Output, own: dict[str, Output], operation: Operation) -> 
         carries=output.carries or (() if output.shape else base.carries),
         unordered=output.unordered or base.unordered,
     )
+
+
+def num_elements(outputs: Iterable[Output], case: Case) -> int:
+    """Return how many elements outputs have together in a case."""
+    return sum(prod(shape_of(output, case)) for output in outputs)
 
 
 def shape_of(output: Output, case: Case) -> tuple[int, ...]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from math import prod
 from typing import Any
 
 from cumae.oracle import Case
@@ -15,8 +14,7 @@ from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, shaped, valued
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.cases.values import TOPKS, WINDOWS
-from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.outputs import shape_of
+from cumae.properties.operations.outputs import num_elements
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
 from cumae.properties.search.visitor import CHECKS, IDLE, Visitor
@@ -146,11 +144,6 @@ def work_of_tour(budget: Budget, work: float, checks: Iterable[str] = CHECKS) ->
         return part * SHARE * budget.seconds
     examples = budget.examples or 0
     return part * max(SHARE * examples * work, LEAST * min(1.0, examples / EXAMPLES["ci"]))
-
-
-def num_written(binding: Binding, case: Case) -> int:
-    """Return how many elements the outputs of a case have together."""
-    return sum(prod(shape_of(form, case)) for form in binding.forms.values())
 
 
 @dataclass(slots=True)
@@ -339,7 +332,7 @@ class Tour:
             binding = visitor.examiner.binding
             if binding.operation.features.isdisjoint(WEIGHTY):
                 case = heavy(ladder, HEAVY)
-                if case is not None and num_written(binding, case) < HEAVY:
+                if case is not None and num_elements(binding.forms.values(), case) < HEAVY:
                     visitor.visit(case)
 
     def _beyond(self, ladder: Ladder) -> None:

@@ -1,6 +1,5 @@
 """Keys and values out of pages: facts of the definition, wrong readers, sources that no input holds."""
 
-import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -165,7 +164,7 @@ def gathered_head_by_head(
     key: Tensor,
     value: Tensor,
 ) -> None:
-    """Write the rows of keys alone, as a function does whose engine's buffers are longer."""
+    """Write only the rows of keys, as an engine's function does whose buffers are longer."""
     for cache, found in ((key_cache, key), (value_cache, value)):
         tokens = cache.reshape(len(cache), block_size, num_kv_heads, -1)
         row = 0
@@ -177,6 +176,7 @@ def gathered_head_by_head(
             row += len(rows)
 
 
+@wraps(gathered_head_by_head)
 def last_row_is_the_first(**given: Any) -> None:
     gathered_head_by_head(**given)
     num_rows = int(given["seq_lens"][: given["num_reqs"]].sum())
@@ -194,31 +194,16 @@ def test_padding_begins_behind_all_heads_of_the_last_key(padding: Any) -> None:
     verdict = cumae.check(gathered_head_by_head, "page_read", **how)
     assert verdict, verdict
 
-    @wraps(gathered_head_by_head)
-    def wrong(**given: Any) -> None:
-        last_row_is_the_first(**given)
-
-    found = cumae.check(wrong, "page_read", **how)
+    found = cumae.check(last_row_is_the_first, "page_read", **how)
     assert found.failure is not None and "`key[" in found.failure.finding.message
 
 
 def test_a_dense_cache_is_read_beyond_what_32_bits_count() -> None:
-    def wrong(
-        block_table: Tensor,
-        seq_lens: Tensor,
-        num_reqs: int,
-        block_size: int,
-        num_kv_heads: int,
-        key_cache: Tensor,
-        value_cache: Tensor,
-        key: Tensor,
-        value: Tensor,
-    ) -> None:
-        each = key_cache[0].numel()
-        wrapped = torch.where(block_table.long() * each >= 2**31, 0, block_table)
-        given = locals()
-        names = list(inspect.signature(gathered_head_by_head).parameters)
-        gathered_head_by_head(**{name: given[name] for name in names} | {"block_table": wrapped})
+    @wraps(gathered_head_by_head)
+    def wrong(**given: Any) -> None:
+        table, each = given["block_table"], given["key_cache"][0].numel()
+        near = torch.where(table.long() * each >= 2**31, 0, table)
+        gathered_head_by_head(**given | {"block_table": near})
 
     rows: dict[str, Any] = {"missing_blocks": False, "rowless_requests": False, "window": (0,)}
     few: dict[str, Any] = {"max_requests": 8, "page_order": ("NHD",), "head_format": ("bf16",)}
