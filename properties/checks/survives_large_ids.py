@@ -31,7 +31,6 @@ MOST_SECONDS = 0.02
 TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
-NOTE_OF_DENSE = "not tried with a cache beyond 2^31 elements: Domain(strided=False) promises a dense one"
 NOTE_OF_COPIES = "not tried with a cache beyond 2^31 elements: the function copies caches whole"
 SPARE_BLOCKS, LARGER = (64, 4_096, 65_536), 4
 """Blocks added to a cache until it is so many times as large as all arguments were."""
@@ -57,10 +56,9 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
 
 def _first_finding(trial: Trial) -> Finding | None:
-    trial.saw_nothing, needs_gaps = True, False
+    trial.saw_nothing = True
     for bench, raised_by in trial.enlarged():
         if trial.binding.domain.why_not(bench.case) is not None:
-            needs_gaps |= bool(gaps_of(bench.case.layout)) and not trial.binding.domain.strided
             continue
         if trial.is_over():
             return None
@@ -81,8 +79,8 @@ def _first_finding(trial: Trial) -> Finding | None:
         if _too_large(trial, expected):
             continue
         trial.saw_nothing, where = False, trial.because
-        found = wrong_values("survives_large_ids", trial.binding, seen, expected, bench.case)
-        case = bench.case
+        case = bench.judged_case
+        found = wrong_values("survives_large_ids", trial.binding, seen, expected, case)
         found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected, case)
         if found is None:
             continue
@@ -97,9 +95,8 @@ def _first_finding(trial: Trial) -> Finding | None:
             where += f"; Domain(max_requests={MOST_ROWS_OF_SMALL_TABLES}) promises smaller tables"
         if trial.binding.domain.large_slots and has_large_slots(bench.case):
             where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
+        raised_by = raised_by if case is bench.case else 0
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
-    if trial.saw_nothing and needs_gaps:
-        trial.note = NOTE_OF_DENSE
     return None
 
 

@@ -78,12 +78,19 @@ def cause_of_extent(binding: Binding, name: str, where: Mask, case: Case | None,
 
 
 def read_output(binding: Binding, seen: Observation, expected: dict[str, Expected]) -> str:
-    """Return a hint if an output was taken for an input: it has an input's name and was not written."""
+    """Return a hint if an output was not written: it was returned instead, or was taken for an input."""
     for name, want in expected.items():
         if name not in binding.outputs or name not in seen.before or binding.forms[name].is_in_place:
             continue
         must = want.is_specified
-        if name in binding.dialect.inputs and must.any() and elements(unwritten(seen, name))[must].all():
+        if not must.any() or not elements(unwritten(seen, name))[must].all():
+            continue
+        if seen.unread:
+            return (
+                f"`{name}` is a parameter, so it must be written to, and what the function returns is not "
+                f"read; a function without this parameter returns `{name}`"
+            )
+        if name in binding.dialect.inputs:
             return (
                 f"`{name}` is an output of {binding.operation.name} here and has no value before the call; "
                 f"to read it, give it another name: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"

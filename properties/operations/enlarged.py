@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cumae.oracle import Case, Inputs, Request
+from cumae.oracle import Case, Request
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.cases.draws import renamed
 from cumae.properties.dialects.cumae import row_dtype
@@ -15,8 +15,8 @@ _COLUMNS = 2**20
 """Columns of a table whose rows pass 2^31: a request of a million tokens, one per column."""
 MOST_ROWS_OF_SMALL_TABLES = _SPAN // _COLUMNS - 1
 """Rows with which even a table of so many columns has fewer than 2^31 entries."""
-_MOST_BYTES = 2**34
-"""Largest size of a cache with gaps, which must fit on a GPU."""
+_MOST_BYTES = 2**34 + 2**30
+"""Largest size of a cache of keys and values, which must fit on a GPU."""
 
 
 def _largest_id(case: Case) -> int:
@@ -80,49 +80,44 @@ def _gap(highest_row: int) -> int:
 
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
-    """Yield cache rows whose offset passes 2^31 elements, and such new rows.
-
-    A large cache gets no gaps if all its written rows have low indices: they would need more than a GPU's
-    memory.
-    """
-    plain = case.laid_out(num_padding_tokens=0, num_spare_tokens=0)
-    highest = max(Inputs(case)["slot_mapping"], default=0)
-    num_rows = case.num_cache_blocks * case.batch.block_size
-    each = 16 if case.options.rows.row_format == "fp8" else 1
-    gap = _gap(highest * each)
-    if gap and num_rows * (_SPAN // highest) * ITEM_BYTES[row_dtype(case)[0]] <= _MOST_BYTES:
-        yield plain.laid_out(cache_row_gap=gap)
-    gap = _gap(case.batch.num_tokens - 1)
-    if gap:
-        yield plain.laid_out(new_row_gap=gap, key_row_gap=gap)
+    """Yield cache rows whose offset passes 2^31 elements, and such new rows."""
+    dtype, width = row_dtype(case)
+    elements = case.batch.block_size * width
+    yield from _far_blocks(case, elements, elements * ITEM_BYTES[dtype])
+    yield from _far_new_rows(case)
 
 
 def far_pages(case: Case) -> Iterator[Case]:
     """Yield pages whose offset passes 2^31 elements, and such new keys and values."""
-    plain = case.laid_out(num_padding_tokens=0, num_spare_tokens=0)
-    highest = max(Inputs(case)["slot_mapping"], default=0) // case.batch.block_size
-    item = ITEM_BYTES[page_dtype(case)]
-    gap = _gap(highest * (16 if item == 1 else 1))
-    if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
-        yield plain.laid_out(cache_block_gap=gap)
-    gap = _gap(case.batch.num_tokens - 1)
-    if gap:
-        yield plain.laid_out(new_row_gap=gap, key_row_gap=gap)
+    yield from _far_pages(case)
+    yield from _far_new_rows(case)
 
 
 def far_read_pages(case: Case) -> Iterator[Case]:
-    """Yield pages whose offset passes 2^31 elements, dense and with gaps, and far table rows."""
-    highest, item = _largest_id(case), ITEM_BYTES[page_dtype(case)]
-    heads = case.options.heads
-    each = case.batch.block_size * heads.num_heads
-    more = _SPAN // (each * max(heads.head_dim, heads.value_dim)) + 1
-    num_bytes = (more + case.num_cache_blocks) * each * (heads.head_dim + heads.value_dim) * item
-    if more <= room_for_ids(case) and num_bytes <= _MOST_BYTES:
-        yield renamed(case, more)
-    gap = _gap(highest * (16 if item == 1 else 1))
-    if gap and case.num_cache_blocks * (_SPAN // highest) * item <= _MOST_BYTES:
-        yield case.laid_out(cache_block_gap=gap)
+    """Yield pages whose offset passes 2^31 elements, and far table rows."""
+    yield from _far_pages(case)
     yield from far_table_rows(case)
+
+
+def _far_new_rows(case: Case) -> Iterator[Case]:
+    gap = _gap(case.batch.num_tokens - 1)
+    if gap:
+        yield case.laid_out(num_padding_tokens=0, num_spare_tokens=0, new_row_gap=gap, key_row_gap=gap)
+
+
+def _far_pages(case: Case) -> Iterator[Case]:
+    """Yield larger ids of pages, of keys alone or with values; scales only make them larger."""
+    heads, item = case.options.heads, ITEM_BYTES[page_dtype(case)]
+    each = case.batch.block_size * heads.num_heads
+    num_bytes = each * (heads.head_dim + heads.value_dim) * item
+    yield from _far_blocks(case, each * max(heads.head_dim, heads.value_dim), num_bytes)
+
+
+def _far_blocks(case: Case, num_elements: int, num_bytes: int) -> Iterator[Case]:
+    """Yield larger ids of blocks of so many elements, if they fit and the cache is not too large."""
+    more = _SPAN // num_elements + 1
+    if more <= room_for_ids(case) and (more + case.num_cache_blocks) * num_bytes <= _MOST_BYTES:
+        yield renamed(case, more)
 
 
 def large_rows(case: Case) -> Iterator[Case]:

@@ -77,7 +77,9 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         plain = func(*args, **(kwargs or {}))
         if self._volume is not None and not func.is_view:
-            self._volume.note_made(plain)
+            own = (*args, *(kwargs or {}).values())
+            if not any(plain is one for one in own):  # else it changed an argument in place
+                self._volume.note_made(plain)
         name = func.overloadpacket.__name__
         if name not in _ALLOCATE or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
             return plain

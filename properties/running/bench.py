@@ -25,7 +25,7 @@ from cumae.properties.running.call import Buffers, Call, damage_of
 from cumae.properties.running.device import Device, interpreting
 from cumae.properties.running.memory import hold, poisoned, view_of
 from cumae.properties.running.observation import KernelRaised, Observation, Seen
-from cumae.properties.running.returned import returned_by, with_returned
+from cumae.properties.running.returned import returned_by, returns_another, with_returned
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.stopwatch import timed
 from cumae.properties.running.words import words_of
@@ -41,7 +41,9 @@ class Bench:
 
     ``previous``: the step before, for functions that keep state. ``begins`` is called before each call.
     ``like``: the bench of the same case, or of one that differs in strides, garbage and widths alone.
-    ``foreseen``: what a call with a poison did that was made before, and is not made again.
+    ``foreseen``: what a call with a poison did that was made before, and is not made again. ``moved``: the
+    bench of the case whose block ids were raised: its caches are the last blocks of this one's, and alone
+    are judged.
     """
 
     def __init__(
@@ -52,17 +54,24 @@ class Bench:
         previous: Case | None = None,
         begins: Callable[[], None] | None = None,
         like: "Bench | None" = None,
+        moved: "Bench | None" = None,
     ) -> None:
         self.binding = binding
         self.case = case
         self.device = device
         self._inputs: Inputs = Inputs(case, previous) if like is None else like._inputs.alike(case)
         self._begins = begins
+        self._moved = moved
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}
         self._buffers: dict[tuple[str, int], Buffer] = {}
         if like is not None and case is like.case:
             self._held, self._buffers = like._held, like._buffers
+
+    @property
+    def judged_case(self) -> Case:
+        """The case whose outputs are judged."""
+        return self.case if self._moved is None else self._moved.case
 
     def begin(self) -> None:
         """Tell that a call begins."""
@@ -96,6 +105,8 @@ class Bench:
 
     def expected(self) -> dict[str, Expected]:
         """Return the oracle's values of each output."""
+        if self._moved is not None:
+            return self._moved.expected()
         forms = self.binding.forms
         outputs = [forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
         with timed("oracle"):
@@ -165,6 +176,7 @@ class Bench:
             damage,
             watch,
             poison,
+            unread=not self.binding.returned and returns_another(answer, call.outputs),
         )
         returned = returned_by(self.binding, answer)
         return with_returned(seen, returned, self.binding, self.case, allocated) if returned else seen
@@ -215,12 +227,23 @@ class Bench:
             if isinstance(held, Rows):  # else a copy of a garbage row would change nothing
                 held = replace(held, fill=held.fill ^ OTHER_GARBAGE)
             buffer = hold(name, held, self.device, offset_of(held, self.case, in_place=True), guard)
+            if self._moved is not None:
+                held = form.before(self._moved._inputs)
+                assert isinstance(held, TENSORS)
+                buffer.judged_from = _where_they_end(held.shape, buffer.shape)
             if buffer.large is not None:
-                buffer.words_there = words_of(view_of(buffer.large, 0, buffer), is_rows=buffer.is_rows)
+                there = buffer.judged(view_of(buffer.large, 0, buffer))
+                buffer.words_there = words_of(there, is_rows=buffer.is_rows)
             return buffer
         shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
         strides, offset = output_strides(self.binding, name, self.case), self.case.layout.storage_offset
         return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset, guard)
+
+
+def _where_they_end(few: tuple[int, ...], many: tuple[int, ...]) -> tuple[int, int]:
+    """Return the dimension in which a shape is larger than another, and where its last ``few`` begin."""
+    grown = ((dim, many[dim] - size) for dim, size in enumerate(few) if many[dim] > size)
+    return next(grown, (0, 0))
 
 
 def _rows_of(buffer: Buffer) -> tuple[int, int]:

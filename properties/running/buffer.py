@@ -27,7 +27,7 @@ class Buffer:
     Such a buffer is checked by its elements only; ``words_there`` holds them for an input written in
     place. ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the
     last dimension is a row of opaque bytes. ``lead``: bytes before the first element; ``guard``: bytes of
-    guard words on either side.
+    guard words on either side. ``judged_from``: a dimension, and where what is read back begins in it.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Buffer:
     tensor: torch.Tensor | None = None
     after: Bytes | None = None
     guard: int = GUARD_BYTES
+    judged_from: tuple[int, int] = (0, 0)
 
     def again(self) -> "Buffer":
         """Return the buffer of another call with the same content before it."""
@@ -52,9 +53,14 @@ class Buffer:
         """Return the elements after the call, flat: integers, float bits, or uint8 rows if ``is_rows``."""
         if self.after is None:
             assert self.tensor is not None
-            found = words_of(self.tensor, is_rows=self.is_rows)
+            found = words_of(self.judged(self.tensor), is_rows=self.is_rows)
             return found if self.is_rows else found.reshape(-1)
         return self._words(self.after)
+
+    def judged(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the part of the buffer's tensor that is read back."""
+        dim, first = self.judged_from
+        return tensor.narrow(dim, first, tensor.shape[dim] - first) if first else tensor
 
     def words_before(self, poison: int) -> Words:
         """Return the elements before the call; in a span too large to keep, all were ``poison``."""

@@ -57,8 +57,9 @@ class Observation:
     ``before``: the outputs' memory before the call: poison, except for arguments that are input and
     output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of returned
     tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: the shapes
-    that are accepted (flat is accepted too). ``unwritten``: which words still have their value from before
-    the call, made when it is asked for.
+    that are accepted (flat is accepted too). ``unread``: whether a tensor was returned that is no output,
+    as all outputs are arguments. ``unwritten``: which words still have their value from before the call,
+    made when it is asked for.
     """
 
     outputs: dict[str, Words]
@@ -70,6 +71,7 @@ class Observation:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     mistyped: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
+    unread: bool = False
     unwritten: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property

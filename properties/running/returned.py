@@ -1,6 +1,6 @@
 """Returned outputs by name: tensors, host numbers, lists of numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, ValuesView
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from cumae.oracle import Case
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.outputs import accepted_shapes
 from cumae.properties.running.allocations import FencedAllocations
+from cumae.properties.running.buffer import Buffer
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.words import Words, poison_words, torch_dtype, words_of
 
@@ -45,6 +46,16 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
             must += "; one that is a parameter instead is a buffer to write to"
         raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
     return dict(zip(names, values, strict=True))
+
+
+def returns_another(answer: Any, outputs: Iterable[Buffer]) -> bool:
+    """Return whether a function returned a tensor that is none of these."""
+    if answer is None:
+        return False
+    values = dict.values(answer) if isinstance(answer, dict) else answer
+    held = [buffer.tensor.data_ptr() for buffer in outputs if buffer.tensor is not None]
+    found = values if isinstance(values, (tuple, list, ValuesView)) else [values]
+    return any(isinstance(value, torch.Tensor) and value.data_ptr() not in held for value in found)
 
 
 def with_returned(

@@ -224,12 +224,19 @@ class Trial:
         return self.case.laid_out(**strided.case.layout.strides)
 
     def enlarged(self) -> list[tuple[Bench, int]]:
-        """Return benches for the case at offsets beyond 2^31 elements, and the number added to its ids."""
+        """Return benches for the case at offsets beyond 2^31 elements, and the number added to its ids.
+
+        If a function only writes into caches, no more than the blocks of the case are read back.
+        """
         benches = []
+        forms = [self.binding.forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
+        writes_caches = all(form.is_in_place and form.is_rows for form in forms)
         for large in enlarged_cases(self.binding, self.quiet.case):
             by = raised_by(self.quiet.case, large)
             because = f"when {by} is added to every block id" if by else _far_told(self.quiet.case, large)
-            benches.append((self.bench(large, because, is_shown=False), by))
+            moved = self.quiet if by and writes_caches else None
+            begins = self._telling(None, because)
+            benches.append((Bench(self.binding, large, self.device, begins=begins, moved=moved), by))
         return benches
 
     def live(self, name: str) -> np.ndarray:

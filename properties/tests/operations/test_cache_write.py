@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from cumae import gpu_impl, oracle
-from cumae.oracle import Batch, Case, Inputs, Options, Request
+from cumae.oracle import ROW_FORMATS, Batch, Case, Inputs, Options, Request, RowFormat
 from cumae.oracle.fp8_row import bf16_value, e4m3_code, scale_of
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
+from cumae.properties.dialects.cumae import row_dtype
+from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.dialects.latents import new_latents
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.enlarged import far_cache_rows
@@ -187,10 +189,10 @@ def test_options_of_rows_that_have_no_scales_are_refused() -> None:
         Options.of(row_format="fp16", power_of_two_scales=True)
 
 
-@pytest.mark.parametrize(("highest_block", "gaps"), [(2, [2**29 + 1]), (3000, [])])
-def test_gaps_past_the_range_of_32_bits_leave_a_cache_that_a_gpu_holds(
-    highest_block: int, gaps: list[int]
-) -> None:
-    written, idle = Request(0, 1, (1,), "prefill"), Request(3, 0, (highest_block,), "prefill")
-    case = Case(Batch((written, idle), 4))
-    assert [far.layout.cache_row_gap for far in far_cache_rows(case)] == gaps
+@pytest.mark.parametrize("row_format", ROW_FORMATS)
+def test_a_dense_cache_beyond_2_to_the_31_fits_a_gpu(row_format: RowFormat) -> None:
+    case = Case(Batch((Request(0, 1, (1,), "prefill"),), 4), options=Options.of(row_format=row_format))
+    (far,) = far_cache_rows(case)
+    dtype, width = row_dtype(far)
+    slot = far.batch.requests[0].block_ids[0] * 4
+    assert slot * width >= 2**31 and far.num_cache_blocks * 4 * width * ITEM_BYTES[dtype] < 20 * 10**9

@@ -149,3 +149,17 @@ def test_a_write_behind_a_tensor_is_told_by_its_element() -> None:
     found = CHECKS["stays_in_bounds"](Trial(binding_of(launch, "position_ids"), case, DEVICE))
     assert found is not None
     assert found.message == "`position_ids` was written at element 2, of which it has 2"
+
+
+def returns_ids(token_to_request: torch.Tensor, position_ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"position_ids": token_to_request.long()}
+
+
+def test_an_output_that_is_returned_and_a_parameter_is_told() -> None:
+    how: dict[str, Any] = {"domain": cumae.Domain(captured=False), "examples": 5, "save_to": None}
+    failure = cumae.check(returns_ids, "position_ids", checks=["writes_everything"], **how).failure
+    assert failure is not None
+    assert failure.finding.cause == (
+        "`position_ids` is a parameter, so it must be written to, and what the function returns is not read; "
+        "a function without this parameter returns `position_ids`"
+    )

@@ -203,11 +203,30 @@ def test_drawn_scales_tell_a_quotient_from_a_product_with_the_reciprocal() -> No
 RACED = ("agrees", "writes_everything", "ignores_garbage", "is_deterministic")
 
 
-def test_a_dense_cache_is_said_not_to_reach_what_32_bits_count() -> None:
-    how: dict[str, Any] = {"domain": TORCH, "checks": ["survives_large_ids"], "examples": 3, "save_to": None}
-    verdict = cumae.check(right, "page_write", **how)
-    assert verdict.comparisons == 0 and verdict.failure is None
-    assert "Domain(strided=False) promises a dense one" in verdict.notes[0]
+def at_wrapped_offsets(
+    new_keys: Tensor,
+    new_values: Tensor,
+    slot_mapping: Tensor,
+    pages: Tensor,
+    block_size: int,
+    page_order: str,
+    head_format: str,
+    key_scale: float,
+    value_scale: float,
+) -> None:
+    wrapped = (slot_mapping // block_size * pages.shape[1]).int()
+    slots = torch.where(wrapped < 0, -1, slot_mapping)
+    rest = (block_size, page_order, head_format, key_scale, value_scale)
+    right(new_keys, new_values, slots, pages, *rest)
+
+
+def test_a_dense_cache_is_written_beyond_what_32_bits_count() -> None:
+    how: dict[str, Any] = {"checks": ["survives_large_ids"], "examples": 12, "save_to": None}
+    assert cumae.check(right, "page_write", domain=TORCH, **how).comparisons > 0
+    failure = cumae.check(at_wrapped_offsets, "page_write", domain=TORCH, **how).failure
+    assert failure is not None
+    assert "is added to every block id" in failure.finding.message
+    assert failure.finding.raised_by == 0 and max(failure.finding.wrong) < failure.finding.total
 
 
 def test_a_write_without_a_slot_is_found() -> None:
