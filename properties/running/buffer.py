@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ LITTLE_GUARD_BYTES = 1024
 """Between the buffers of many calls, which guard each other."""
 _WORDS = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
 Bytes = npt.NDArray[np.uint8]
+Elements = TypeVar("Elements", torch.Tensor, npt.NDArray[Any])
 
 
 @dataclass(slots=True)
@@ -57,10 +58,10 @@ class Buffer:
             return found if self.is_rows else found.reshape(-1)
         return self._words(self.after)
 
-    def judged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the part of the buffer's tensor that is read back."""
+    def judged(self, elements: Elements) -> Elements:
+        """Return the part of the buffer's elements that is read back."""
         dim, first = self.judged_from
-        return tensor.narrow(dim, first, tensor.shape[dim] - first) if first else tensor
+        return elements[(*[slice(None)] * dim, slice(first, None))] if first else elements
 
     def words_before(self, poison: int) -> Words:
         """Return the elements before the call; in a span too large to keep, all were ``poison``."""
@@ -71,7 +72,8 @@ class Buffer:
     def _words(self, content: Bytes) -> Words:
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
-            return np.ascontiguousarray(self.elements(content)).reshape(prod(self.shape[:-1]), row_bytes)
+            rows = self.judged(self.elements(content))
+            return np.ascontiguousarray(rows).reshape(prod(rows.shape[:-2]), row_bytes)
         kind = _WORDS.get(self.dtype, np.uint8)
         if self.is_dense:
             return content[self.lead : len(content) - self.guard].view(kind)
