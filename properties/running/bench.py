@@ -230,9 +230,9 @@ class Bench:
             if self._moved is not None:
                 held = form.before(self._moved._inputs)
                 assert isinstance(held, TENSORS)
-                buffer.judged_from = _where_they_end(held.shape, buffer.shape)
+                buffer.judged = _last(held.shape, buffer.shape)
             if buffer.large is not None:
-                there = buffer.judged(view_of(buffer.large, 0, buffer))
+                there = view_of(buffer.large, 0, buffer)[buffer.judged]
                 buffer.words_there = words_of(there, is_rows=buffer.is_rows)
             return buffer
         shape, dtype = shape_of(form, self.case), form.dtype_for(self.case)
@@ -240,10 +240,9 @@ class Bench:
         return poisoned(name, shape, dtype, strides, form.is_rows, self.device, poison, offset, guard)
 
 
-def _where_they_end(few: tuple[int, ...], many: tuple[int, ...]) -> tuple[int, int]:
-    """Return the dimension in which a shape is larger than another, and where its last ``few`` begin."""
-    grown = ((dim, many[dim] - size) for dim, size in enumerate(few) if many[dim] > size)
-    return next(grown, (0, 0))
+def _last(few: tuple[int, ...], many: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the index of the last ``few`` of many elements in each dimension."""
+    return tuple(slice(size - last, None) for last, size in zip(few, many, strict=True))
 
 
 def _rows_of(buffer: Buffer) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ LITTLE_GUARD_BYTES = 1024
 """Between the buffers of many calls, which guard each other."""
 _WORDS = {"bf16": np.int16, "int32": np.int32, "fp32": np.int32, "int64": np.int64}
 Bytes = npt.NDArray[np.uint8]
-Elements = TypeVar("Elements", torch.Tensor, npt.NDArray[Any])
 
 
 @dataclass(slots=True)
@@ -28,7 +27,7 @@ class Buffer:
     Such a buffer is checked by its elements only; ``words_there`` holds them for an input written in
     place. ``tensor`` exists once the buffer is placed, ``after`` once it is collected. ``is_rows``: the
     last dimension is a row of opaque bytes. ``lead``: bytes before the first element; ``guard``: bytes of
-    guard words on either side. ``judged_from``: a dimension, and where what is read back begins in it.
+    guard words on either side. ``judged``: the part of the tensor that is read back.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Buffer:
     tensor: torch.Tensor | None = None
     after: Bytes | None = None
     guard: int = GUARD_BYTES
-    judged_from: tuple[int, int] = (0, 0)
+    judged: tuple[slice, ...] = ()
 
     def again(self) -> "Buffer":
         """Return the buffer of another call with the same content before it."""
@@ -54,14 +53,9 @@ class Buffer:
         """Return the elements after the call, flat: integers, float bits, or uint8 rows if ``is_rows``."""
         if self.after is None:
             assert self.tensor is not None
-            found = words_of(self.judged(self.tensor), is_rows=self.is_rows)
+            found = words_of(self.tensor[self.judged], is_rows=self.is_rows)
             return found if self.is_rows else found.reshape(-1)
         return self._words(self.after)
-
-    def judged(self, elements: Elements) -> Elements:
-        """Return the part of the buffer's elements that is read back."""
-        dim, first = self.judged_from
-        return elements[(*[slice(None)] * dim, slice(first, None))] if first else elements
 
     def words_before(self, poison: int) -> Words:
         """Return the elements before the call; in a span too large to keep, all were ``poison``."""
@@ -72,7 +66,7 @@ class Buffer:
     def _words(self, content: Bytes) -> Words:
         if self.is_rows:
             row_bytes = self.shape[-1] * ITEM_BYTES[self.dtype]
-            rows = self.judged(self.elements(content))
+            rows = self.elements(content)[self.judged]
             return np.ascontiguousarray(rows).reshape(prod(rows.shape[:-2]), row_bytes)
         kind = _WORDS.get(self.dtype, np.uint8)
         if self.is_dense:
