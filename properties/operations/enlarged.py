@@ -80,7 +80,7 @@ def _gap(highest_row: int) -> int:
 
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
-    """Yield cache rows whose offset passes 2^31 elements, and such new rows."""
+    """Yield cache rows whose offset passes 2^32 elements, and new rows past 2^31."""
     dtype, width = row_dtype(case)
     elements = case.batch.block_size * width
     yield from _far_blocks(case, elements, elements * ITEM_BYTES[dtype])
@@ -88,13 +88,13 @@ def far_cache_rows(case: Case) -> Iterator[Case]:
 
 
 def far_pages(case: Case) -> Iterator[Case]:
-    """Yield pages whose offset passes 2^31 elements, and such new keys and values."""
+    """Yield pages whose offset passes 2^32 elements, and new keys and values past 2^31."""
     yield from _far_pages(case)
     yield from _far_new_rows(case)
 
 
 def far_read_pages(case: Case) -> Iterator[Case]:
-    """Yield pages whose offset passes 2^31 elements, and far table rows."""
+    """Yield pages whose offset passes 2^32 elements, and far table rows."""
     yield from _far_pages(case)
     yield from far_table_rows(case)
 
@@ -114,10 +114,12 @@ def _far_pages(case: Case) -> Iterator[Case]:
 
 
 def _far_blocks(case: Case, num_elements: int, num_bytes: int) -> Iterator[Case]:
-    """Yield larger ids of blocks of so many elements, if they fit and the cache is not too large."""
-    more = _SPAN // num_elements + 1
-    if more <= room_for_ids(case) and (more + case.num_cache_blocks) * num_bytes <= _MOST_BYTES:
-        yield renamed(case, more)
+    """Yield ids of blocks of so many elements, whose offset passes 2^32, or 2^31 if that takes too much."""
+    for span in (2 * _SPAN, _SPAN):
+        more = span // num_elements + 1
+        if more <= room_for_ids(case) and (more + case.num_cache_blocks) * num_bytes <= _MOST_BYTES:
+            yield renamed(case, more)
+            return
 
 
 def large_rows(case: Case) -> Iterator[Case]:
