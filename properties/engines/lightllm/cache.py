@@ -17,12 +17,19 @@ _ROWS = PREFILLS.having(
 """The kernels' rows have a power of two of elements in each part."""
 
 
+def _wrapping(case: str) -> Known:
+    """Return what is known of a writer whose slots are of 32 bits, as those of LightLLM's pool are."""
+    told = "a slot times the row's stride is of 32 bits: it wraps where that passes 2^31"
+    return Known(case, told, {"all_but": ("survives_large_ids",)})
+
+
 @ENGINE.adapts(
     "lightllm/models/deepseek2/triton_kernel/destindex_copy_kv.py",
     "destindex_copy_kv",
     operation="cache_write",
     dialect="vllm",
     domain=_ROWS,
+    known=_wrapping("lightllm-destindex_copy_latent"),
 )
 def destindex_copy_latent(function: Any) -> Callable[..., None]:
     """Latent rows written to their slots."""
@@ -31,7 +38,7 @@ def destindex_copy_latent(function: Any) -> Callable[..., None]:
         count = min(len(slot_mapping), len(kv_c))  # LightLLM has as many rows as slots
         parts = [part[:count].unsqueeze(1) for part in (kv_c, k_pe)]
         rows, width = kv_cache.view(-1, 1, kv_cache.shape[-1]), kv_c.shape[1]
-        function(*parts, slot_mapping[:count], rows[:, :, :width], rows[:, :, width:])
+        function(*parts, slot_mapping[:count].int(), rows[:, :, :width], rows[:, :, width:])
 
     return launch
 
@@ -42,6 +49,7 @@ def destindex_copy_latent(function: Any) -> Callable[..., None]:
     operation="cache_write",
     dialect="vllm",
     domain=_ROWS.having(latent_dims=((1, 0), (8, 8), (64, 0), (256, 256))),
+    known=_wrapping("lightllm-destindex_copy_kv"),
 )
 def destindex_copy_kv(function: Any) -> Callable[..., None]:
     """Rows of one head written to their slots."""
@@ -49,7 +57,7 @@ def destindex_copy_kv(function: Any) -> Callable[..., None]:
     def launch(kv_c_and_k_pe: Tensor, slot_mapping: Tensor, kv_cache: Tensor) -> None:
         count = min(len(slot_mapping), len(kv_c_and_k_pe))  # LightLLM has as many rows as slots
         new = kv_c_and_k_pe[:count].unsqueeze(1)
-        function(new, slot_mapping[:count], kv_cache.view(-1, 1, kv_cache.shape[-1]))
+        function(new, slot_mapping[:count].int(), kv_cache.view(-1, 1, kv_cache.shape[-1]))
 
     return launch
 
@@ -61,11 +69,11 @@ def destindex_copy_kv(function: Any) -> Callable[..., None]:
     dialect="vllm",
     domain=PREFILLS.having(
         world=(1,),
-        max_block_id=2**12,
         head_format=("bf16", "fp16", "fp32"),
         page_order=("NHD",),
         head_dims=((16, 16), (64, 64), (16, 4), (128, 4)),
     ),
+    known=_wrapping("lightllm-destindex_copy_heads"),
 )
 def destindex_copy_heads(function: Any) -> Callable[..., None]:
     """Keys, then values, of several heads written to their slots."""
@@ -75,7 +83,7 @@ def destindex_copy_heads(function: Any) -> Callable[..., None]:
     ) -> None:
         count = min(len(slot_mapping), len(key))  # LightLLM has as many rows as slots
         for new, cache in ((key, key_cache), (value, value_cache)):
-            function(new[:count], slot_mapping[:count], cache.view(-1, *new.shape[1:]))
+            function(new[:count], slot_mapping[:count].int(), cache.view(-1, *new.shape[1:]))
 
     return launch
 

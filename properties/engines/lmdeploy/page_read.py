@@ -15,7 +15,6 @@ _POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUA
 _READ = STEPS.having(
     max_requests=128,
     max_context_len=1024,
-    max_block_id=2**12,
     min_tokens=0,
     empty_requests=True,
     block_sizes=(16, 32, 64, 128),

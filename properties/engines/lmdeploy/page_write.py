@@ -14,7 +14,6 @@ _FILE = "lmdeploy/pytorch/kernels/cuda/fill_kv_cache.py"
 _POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
 _HEADS = STEPS.having(
     max_requests=128,
-    max_block_id=2**12,
     block_sizes=(16, 32, 64, 128),
     head_format=("bf16", "fp16", "fp32"),
     world=(1,),

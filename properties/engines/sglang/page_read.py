@@ -5,10 +5,11 @@ from typing import Any
 
 import torch
 
+from cumae.properties.engines.known import Known
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 
 Tensor = torch.Tensor
-_READ = STEPS.having(min_tokens=0, padding="none", max_block_id=2**12, max_context_len=1024)
+_READ = STEPS.having(min_tokens=0, padding="none", max_context_len=1024)
 _EQUAL = ((16, 16), (48, 48), (64, 64), (528, 528))
 _STUBS: dict[str, Any] = {
     "is_fp8_fnuz": lambda: False,
@@ -73,6 +74,11 @@ def gather_shuffled(function: Any) -> Callable[..., None]:
         block_sizes=(_PAGE,),
         num_heads=(1,),
         head_dims=((_KEY_BYTES, _SCALE_BYTES),),
+    ),
+    known=Known(
+        "sglang-get_k_and_s",
+        "a page times its bytes is of 32 bits: it wraps from page 254,201 of 8,448 bytes on",
+        {"all_but": ("survives_large_ids",)},
     ),
     **_STUBS,
 )

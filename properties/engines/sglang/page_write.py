@@ -12,7 +12,7 @@ Tensor = torch.Tensor
 _FLASH = "sglang/kernels/ops/kvcache/cache_ops.py"
 _POOL = "sglang/srt/mem_cache/memory_pool.py"
 _EQUAL = ((3, 3), (16, 16), (48, 48), (64, 64), (528, 528))
-_COPIED = STEPS.having(max_block_id=2**12, head_format=("bf16", "fp16", "fp32"))
+_COPIED = STEPS.having(head_format=("bf16", "fp16", "fp32"))
 _SLOTTED = _COPIED.having(padding="none", rowless_requests=False, missing_blocks=False, world=(1,))
 """Every token has a slot."""
 _NO: dict[str, Any] = dict.fromkeys(("is_cuda", "is_npu", "is_cpu", "is_xpu", "is_hip"), lambda: False)

@@ -12,7 +12,7 @@ from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 Tensor = torch.Tensor
 _FILE = "vllm/v1/attention/backends/rocm_aiter_fa.py"
 _POWERS = ((1, 1), (8, 8), (16, 16), (64, 64), (128, 128))
-_READ = STEPS.having(max_block_id=2**12, max_context_len=1024, head_dims=_POWERS)
+_READ = STEPS.having(max_context_len=1024, head_dims=_POWERS)
 """The kernel reads a power of two of elements of each head."""
 _COPIED = ("bf16", "fp16", "fp32")
 _STUBS: dict[str, Any] = {"current_platform": SimpleNamespace(is_rocm=lambda: True)}

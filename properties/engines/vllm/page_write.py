@@ -12,7 +12,7 @@ from cumae.properties.engines.vllm.engine import ENGINE, STEPS
 Tensor = torch.Tensor
 _FILE = "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py"
 _EQUAL = ((16, 16), (48, 48), (64, 64), (528, 528))
-_STEPS = STEPS.having(min_tokens=1, max_block_id=2**12, head_format=("bf16", "fp16", "fp32"))
+_STEPS = STEPS.having(min_tokens=1, head_format=("bf16", "fp16", "fp32"))
 _GROUPS = _STEPS.having(head_dims=_EQUAL)
 _STUBS: dict[str, Any] = {
     "is_quantized_kv_cache": lambda kind: False,
