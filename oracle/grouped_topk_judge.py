@@ -19,7 +19,9 @@ from cumae.oracle.router_margins import (
     margins_of,
     weight_ranges,
 )
+from cumae.oracle.router_logits import as_stored
 
+IN_BF16 = 'it is a bf16 number, as those of a cumae.router(rounding="bf16") may be'
 LOWER_FIRST = 'the lower index goes first, unless the operation is cumae.router(ties="any")'
 
 
@@ -162,5 +164,6 @@ def _wrong_weight(
     for i, found, wanted, (least, most) in zip(ids, weights, exact, ranges, strict=True):
         if not least <= found <= most:
             within = wanted - least if found < wanted else most - wanted
-            return f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
+            told = f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
+            return told + (f": {IN_BF16}" if as_stored(found, "bf16") == found else "")
     return ""

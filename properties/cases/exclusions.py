@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cumae.oracle import Case
+from cumae.oracle.model.router import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
 
 _NARROWER: tuple[Mapping[str, Any], ...] = (
@@ -20,6 +21,8 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"index_dtype": ("int32",)},
     {"world": (1,)},
     {"max_block_id": 65_535},
+    {"logits_dtype": ("fp32",)},
+    {"logits_kind": tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")},
     {"page_slack": (0,)},
     {"key_slack": (0,)},
 )
@@ -37,9 +40,9 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     >>> left_out_by(padded, Domain())
     "Domain(padded_together=True), Domain(padding='none')"
     >>> left_out_by(Case(Batch((), 16)), Domain())
-    'Domain(min_requests=1)'
+    'Domain(min_requests=1), Domain(min_tokens=1)'
     >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
-    'Domain(min_requests=1), which is not enough: other cases fail, too'
+    'Domain(min_requests=1), Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
     all_out, this_out = list[str](), list[str]()
     for told, narrower in _leaving_out(case, domain):
@@ -65,8 +68,6 @@ def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[str, Domain]]:
     """Yield the promises, each of which leaves a case out, as text and as a domain."""
     for promise in _NARROWER:
         ((name, value),) = promise.items()
-        if name == "min_tokens" and not case.batch.requests and domain.min_requests == 0:
-            continue  # a step without requests has no tokens either
         if _promised(domain, name) != _promised(_WIDEST, name):
             continue  # the function has promised something else
         try:

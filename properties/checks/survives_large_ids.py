@@ -93,6 +93,9 @@ def _first_finding(trial: Trial) -> Finding | None:
         where += f"; {', '.join(far)}: Domain(strided=False) promises none" if far else ""
         if len(case.batch.requests) > len(trial.quiet.case.batch.requests):
             where += f"; Domain(max_requests={MOST_ROWS_OF_SMALL_TABLES}) promises smaller tables"
+            found = replace(found, axis="", wrong=())  # places are those of the case that is shown
+        if columns := case.layout.min_table_columns:
+            where += f"; max_context_len + max_query_len < {columns:,} promises narrower tables"
         if trial.binding.domain.large_slots and has_large_slots(bench.case):
             where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
         raised_by = raised_by if case is bench.case else 0

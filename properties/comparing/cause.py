@@ -1,5 +1,6 @@
 """The likely cause of wrong values: the known fault that gives exactly the observed values."""
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -48,6 +49,8 @@ def likely_cause(
 
     >>> likely_cause([5, 2**31 + 4], [5, 4 - 2**31], [1])
     '32-bit wrap-around: the value passes 2^31 and was computed or stored in 32 bits'
+    >>> likely_cause([2**24 + 1], [2**24], [0])
+    'rounded to fp32: it holds each integer up to 2^24 only'
     >>> likely_cause([3, 4, 5], [4, 4, 6], [0, 2], extent=Extent(3, 3))
     'off by one: 1 too large'
     >>> likely_cause([3, 4, 5], [9, 4, 2], [0, 2], extent=Extent(3, 3))
@@ -126,10 +129,20 @@ def _wrapped(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
+def _rounded(value: int) -> int:
+    """Return the number nearest to one that fp32 holds, as an int32 does where it passes 2^31."""
+    nearest = int(struct.unpack("f", struct.pack("f", value))[0])
+    return nearest if nearest < 2**31 else -(2**31)
+
+
 _PROOFS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     (
         "32-bit wrap-around: the value passes 2^31 and was computed or stored in 32 bits",
         lambda want, found: want >= 2**31 and found != want and found in (_wrapped(want), want % 2**32),
+    ),
+    (
+        "rounded to fp32: it holds each integer up to 2^24 only",
+        lambda want, found: 2**24 < want < 2**31 and found == _rounded(want),
     ),
     ("-1 wrapped: -1 was read as unsigned", lambda want, found: want == -1 and found == 2**32 - 1),
 )

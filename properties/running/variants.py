@@ -23,11 +23,15 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
     """Yield the case at offsets beyond 2^31 elements.
 
     Slots stay within the promised range, and within the dtypes of the function's inputs. A function that
-    promises strides is not run on thousands of requests: gaps between rows reach the same offsets.
+    promises strides is not run on thousands of requests: gaps between rows reach the same offsets. A table has
+    no more columns than the longest promised request has tokens.
     """
     enlarge, domain = enlarging(binding.operation), binding.domain
+    longest = domain.max_context_len + domain.max_query_len
     for large in enlarge(case) if enlarge is not None else ():
         if domain.strided and len(large.batch.requests) > len(case.batch.requests):
+            continue
+        if large.layout.min_table_columns > longest:
             continue
         is_own = binding.operation.name not in OPERATIONS
         may_not_fit = is_own or has_large_slots(large)  # other inputs of shipped ones are made to fit

@@ -124,6 +124,13 @@ class Module(ModuleType):
             self._run(statement)
         return name in vars(self)
 
+    def condition_of(self, name: str) -> str:
+        """Return under which condition the file defines a name, in words; "" if under none."""
+        for statement in self._bound.get(name, []):
+            if isinstance(node := statement.node, ast.If):
+                return f"line {node.lineno} defines it only if {ast.unparse(node.test)}"
+        return ""
+
     def method(self, kind: str, name: str) -> Any:
         """Return one method of a class, without the rest of it, or None if there is none."""
         for statement in self._bound.get(kind, []):

@@ -46,6 +46,9 @@ def _taken(module: Module, name: str, path: Path) -> Any:
         return value
     if not method and module.need(name):
         return getattr(module, name)
+    if condition := module.condition_of(owner):
+        rule = f"be defined in {path}: {condition}; pass values for these names, as in take(…, name=value)"
+        raise ValueError(f"names = {name!r}, must {rule}")
     near = module.owners(method) if method else []
     near = near or get_close_matches(owner, module.names, n=3, cutoff=0.5)
     like = f", which has {', '.join(near)}" if near else ""

@@ -6,7 +6,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import ANY, Case, Inputs
+from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import ints
 from cumae.properties.dialects.output import Output
@@ -24,8 +25,10 @@ def _num_requests(case: Case) -> tuple[int, ...]:
     return (len(case.batch.requests),)
 
 
-def _last_locs(_: Any, inputs: Inputs) -> list[int]:
-    return list(inputs["last_loc"][: len(inputs.case.batch.requests)])
+def _last_locs(_: Any, inputs: Inputs) -> list[Any]:
+    """Return the last slots of live requests, and ANY for one that a pool of 32 bits does not hold."""
+    slots = inputs["last_loc"][: len(inputs.case.batch.requests)]
+    return [ANY if slot > INT32_MAX else slot for slot in slots]
 
 
 ALLOCATOR_INPUTS = {

@@ -100,6 +100,19 @@ def bonus_by_row(
     return found | {"bonus_logits_indices": cu_num_scheduled_tokens - 1}
 
 
+def last_locs_of_the_pool(
+    req_to_token: torch.Tensor, req_pool_indices: torch.Tensor, prefix_lens: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    rows, last = req_pool_indices[: len(prefix_lens)], (prefix_lens - 1).clamp(min=0)
+    return {"last_locs": torch.where(prefix_lens > 0, req_to_token[rows, last].long(), -1)}
+
+
+def test_a_pool_of_32_bits_is_not_asked_for_larger_last_slots() -> None:
+    function, how = last_locs_of_the_pool, {"dialect": "sglang", "domain": EAGER, "save_to": None}
+    verdict = cumae.check(function, "allocate_slots", examples=40, **how)  # type: ignore[arg-type]
+    assert verdict.ok, verdict.failure
+
+
 def pages_without_the_last_one(prefix_lens: torch.Tensor, end_offset: torch.Tensor, page_size: int) -> Any:
     pages = (end_offset - prefix_lens + page_size - 1) // page_size
     return {"num_new_pages": pages.sum(0, keepdim=True)}
