@@ -10,6 +10,7 @@ from typing import Any
 from cumae.oracle.grouped_topk import Routed, best_groups, check_router_shape, routed, selection, weights_of
 from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.marks import GARBAGE
+from cumae.oracle.router_logits import as_stored
 from cumae.oracle.router_margins import (
     Margins,
     Rounding,
@@ -19,7 +20,6 @@ from cumae.oracle.router_margins import (
     margins_of,
     weight_ranges,
 )
-from cumae.oracle.router_logits import as_stored
 
 IN_BF16 = 'it is a bf16 number, as those of a cumae.router(rounding="bf16") may be'
 LOWER_FIRST = 'the lower index goes first, unless the operation is cumae.router(ties="any")'

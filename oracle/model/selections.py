@@ -8,6 +8,8 @@ from typing import Any
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.marks import GARBAGE
 
+ASCENDING = 3
+"""Of five rows, the one whose positions rise, as those of an indexer do that selects all keys."""
 FAR_BEYOND = 2**30
 """How far beyond the table some rows select a position: products of it do not fit 32 bits."""
 
@@ -25,12 +27,14 @@ def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) ->
 
 
 def _selection(row: int, position: int, count: int) -> list[int]:
-    """Return ``count`` positions up to ``position``, itself among them, scattered and unordered."""
+    """Return ``count`` positions up to ``position``, itself among them, scattered; every fifth row rises."""
     size = position + 1
     step = 1 + (size * 5 // 8 + row) % size
     while gcd(step, size) > 1:
         step += 1
     selected = [(position - j * step) % size for j in range(count)]
+    if row % 5 == ASCENDING:
+        return sorted(selected)
     newest = row % count
     selected = selected[count - newest :] + selected[: count - newest]
     is_ascending = all(map(lt, selected, selected[1:]))

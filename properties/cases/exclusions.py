@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cumae.oracle import Case
-from cumae.oracle.model.router import LOGITS_KINDS
+from cumae.oracle.router_logits import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
 
 _NARROWER: tuple[Mapping[str, Any], ...] = (

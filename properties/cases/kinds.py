@@ -247,6 +247,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed to 64 experts": (partial(routed, (64, 1, 1, 6)), (1_031, 301, 67)),
     "routed to 64 experts in groups that all stay": (partial(routed, (64, 4, 4, 6)), (67, 37)),
     "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
+    "routed alone": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (1,)),
     "routed in bf16": (partial(routed, (384, 1, 1, 8), dtype="bf16"), (37,)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (67, 37)),

@@ -20,6 +20,8 @@ CHUNK = 64
 """Tokens of a chunk that requests fill."""
 IDLE = 16
 """Idle requests behind others: a tile of them."""
+SMALL_PAGE, LARGE_PAGE = 16, 256
+"""The pages of many long contexts: in smaller ones they have too many ids, and larger ones are rare."""
 
 
 def decodes_behind(least: int, ladder: Ladder, count: int) -> Case | None:
@@ -86,6 +88,41 @@ def drafts_behind_a_prompt(tokens: int, ladder: Ladder, count: int) -> Case | No
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 
+def dropped_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of four tokens each, of which none is a draft."""
+    verifying = ladder.having("max_drafts", 3) or ladder
+    contexts = [_without_drafts(65 + mixed(b) % 100, 4) for b in range(count)]
+    return verifying.step([("decode", n, 4) for n in contexts], seed=count, padding=(0, 0))
+
+
+def drafts_around_a_prompt(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify three drafts before a prompt, and as many behind it.
+
+    The first request has tokens but no draft, and the last has neither.
+    """
+    verifying = ladder.having("max_drafts", 3) or ladder
+    drafts: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(2 * count)]
+    lens: list[Lens] = [("decode", _without_drafts(70, 4), 4), *drafts[:count], ("prefill", 0, 45)]
+    return verifying.step([*lens, *drafts[count:], ("decode", 40, 0)], seed=count, padding=(0, 0))
+
+
+def some_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests: every fifth is idle, the others decode one token or five."""
+    verifying = ladder.having("max_drafts", 4) or ladder
+    new = [0 if b % 5 == 3 else 1 + 4 * (b % 2) for b in range(count)]
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, n) for b, n in enumerate(new)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def crossing(option: str, ladder: Ladder, size: int) -> Case | None:
+    """Return a case of decodes that see fewer keys than ``size``, a chunk that crosses it, and a full hit."""
+    if (limited := ladder.having(option, size)) is None:
+        return None
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(9)]
+    lens += [("prefill", size - 100, 200), ("prefill", 2 * size + 70, 1)]
+    return limited.step(lens, seed=size, padding=(0, 0))
+
+
 def ending_alike(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests that have the same length after the step, not before it."""
     lens: list[Lens] = [("prefill", 128 - n, n) for n in (1 + mixed(b) % 60 for b in range(count))]
@@ -113,6 +150,36 @@ def long_chunk_of_groups(ladder: Ladder, size: int) -> Case | None:
     """Return the case of a long chunk in which four tokens have a key."""
     groups = ladder.having("compress_ratio", 4)
     return None if groups is None else long_chunk(groups, size)
+
+
+def deep_decodes(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each of which has more than 8,192 cached tokens, in large pages."""
+    size = max((size for size in ladder.sizes if size <= LARGE_PAGE), default=0)
+    if size < SMALL_PAGE:
+        return None
+    lens: list[Lens] = [("decode", 8_200 + mixed(b) % 900, 1) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(0, 0), block_size=size)
+
+
+def two_prompts(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of two prompts of ``size`` tokens or five more, in any chunks, and nine decodes."""
+    cut = ladder.having("chunk_size", CHUNK) or ladder
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(9)]
+    return cut.step([("prefill", 0, size + 5), ("prefill", 0, size), *lens], seed=size)
+
+
+def deep_chunks(ladder: Ladder, size: int) -> Case | None:
+    """Return a case of decodes, and three chunks of ``size`` tokens behind as many or more cached ones."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(17)]
+    lens += [("prefill", context_len, size) for context_len in (2 * size, 3 * size, size)]
+    return ladder.step(lens, seed=size)
+
+
+def resumed(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, behind them a prompt as of a resumed request, and five decodes."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(count + 5)]
+    lens.insert(count, ("prefill", 0, 70 + count))
+    return ladder.step(lens, seed=count, padding=(0, 0))
 
 
 def all_long(ladder: Ladder, count: int) -> Case | None:
@@ -153,6 +220,12 @@ def behind_wide_rows(ladder: Ladder, count: int) -> Case | None:
     return None if rows is None else decodes_behind(65, rows, count)
 
 
+def _without_drafts(context: int, tokens: int) -> int:
+    """Return the first context from this one on with which a decode of so many tokens has no draft."""
+    drafts = tokens - 1
+    return next(c for c in count_from(context) if num_drafts_of(Request(c, tokens), drafts) == 0)
+
+
 ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "ordinary decodes": (partial(decodes_behind, 513), (515, 303)),
     "decodes of some pages": (partial(decodes_behind, 130), (515, 303, 83)),
@@ -168,12 +241,21 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "drafts, then idle ones": (idle_behind, (112, 48)),
     "a prompt, then pairs of drafts": (partial(drafts_behind_a_prompt, 3), (131, 67)),
     "a prompt, then five drafts each": (partial(drafts_behind_a_prompt, 6), (67, 9)),
+    "drafts around a prompt": (drafts_around_a_prompt, (19, 5)),
+    "dropped drafts": (dropped_drafts, (19, 5)),
+    "some drafts and idle ones": (some_drafts, (37, 17)),
+    "across a window": (partial(crossing, "window"), (512,)),
+    "across a selection": (partial(crossing, "topk"), (512,)),
     "ending alike": (ending_alike, (19, 5)),
     "a crowd of prompts": (crowd_of_prompts, (259, 131)),
     "a long chunk": (long_chunk, (4_101, 2_053)),
     "a later chunk alone": (alone, (2_053, 613)),
     "a long chunk of groups": (long_chunk_of_groups, (2_053,)),
     "long contexts": (all_long, (9, 5)),
+    "many long contexts": (deep_decodes, (131, 69)),
+    "two prompts, then decodes": (two_prompts, (8_200, 2_053, 517)),
+    "decodes, then deep chunks": (deep_chunks, (2_112, 576, 192)),
+    "a resumed prompt among decodes": (resumed, (67, 19)),
     "a full budget": (full_budget, (8_192, 2_048)),
     "whole pages and chunks": (whole_units, (19, 5)),
     "in wide tables": (in_wide_tables, (67, 9)),

@@ -82,6 +82,11 @@ def chunks(model: Served, count: int) -> Case | None:
     return model.step(lens, count, (3, 0))
 
 
+def full_hits(model: Served, count: int) -> Case | None:
+    """Return a case of ``count`` prompts that are cached but for their last token."""
+    return model.step([("prefill", model.context(b), 1) for b in range(count)], count, (0, 0))
+
+
 def freed_pages(model: Served, count: int) -> Case | None:
     """Return a case of ``count`` decodes, or chunks in turns, without the pages in front of their window.
 
@@ -159,6 +164,7 @@ STEPS: Mapping[str, Build] = {
     "freed pages": freed_pages,
     "chunks, then decodes": chunks_first,
     "later chunks": chunks,
+    "full hits": full_hits,
     "decodes, then chunks": partial(then_chunks, 1),
     "prompts": prompts,
     "two prompts": two_prompts,

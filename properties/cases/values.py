@@ -196,9 +196,10 @@ def kernel_block_size(d: Draw) -> int | None:
 
 
 def compress_ratio(d: Draw) -> int:
-    """Return the tokens per key row; 1 in most cases."""
+    """Return the tokens per key row; 1 in most cases, and beside a promised window."""
     promised = 1 not in d.domain.among("compress_ratio", (1,))
-    compressed = d.limits_keys_by("compress_ratio") or promised
+    is_windowed = "window" in d.features and 0 not in d.domain.among("window", (0,))
+    compressed = (d.limits_keys_by("compress_ratio") and not is_windowed) or promised
     if not compressed:
         return 1
     run = d.values["interleave"] if d.keeps_groups else 0

@@ -1,11 +1,15 @@
 """A call in persistent buffers, after another case, equals a fresh call."""
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, permuted, renamed
 from cumae.properties.cases.requests import MANY
 from cumae.properties.comparing.compare import changed, wrong_values
@@ -19,9 +23,33 @@ from cumae.properties.running.device import interpreting
 from cumae.properties.running.observation import Observation
 from cumae.properties.running.trial import Trial
 
+OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
+    "window": (3, 128, 0),
+    "key_scope": ("prefill", "all"),
+    "rank": (1, 0),
+    "topk": (2, 3),
+    "split_size": (1, 2),
+    "num_workers": (1, 2),
+    "chunk_blocks": (1, 2),
+    "chunk_size": (2, 64),
+    "absolute_chunks": (True, False),
+    "max_drafts": (1, 3),
+    "ring_capacity": (4, 8),
+    "key_scale_thousandths": (1_000, 500),
+    "value_scale_thousandths": (1_000, 500),
+    "scaling_thousandths": (1_000, 2_500),
+    "logits_seed": (0, 1),
+}
+"""Options that differ from layer to layer, from model to model, or from rank to rank, and values of each."""
+_FEATURE_OF = {"chunk_blocks": "workspace", "scaling_thousandths": "scaling_factor", "logits_seed": "router"}
+
 
 def forgets_history(trial: Trial) -> Finding | None:
-    """Call on a larger case and on one of the same shapes, each followed by this case in the same buffers."""
+    """Call on other cases, each followed by this case in the same buffers.
+
+    One is larger, one has the same shapes, and one is the same step with another value of an option, as
+    another layer of a model has.
+    """
     base, binding = trial.first, trial.binding
     if base.is_misshapen or base.mistyped:
         return None
@@ -30,7 +58,8 @@ def forgets_history(trial: Trial) -> Finding | None:
     live = {name: trial.expected[name].is_repeatable & _written(trial, name) for name in names}
     if not live:
         return None
-    for case, what in _earlier(trial.quiet.case, trial.number):
+    earlier = _earlier(trial.quiet.case, trial.number), _with_another_option(trial)
+    for case, what in chain(*earlier):
         if binding.why_not(case) is not None:
             continue
         if trial.is_over():
@@ -61,7 +90,7 @@ def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding 
     same = first.keys() == seen.outputs.keys() and all(
         np.array_equal(words, seen.outputs[name]) for name, words in first.items()
     )
-    if not same or seen.is_misshapen:
+    if not same:
         return None
     found = wrong_values("forgets_history", trial.binding, seen, bench.expected(), bench.case)
     here = trial.first, trial.expected, trial.quiet.case
@@ -75,6 +104,23 @@ def _written(trial: Trial, name: str) -> Mask:
     """Return the elements that a fresh call writes; another check reports those that it never writes."""
     kept = unwritten(trial.first, name) & unwritten(trial.second, name)
     return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
+
+
+def _with_another_option(trial: Trial) -> Iterator[tuple[Case, str]]:
+    """Yield the case with another value of one option; the trial's number chooses the option."""
+    case, features = trial.quiet.case, trial.binding.features
+    names = [name for name in OTHER_OPTIONS if _FEATURE_OF.get(name, name) in features]
+    first = mixed(trial.number) % max(len(names), 1)
+    for name in (*names[first:], *names[:first]):
+        own = case.options.value(name)
+        for value in (value for value in OTHER_OPTIONS[name] if value != own):
+            try:
+                other = replace(case, options=case.options.having(**{name: value}))
+            except ValueError:  # the step does not fit it
+                continue
+            if trial.binding.why_not(other) is None:
+                yield other, f"the same step with {name} = {value!r}"
+                return
 
 
 def _earlier(case: Case, number: int) -> list[tuple[Case, str]]:

@@ -140,7 +140,8 @@ def held_latents(inputs: Inputs) -> Rows:
     dtype, width = row_dtype(case)
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape = (case.max_num_tokens, width)
-    return rows(shape, dtype, (width + case.layout.new_row_gap, 1), live, case.layout.garbage, seed=2)
+    strides, seed = (width + case.layout.new_row_gap, 1), seed_in_step(inputs, 2)
+    return rows(shape, dtype, strides, live, case.layout.garbage, seed)
 
 
 def held_slots(inputs: Inputs) -> Ints:
@@ -156,7 +157,8 @@ def _new_rows(inputs: Inputs) -> Rows:
     dtype, width = row_dtype(case)
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape = (case.num_tokens_padded, width)
-    return rows(shape, dtype, (width + case.layout.new_row_gap, 1), live, case.layout.garbage, seed=2)
+    strides, seed = (width + case.layout.new_row_gap, 1), seed_in_step(inputs, 2)
+    return rows(shape, dtype, strides, live, case.layout.garbage, seed)
 
 
 def _host(name: str) -> Input:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cumae.oracle import Case, HeadFormat, Inputs, PageWrite, page_units, scaled_head
 from cumae.oracle.model.heads import Heads
-from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows
+from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows, seed_in_step
 from cumae.properties.dialects.latents import hard_to_quantise
 from cumae.properties.dialects.output import Output, Piece
 
@@ -47,22 +47,22 @@ def _untouched(case: Case, shape: tuple[int, int, int]) -> Rows:
 
 def new_keys(inputs: Inputs) -> Rows:
     """Return the keys of new tokens [max_num_tokens, num_heads, head_dim]."""
-    return _new(inputs.case, inputs.case.options.heads.head_dim, inputs.case.layout.new_row_gap, seed=5)
+    return _new(inputs, inputs.case.options.heads.head_dim, inputs.case.layout.new_row_gap, seed=5)
 
 
 def new_values(inputs: Inputs) -> Rows:
     """Return the values of new tokens [max_num_tokens, num_heads, value_dim]."""
-    return _new(inputs.case, inputs.case.options.heads.value_dim, inputs.case.layout.key_row_gap, seed=6)
+    return _new(inputs, inputs.case.options.heads.value_dim, inputs.case.layout.key_row_gap, seed=6)
 
 
-def _new(case: Case, dim: int, gap: int, seed: int) -> Rows:
-    heads = case.options.heads
+def _new(inputs: Inputs, dim: int, gap: int, seed: int) -> Rows:
+    case, heads = inputs.case, inputs.case.options.heads
     dtype = "bf16" if heads.is_scaled else page_dtype(case)
     tokens, one = np.arange(case.batch.num_tokens, dtype=np.int64), np.arange(heads.num_heads)
     live = np.stack([np.repeat(tokens, heads.num_heads), np.tile(one, len(tokens))], axis=1)
     shape = (case.max_num_tokens, heads.num_heads, dim)
     strides = (heads.num_heads * dim + gap, dim, 1)
-    held = rows(shape, dtype, strides, live, case.layout.garbage, seed)
+    held = rows(shape, dtype, strides, live, case.layout.garbage, seed_in_step(inputs, seed))
     if heads.is_scaled:
         bits = held.content.view(np.uint16)
         for i, (token, head) in enumerate(live.tolist()):

@@ -216,9 +216,9 @@ def rows(
 
 
 def seed_in_step(inputs: Inputs, seed: int) -> int:
-    """Return the seed of a cache's content: in a trace, a slot holds other bytes than in the step before.
+    """Return the seed of a cache's or of new rows' content: in a trace, other bytes than in the step before.
 
-    Its tokens may be those of another request, and a function cannot tell.
+    Its tokens may be those of another request or layer, and a function cannot tell.
     """
     if inputs.previous is None:
         return seed

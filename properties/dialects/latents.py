@@ -3,7 +3,7 @@
 import numpy as np
 
 from cumae.oracle import Case, Inputs, fp8_row
-from cumae.properties.dialects.held import ByteArray, Rows, rows
+from cumae.properties.dialects.held import ByteArray, Rows, rows, seed_in_step
 
 WIDTH, TILE, NUM_TILES = 576, 128, 4
 _EXPONENT, _SIGN = 0x7F80, 0x8000
@@ -19,7 +19,7 @@ def new_latents(inputs: Inputs) -> Rows:
     case = inputs.case
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape, strides = (case.max_num_tokens, WIDTH), (WIDTH + case.layout.new_row_gap, 1)
-    held = rows(shape, "bf16", strides, live, case.layout.garbage, seed=3)
+    held = rows(shape, "bf16", strides, live, case.layout.garbage, seed_in_step(inputs, 3))
     bits = held.content.view(np.uint16)
     for row in range(len(live)):
         for tile in range(NUM_TILES):

@@ -23,8 +23,8 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
     """Yield the case at offsets beyond 2^31 elements.
 
     Slots stay within the promised range, and within the dtypes of the function's inputs. A function that
-    promises strides is not run on thousands of requests: gaps between rows reach the same offsets. A table has
-    no more columns than the longest promised request has tokens.
+    promises strides is not run on thousands of requests: gaps between rows reach the same offsets. A table
+    has no more columns than the longest promised request has tokens.
     """
     enlarge, domain = enlarging(binding.operation), binding.domain
     longest = domain.max_context_len + domain.max_query_len

@@ -86,7 +86,10 @@ def search(
     verdict.domain, verdict.part = promises_of(binding), part
     verdict.source = source_of(binding.function)
     verdict.versions = versions(device_name(device))
-    verdict.shows = shown_by(binding.features, required(binding.operation.oracle), binding.domain)
+    inputs = {*required(binding.operation.oracle)}
+    if binding.operation.judge is not None:  # which sees more than the oracle
+        inputs |= {*binding.inputs}
+    verdict.shows = shown_by(binding.features, inputs, binding.domain)
     pace = Pace(verdict, budget)
     keeper = Keeper(binding, device, verdict, pace, save_to, shared)
     examiner = Examiner(binding, device, names, keeper, progress, before, verdict, pace, begins, schedule)

@@ -47,6 +47,7 @@ MIXED = "decodes, then others"
 BEYOND = (
     (MIXED, MIXED, 133, 1.5),
     (ROUTED, ROUTED, 261, 1.5),
+    (ROUTED, ROUTED, 1_029, 3.5),
     ("deep", "long", 8_209, 1.5),
     ("requests", "many", 4_099, 1.5),
     ("crowd", "many", 4_099, 1.5),

@@ -97,7 +97,8 @@ def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
         case = inputs.case
         shape = (case.batch.num_tokens, width(case))
         live = np.arange(shape[0], dtype=np.int64).reshape(-1, 1)
-        return rows(shape, case.options.rows.row_format, (shape[1], 1), live, case.layout.garbage, seed)
+        own = seed_in_step(inputs, seed)
+        return rows(shape, case.options.rows.row_format, (shape[1], 1), live, case.layout.garbage, own)
 
     return Input(hold, ("row_format",))
 

@@ -223,3 +223,11 @@ def test_a_search_stays_inside_promises_at_their_edge(promises: dict[str, Any]) 
     few: dict[str, Any] = {"examples": 5, "checks": ("agrees", "writes_everything")}
     verdict = check(slot_mapping, "slot_mapping", domain=domain, save_to=None, **few)
     assert verdict.ok, verdict.failure
+
+
+def test_a_promised_window_is_not_left_out_where_keys_could_be_compressed() -> None:
+    target = load_function("cumae.gpu_impl:write_causal_windows")
+    binding = binding_of(target, "causal_windows", domain=Domain(window=(512,)))
+    drawn = list(islice(seeded_cases(1, binding.domain, binding.features), 60))
+    assert {case.options.keys.window for case in drawn} == {512}
+    assert all(binding.why_not(case) is None for case in drawn)

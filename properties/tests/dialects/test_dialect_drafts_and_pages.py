@@ -108,8 +108,8 @@ def last_locs_of_the_pool(
 
 
 def test_a_pool_of_32_bits_is_not_asked_for_larger_last_slots() -> None:
-    function, how = last_locs_of_the_pool, {"dialect": "sglang", "domain": EAGER, "save_to": None}
-    verdict = cumae.check(function, "allocate_slots", examples=40, **how)  # type: ignore[arg-type]
+    how: dict[str, Any] = {"domain": EAGER.having(min_tokens=1), "examples": 40, "save_to": None}
+    verdict = cumae.check(last_locs_of_the_pool, "allocate_slots", dialect="sglang", **how)
     assert verdict.ok, verdict.failure
 
 

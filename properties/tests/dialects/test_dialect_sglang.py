@@ -118,7 +118,7 @@ HELD: list[tuple[Case, dict[str, Any]]] = [
                     [0, 0, 0, 0, 0, 0, 0],
                 ],
             ),
-            "topk_indices": ("int32", [[3, 0], [4, 3], [5, 4], [6, 5], [-1, -1], [-1, -1]]),
+            "topk_indices": ("int32", [[3, 0], [4, 3], [5, 4], [5, 6], [-1, -1], [-1, -1]]),
             "batch_size": 3,
             "chunk_size": 2,
             "num_chunks": 2,

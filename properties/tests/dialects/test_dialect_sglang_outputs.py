@@ -55,7 +55,7 @@ EXPECTED: list[tuple[Case, str, dict[str, list[Any]]]] = [
     (
         replace(VERIFY, layout=Layout(num_padding_requests=1)),
         "topk_to_slots",
-        {"result": [3, 8, 12, 3, 17, 16, 10, 17, -1, -1, -1, -1]},
+        {"result": [3, 8, 12, 3, 17, 16, 17, 10, -1, -1, -1, -1]},
     ),
     (GAPS, "topk_to_slots", {"result": [28, -1, -1, -1, 29, 28, -1, -1, -1, 29, 28, 30]}),
     (DECODE, "topk_to_slots", {"result": [3, 6, 13, 12, -1, -1]}),

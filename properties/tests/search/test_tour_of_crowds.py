@@ -6,6 +6,7 @@ from cumae.fixtures.limits import (
     Limit,
     composed_steps,
     crowds_of_one_kind,
+    deep_and_long_steps,
     histories_of_places,
     ordinary_steps,
     served_crowds,
@@ -20,7 +21,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-ORDINARY = (*ordinary_steps.LIMITS, *steps_behind_others.LIMITS)
+ORDINARY = (*ordinary_steps.LIMITS, *steps_behind_others.LIMITS, *deep_and_long_steps.LIMITS)
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *ORDINARY, *SERVED)
 

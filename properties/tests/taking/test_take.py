@@ -127,7 +127,9 @@ def test_a_name_that_cannot_be_taken_is_told(tree: Path, name: str, said: str) -
 
 def test_a_name_that_is_defined_under_a_condition_is_told_with_it(tmp_path: Path) -> None:
     file = tmp_path / "ops.py"
-    file.write_text("from engine import platform\n\nif platform.is_rocm():\n    def gather():\n        return 7\n")
+    file.write_text(
+        "from engine import platform\n\nif platform.is_rocm():\n    def gather():\n        return 7\n"
+    )
     with pytest.raises(ValueError, match=r"line 3 defines it only if platform\.is_rocm\(\); pass values"):
         cumae.take(file, "gather")
     rocm = SimpleNamespace(is_rocm=lambda: True)
