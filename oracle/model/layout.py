@@ -12,8 +12,8 @@ GARBAGE_KINDS: tuple[GarbageKind, ...] = ("minus_one", "zero", "plausible", "hug
 MOST_ROWS = 2**22
 TableOrder = Literal["row", "column"]
 TABLE_ORDERS: tuple[TableOrder, ...] = ("row", "column")
-IndexDtype = Literal["int32", "int64"]
-INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64")
+IndexDtype = Literal["int32", "int64", "mixed"]
+INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64", "mixed")
 DENSE: Mapping[str, Any] = {
     "table_row_gap": 0,
     "table_column_step": 1,
@@ -56,7 +56,7 @@ class Layout:
     alignment.
 
     ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths, rows
-    and ids. ``host_lens``: whether the host knows the lengths of the step.
+    and ids; ``mixed``: 64 bits of rows, contexts and sums of lengths, as in SGLang, and 32 of the others. ``host_lens``: whether the host knows the lengths of the step.
     """
 
     num_padding_tokens: int = 0

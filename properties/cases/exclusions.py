@@ -19,6 +19,7 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"missing_blocks": False},
     {"strided": False},
     {"index_dtype": ("int32",)},
+    {"index_dtype": ("int32", "int64")},
     {"world": (1,)},
     {"max_block_id": 65_535},
     {"logits_dtype": ("fp32",)},

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cumae.oracle import INPUTS, Case, Inputs, local_len
+from cumae.oracle import INPUTS, Case, Inputs, Layout, local_len
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.heads import new_keys, new_values, two_caches
@@ -28,6 +28,10 @@ from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.pages_read import held_pages
 
 _INDEX = ("context_lens", "chunk_context_lens", "query_lens", "seq_lens", "prefix_lens", "row_index")
+_WIDE_OF_MIXED = frozenset(
+    {"context_lens", "context_lens_cpu", "previous_context_lens", "seq_lens", "prefix_lens", "row_index"}
+)
+"""What has 64 bits where widths are mixed; new tokens and block ids have 32."""
 _INT32 = (
     "cu_seqlens_q",
     "cu_seqlens_k",
@@ -70,10 +74,17 @@ def _cached_places(case: Case) -> IntArray:
     return np.stack(np.divmod(np.unique(np.concatenate(slots)), size), axis=1)
 
 
+def index_dtype(name: str, layout: Layout) -> str:
+    """Return the dtype of lengths, rows or ids: that of the layout, or one of two where they are mixed."""
+    if layout.index_dtype != "mixed":
+        return layout.index_dtype
+    return "int64" if name in _WIDE_OF_MIXED else "int32"
+
+
 def _list(name: str, dtype: str | None) -> Input:
     def hold(inputs: Inputs) -> Held:
         layout, values = inputs.case.layout, inputs[name]
-        return None if values is None else ints_of(inputs, name, dtype or layout.index_dtype)
+        return None if values is None else ints_of(inputs, name, dtype or index_dtype(name, layout))
 
     return Input(hold, _carries(name))
 
@@ -82,7 +93,7 @@ def _block_table(inputs: Inputs) -> Ints:
     layout = inputs.case.layout
     table = inputs["block_table"]
     width = len(table[0]) if table else 0
-    held = ints_of(inputs, "block_table", layout.index_dtype, width=width)
+    held = ints_of(inputs, "block_table", index_dtype("block_table", layout), width=width)
     return in_table(held, layout, is_free=True)
 
 
