@@ -56,7 +56,8 @@ class Layout:
     alignment.
 
     ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths, rows
-    and ids; ``mixed``: 64 bits of rows, contexts and sums of lengths, as in SGLang, and 32 of the others. ``host_lens``: whether the host knows the lengths of the step.
+    and ids; ``mixed``: contexts, sums of lengths and rows have 64 bits, as in SGLang, and the others 32.
+    ``host_lens``: whether the host knows the lengths of the step.
     """
 
     num_padding_tokens: int = 0
