@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cumae.properties.faults.places import Place, places_in
-from cumae.properties.faults.scope import Part, belongs, scope_of
+from cumae.properties.faults.scope import Cached, Part, belongs, scope_of
 
 _PLAIN = (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript)
 
@@ -72,23 +72,28 @@ def swapped(mutant: Mutant) -> Iterator[None]:
     tree.body = [node for node in tree.body if _is_wanted(node, mutant.name)]
     original = vars(module)[mutant.name]
     package = mutant.module.rpartition(".")[0] or mutant.module
-    places = [
-        (vars(other), name)
+    named = [
+        (vars(other), name, value)
         for other in list(sys.modules.values())
         if belongs(getattr(other, "__name__", ""), package)
         for name, value in list(vars(other).items())
-        if value is original
     ]
+    places = [(names, name) for names, name, value in named if value is original]
+    caches = [value for _, _, value in named if isinstance(value, Cached)]
     linecache.cache[file] = (len(source), None, lines, file)
     try:
         exec(compile(tree, file, "exec"), vars(module))
         made = vars(module)[mutant.name]
         for names, name in places:
             names[name] = made
+        for kept in caches:  # answers of the original
+            kept.cache_clear()
         yield
     finally:
         for names, name in places:
             names[name] = original
+        for kept in caches:
+            kept.cache_clear()
         linecache.cache.pop(file, None)
 
 

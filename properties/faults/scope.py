@@ -1,6 +1,7 @@
 """The definitions that make up a target: its own, and those of its package that it uses."""
 
 import ast
+import functools
 import inspect
 import sys
 import types
@@ -28,11 +29,15 @@ class Part:
         return vars(sys.modules[self.module])
 
 
+Cached = functools._lru_cache_wrapper
+"""A function that keeps its answers."""
+
+
 def plain(value: Any) -> Any:
-    """Return the function that a decorator such as ``triton.jit`` wraps, or the value as it is."""
+    """Return the function that a decorator such as ``triton.jit`` or a cache wraps, or the value as it is."""
     while not isinstance(value, (types.FunctionType, type)) and hasattr(value, "fn"):
         value = value.fn
-    return inspect.unwrap(value) if isinstance(value, types.FunctionType) else value
+    return inspect.unwrap(value) if isinstance(value, (types.FunctionType, Cached)) else value
 
 
 def scope_of(function: Callable[..., Any]) -> list[Part]:
@@ -159,6 +164,6 @@ def _part(value: Any) -> Part | None:
         return None
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == inner.__qualname__:
-            is_kernel = not isinstance(vars(module).get(node.name), (types.FunctionType, type))
+            is_kernel = not isinstance(vars(module).get(node.name), (types.FunctionType, Cached, type))
             return Part(module.__name__, node.name, is_kernel, node)
     return None

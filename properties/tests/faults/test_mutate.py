@@ -5,6 +5,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -278,6 +279,17 @@ def test_a_process_whose_mutant_was_stopped_judges_no_other() -> None:
     assert not stopped.is_lost
     stopped.kill(one("statement deleted", "num_tiles += 1", "pass"))
     assert stopped.is_lost
+
+
+def test_what_keeps_its_answers_is_mutated_and_answers_anew() -> None:
+    grouped_topk = oracle.grouped_topk
+    by_function = {mutant.function: mutant for mutant in mutants_of(grouped_topk)}
+    how: Any = {"num_groups": 1, "topk_group": 1, "top_k": 1, "scaling_factor": 1.0, "renormalize": False}
+    right = grouped_topk([[0.5, 0.25]], [0.0, 0.0], **how)
+    assert {"_routed", "sigmoid"} <= by_function.keys()
+    with swapped(by_function["sigmoid"]):
+        assert grouped_topk([[0.5, 0.25]], [0.0, 0.0], **how) != right
+    assert grouped_topk([[0.5, 0.25]], [0.0, 0.0], **how) == right
 
 
 def test_every_mutant_of_an_oracle_is_noticed() -> None:
