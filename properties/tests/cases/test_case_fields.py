@@ -52,7 +52,7 @@ RULES: list[tuple[Callable[..., object], str, object, str]] = [
     (Layout, "vector_step", 0, "must be >= 1"),
     (Layout, "storage_offset", -1, "must be >= 0"),
     (Layout, "garbage", "noise", "must be one of 'minus_one', 'zero', 'plausible', 'huge'"),
-    (Layout, "index_dtype", "uint32", "must be one of 'int32', 'int64'"),
+    (Layout, "index_dtype", "uint32", "must be one of 'int32', 'int64', 'mixed'"),
     (Layout, "row_index", "01", "must be a list of integers or null"),
     (Layout, "row_index", (2, 2), "must give each request a row of its own"),
     (Options.of, "rank", -1, "must be >= 0"),

@@ -271,7 +271,8 @@ def test_an_answer_that_is_wrong_by_chance_is_told_as_such() -> None:
         found = correct.position_ids(context_lens, query_lens, int(query_lens.sum()), num_tokens_padded)
         return found + (draw.random() < 0.1)
 
-    verdict = cumae.check(wrong_by_chance, "position_ids", save_to=None, domain=cumae.Domain(captured=False))
+    domain = cumae.Domain(captured=False).having(index_dtype=("int32",))
+    verdict = cumae.check(wrong_by_chance, "position_ids", save_to=None, domain=domain)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "is_deterministic"
     assert "in another call, which was the same" in verdict.failure.finding.message

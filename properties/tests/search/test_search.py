@@ -179,11 +179,11 @@ def test_a_report_says_what_where_why_and_how_to_see_it_again(failing_verdict: V
         "`ke[0]` differs from the oracle",
         "expected 2",
         "actual   1",
-        "token 0: request 0, position 1, block 0",
+        "token 0: request 0, position 1, block 1",
         "1 of 1 element differs",
         "rule: one past the last key row complete at the token's position",
         "1 request, found after",
-        "|0:░✗|",
+        "|0:░|1:✗|",
         "called with: cu_seqlens_q=[0, 1], cu_seqlens_k=[0, 2], seq_lens_encoder=[[1]]",
         f"reproduce: cumae replay {verdict.failure.file}",
     ):
