@@ -153,7 +153,12 @@ def _without_refusals(node: ast.AST, names: dict[str, Any]) -> Iterator[ast.AST]
 
 
 def _part(value: Any) -> Part | None:
-    """Return the definition of a value, None unless it stands at the top of a module."""
+    """Return the definition of a value, None unless it stands at the top of a module.
+
+    None as well for what keeps its answers outside of oracles: launchers keep so what a device can do.
+    """
+    if isinstance(value, Cached) and not belongs(value.__module__, "cumae.oracle"):
+        return None
     inner = plain(value)
     if not isinstance(inner, (types.FunctionType, type)) or inner.__module__ not in sys.modules:
         return None
