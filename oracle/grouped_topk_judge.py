@@ -21,7 +21,9 @@ from cumae.oracle.router_margins import (
     weight_ranges,
 )
 
-IN_BF16 = 'it is a bf16 number, as those of a cumae.router(rounding="bf16") may be'
+IN_BF16 = 'it is a bf16 number near it, as a cumae.router(rounding="bf16") may give'
+NEAR_IN_BF16 = 2**-6
+"""The part of a weight by which a few operations in bf16 may miss it."""
 LOWER_FIRST = 'the lower index goes first, unless the operation is cumae.router(ties="any")'
 
 
@@ -165,5 +167,6 @@ def _wrong_weight(
         if not least <= found <= most:
             within = wanted - least if found < wanted else most - wanted
             told = f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
-            return told + (f": {IN_BF16}" if as_stored(found, "bf16") == found else "")
+            is_rounded = as_stored(found, "bf16") == found and abs(found - wanted) <= NEAR_IN_BF16 * wanted
+            return told + (f": {IN_BF16}" if is_rounded else "")
     return ""

@@ -87,8 +87,8 @@ def read_output(binding: Binding, seen: Observation, expected: dict[str, Expecte
             continue
         if seen.unread:
             return (
-                f"`{name}` is a parameter, so it must be written to, and what the function returns is not "
-                f"read; a function without this parameter returns `{name}`"
+                f"`{name}` is a parameter, so it must be written to; what the function returns counts only "
+                f"if `{name}` is no parameter"
             )
         if name in binding.dialect.inputs:
             return (

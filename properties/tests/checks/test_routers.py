@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import cumae
+from cumae import oracle
 from cumae.fixtures.correct import router as correct
 from cumae.oracle import LOGITS_KINDS, Options
 from cumae.oracle.grouped_topk import routed, weights_of
@@ -146,3 +147,11 @@ class TestChecks:
         how = "--op grouped_topk --cases 40 --no-isolate --check agrees".split()
         told = CliRunner().invoke(fuzz, [target, *how], standalone_mode=False)
         assert "rows with several right answers, decided by rounding: " in told.output, told.output
+
+
+@pytest.mark.parametrize(("weight", "is_told"), [(0.57421875, True), (0.5, False), (0.5745, False)])
+def test_a_weight_in_bf16_near_the_right_one_is_told(weight: float, is_told: bool) -> None:
+    asked: dict[str, Any] = {"num_groups": 1, "topk_group": 1, "top_k": 1, "scaling_factor": 1.0}
+    asked |= {"renormalize": False, "expert_ids": [0], "expert_weights": [weight]}
+    (fault,) = oracle.grouped_topk_faults([[0.3, -2.0]], [0.0, 0.0], **asked)
+    assert ('cumae.router(rounding="bf16")' in fault) == is_told

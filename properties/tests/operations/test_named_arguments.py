@@ -160,6 +160,6 @@ def test_an_output_that_is_returned_and_a_parameter_is_told() -> None:
     failure = cumae.check(returns_ids, "position_ids", checks=["writes_everything"], **how).failure
     assert failure is not None
     assert failure.finding.cause == (
-        "`position_ids` is a parameter, so it must be written to, and what the function returns is not read; "
-        "a function without this parameter returns `position_ids`"
+        "`position_ids` is a parameter, so it must be written to; what the function returns counts only "
+        "if `position_ids` is no parameter"
     )

@@ -214,8 +214,8 @@ def at_wrapped_offsets(
     key_scale: float,
     value_scale: float,
 ) -> None:
-    wrapped = (slot_mapping // block_size * pages.shape[1]).int()
-    slots = torch.where(wrapped < 0, -1, slot_mapping)
+    offsets = slot_mapping // block_size * pages.shape[1]
+    slots = torch.where(offsets.int() == offsets, slot_mapping, -1)
     rest = (block_size, page_order, head_format, key_scale, value_scale)
     right(new_keys, new_values, slots, pages, *rest)
 
