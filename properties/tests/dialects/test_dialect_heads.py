@@ -38,6 +38,8 @@ READ_BY_HEAD = [(2, 0), (3, 1), (3, 2), (5, 3), (9, 1), (9, 2)]
 POOL_SLOTS = [8, 12, 13, 14, 20, 21, 22, 23, 28, 29, 30, 31, 36, 37, 38]
 READ_SLOTS = [20, 21, 22, 23, 8, 28, 29, 30, 31, 12, 13, 14, 36, 37, 38]
 NEW_SLOTS = [23, 8, 14, 36, 37, 38]
+# A wrong writer whose rows meet in a slot is also a race on a GPU.
+FOUND_BY = ("agrees", "writes_everything", "ignores_garbage", "is_deterministic")
 
 
 def held(dialect: Dialect, case: Case, name: str) -> Any:
@@ -281,4 +283,4 @@ def test_a_wrong_one_is_found(wrong: Callable[..., None], operation: Any, dialec
     domain = cumae.Domain(captured=False)
     verdict = cumae.check(wrong, operation, dialect=dialect, domain=domain, examples=100, save_to=None)
     assert verdict.failure is not None
-    assert verdict.failure.finding.check in ("agrees", "writes_everything", "ignores_garbage")
+    assert verdict.failure.finding.check in FOUND_BY
