@@ -6,11 +6,11 @@ from typing import Any
 
 from cumae.oracle import Case, Layout, Options, Phase
 from cumae.oracle.model.rules import INT32_MAX, did_you_mean, require, require_int
+from cumae.properties.cases.draw import NEUTRAL
 from cumae.properties.cases.features import PROMISED
 from cumae.properties.cases.fields import reader_of
 from cumae.properties.cases.page_formats import RULE, VARIED, fitting_sizes
 from cumae.properties.cases.promises import BLOCK_SIZES, PROMISES, Order, Padding
-from cumae.properties.cases.values import NEUTRAL
 
 DRAWN_BLOCK_SIZES = BLOCK_SIZES[:-1]
 """Those of drawn cases where a domain promises all of them: a tour visits the largest."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.choices import Choices, all_mixed
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.draw import Draw
 from cumae.properties.cases.features import NAMES, WORLDS
 from cumae.properties.cases.fields import draw_record
 from cumae.properties.cases.head_values import HEAD_FEATURES
@@ -24,7 +25,7 @@ from cumae.properties.cases.requests import (
     limits_of,
     withhold,
 )
-from cumae.properties.cases.values import DRAFTS, Draw
+from cumae.properties.cases.values import DRAFTS
 
 LONG_PREFILL = 2**15
 """Tokens that the long prefill of a large case has at least, if the case has so many."""

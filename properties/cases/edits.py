@@ -6,12 +6,12 @@ from itertools import chain
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
+from cumae.properties.cases.draw import NEUTRAL
 from cumae.properties.cases.draws import edited
 from cumae.properties.cases.feature import Feature
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import tokens_each
-from cumae.properties.cases.values import NEUTRAL
 
 MOST_MERGED = 8
 """Above this count, requests are not merged: dropping and cutting shrink a large case faster."""

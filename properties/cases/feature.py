@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cumae.oracle import Case
-from cumae.properties.cases.values import Draw
+from cumae.properties.cases.draw import Draw
 
 Record = Literal["batch", "layout", "options"]
 Small = Mapping[str, Any]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from cumae.oracle import Case
 from cumae.oracle.model.options import GROUP_OF
+from cumae.properties.cases.draw import Draw
 from cumae.properties.cases.feature import Feature, Record
 from cumae.properties.cases.features import FEATURES
-from cumae.properties.cases.values import Draw
 
 
 def _places() -> dict[str, str]:

@@ -5,8 +5,8 @@ from functools import lru_cache
 from typing import Any
 
 from cumae.oracle.model.heads import NEUTRAL_HEADS, Heads
+from cumae.properties.cases.draw import NEUTRAL, Draw
 from cumae.properties.cases.page_formats import fit_together, usual
-from cumae.properties.cases.values import NEUTRAL, Draw
 
 MOST_UNITS = 2**16
 """Most units of memory in a drawn cache, each of which the oracle names."""

@@ -8,23 +8,20 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
-from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS, Case
+from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import renamed
 from cumae.properties.cases.head_values import HEAD_FEATURES
-from cumae.properties.cases.narrowed import plain, with_option
+from cumae.properties.cases.narrowed import RouterShape, plain, with_option, with_router, with_rows
 from cumae.properties.cases.page_formats import block_sizes
-from cumae.properties.cases.promises import BLOCK_SIZES
 from cumae.properties.cases.sized import sized_case, works_of
 
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
 _FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format"}
-WIDE_ROW = (512, 64)
-"""The latent row of released models."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
 
@@ -37,9 +34,9 @@ class Ladder:
     """
 
     def __init__(self, domain: Domain, features: Collection[str]) -> None:
-        self._given, self._domain = domain, plain(domain)
-        self._named = frozenset(features)
-        self._features = self._named - _WORLD
+        self._given, self.domain = domain, plain(domain)
+        self.named = frozenset(features)
+        self.features = self.named - _WORLD
         self._made: dict[tuple[str, Any], Ladder | None] = {}
 
     def long(self, size: int) -> Case | None:
@@ -49,28 +46,28 @@ class Ladder:
         """
         lens: list[Lens] = [("decode", 5, 1), ("prefill", 7, size), ("decode", size, 1), ("prefill", 3, 0)]
         lens += [("prefill", size // 2 + 1, 3), ("prefill", 0, 2)]
-        return self.unlimited._case(lens, seed=size, block_size=self.usual_block)
+        return self.unlimited.case(lens, seed=size, block_size=self.usual_block)
 
     def deep(self, size: int) -> Case | None:
         """Return a case of one request with ``size`` cached tokens between short ones, without a window."""
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("prefill", 4, 2)]
-        return self.unlimited._case(lens, seed=size, block_size=self.usual_block)
+        return self.unlimited.case(lens, seed=size, block_size=self.usual_block)
 
     def wide(self, size: int) -> Case | None:
         """Return a case of a decode that needs ``size`` columns of the table."""
         block_size = min(self.sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("decode", size * block_size - 1, 1), ("decode", 4, 1)]
-        return self.unlimited._case(lens, seed=size, block_size=block_size)
+        return self.unlimited.case(lens, seed=size, block_size=block_size)
 
     def fresh(self, size: int) -> Case | None:
         """Return a case of a prefill whose new tokens fill ``size`` pages of the smallest size."""
         block_size = min(self.sizes)
         lens: list[Lens] = [("prefill", 2, 3), ("prefill", block_size + 1, size * block_size)]
-        return self.unlimited._case([*lens, ("decode", 4, 1)], seed=size + 1, block_size=block_size)
+        return self.unlimited.case([*lens, ("decode", 4, 1)], seed=size + 1, block_size=block_size)
 
     def many(self, size: int) -> Case | None:
         """Return a case of ``size`` requests with few tokens, some of them empty."""
-        return self._case(list(short(size)), seed=size, block_size=self.usual_block)
+        return self.case(list(short(size)), seed=size, block_size=self.usual_block)
 
     def crowd(self, size: int) -> Case | None:
         """Return a case of ``size`` requests, most of which have no token, new or cached."""
@@ -78,117 +75,29 @@ class Ladder:
         for b in range(1, size - 1):
             bits = mixed(b)
             lens.append(("prefill", int(bits % 5 == 0), int(bits >> 20 & 7 == 0)))
-        return self._case([*lens, ("prefill", 2, 2)], seed=size, block_size=self.usual_block)
+        return self.case([*lens, ("prefill", 2, 2)], seed=size, block_size=self.usual_block)
 
     def far(self, size: int) -> Case | None:
         """Return a case of requests with about ``size`` cached tokens and few new ones, some on each rank."""
         lens: list[Lens] = [("decode", size, 1), ("prefill", size // 2 + 3, 131), ("prefill", size - 9, 4)]
-        return self._case(lens, seed=size + self._domain.settled("world"), block_size=self.usual_block)
+        return self.case(lens, seed=size + self.domain.settled("world"), block_size=self.usual_block)
 
     def busy(self, count: int) -> Case | None:
         """Return a case of ``count`` requests of several small blocks; some lack blocks, or a row."""
-        return self._case(list(busy(count)), seed=count, block_size=self._near(4), holes=True)
+        return self.case(list(busy(count)), seed=count, block_size=self._near(4), holes=True)
 
     def lulls(self, length: int) -> Case | None:
         """Return a case in which twice ``length`` requests in a row have no new token."""
-        if not self._domain.empty_requests:
+        if not self.domain.empty_requests:
             return None
-        return self._case(list(with_lulls(length)), seed=length, block_size=self._near(4))
-
-    def roomy(self, size: int) -> Case | None:
-        """Return a case of few requests in tables with ``size`` more rows, and about as many more columns.
-
-        A long request lacks blocks in the middle of its row.
-        """
-        block_size = min(self.sizes)
-        lens: list[Lens] = [("prefill", 2, 3), ("decode", 3 * size * block_size, 1), *short(5)]
-        room: dict[str, Any] = {"num_spare_columns": size // 2, "num_spare_rows": size}
-        if "page_slack" in self._features and size in self._domain.among("page_slack", (size,)):
-            room["page_slack"] = size
-        return self.unlimited._case(lens, seed=size, block_size=block_size, holes=True, **room)
-
-    def broad(self, num_heads: int, dim: int, count: int) -> Case | None:
-        """Return a case of more than ``count`` cached tokens and as many new ones, with wide rows or heads.
-
-        Drawn cases have few and narrow heads if they have many tokens.
-        """
-        domain, varied = self._domain, {"num_heads", "head_dims"} & self._named
-        if "num_heads" in varied:
-            domain = with_option(domain, "num_heads", num_heads, self._named) or domain
-        if "head_dims" in varied and domain.head_dims is None:
-            domain = domain.having(head_dims=((dim, dim),))
-        if "row_format" in self._named and domain.latent_dims is None:
-            domain, varied = domain.having(latent_dims=(WIDE_ROW,)), {"row_format"}
-        if not varied:
-            return None
-        lens: list[Lens] = [("prefill", 3, count // 2), ("decode", count, 1), ("prefill", 0, 0)]
-        lens += [("prefill", 18, count // 2 + 5), ("decode", 9, 1)]
-        return Ladder(domain, self._named)._case(lens, seed=count, block_size=self.usual_block)
-
-    def large_blocks(self) -> Case | None:
-        """Return a case of blocks beyond those of drawn cases, if the domain has such.
-
-        A kernel's blocks are as large. No cache is made for them.
-        """
-        size = max(self._domain.block_sizes)
-        whole = all(self._domain.holds_whole(name, size) for name in ("interleave", "kernel_block_size"))
-        if size in self.sizes or not whole or not {"row_format", "head_format"}.isdisjoint(self._named):
-            return None
-        world = self._domain.settled("world")
-        unit = size * world
-        lens: list[Lens] = [("decode", unit // 2 + 3, 1), ("prefill", unit - 5, 5), ("prefill", 0, size)]
-        lens += [("decode", 2 * unit - 1, 1), ("prefill", unit + unit // 3, 3)]
-        uncut = Ladder(self.unlimited._domain, self._named.difference({"kernel_block_size"}))
-        if world > 1:
-            alone = Ladder(uncut._domain.having(block_sizes=(size,)), uncut._named)
-            uncut = alone.having("interleave", size) or uncut
-        return (uncut.having("page_slack", 0) or uncut)._case(lens, seed=size, block_size=size)
-
-    def blocks(self, size: int) -> Case | None:
-        """Return a case of blocks of ``size`` tokens, if the domain promises all sizes.
-
-        A kernel's blocks are as large.
-        """
-        if self._domain.block_sizes != BLOCK_SIZES:
-            return None
-        lens: list[Lens] = [("decode", 3 * size, 1), ("prefill", size - 2, 5), ("prefill", 1, size)]
-        return self.without("kernel_block_size")._promising(lens, size, block_sizes=(size,))
-
-    def heads(self, dim: int) -> Case | None:
-        """Return a case of pages of keys and values of ``dim`` numbers, if the domain promises all."""
-        if "head_dims" not in self._named or self._domain.head_dims is not None:
-            return None
-        return self._promising(short(5), dim, head_dims=((dim, dim),))
-
-    def _promising(self, lens: Iterable[Lens], seed: int, **promises: Any) -> Case | None:
-        """Return a case of the domain with other promises, if these are valid."""
-        try:
-            ladder = Ladder(self._domain.having(**promises), self._named)
-            return ladder._case(list(lens), seed=seed, block_size=ladder.usual_block)
-        except ValueError:
-            return None
-
-    def bounded(self, slack: int) -> Case | None:
-        """Return a case of which the host's bound on contexts is so far beyond the longest."""
-        promised = slack in self._domain.among("context_slack", (slack,))
-        if "context_slack" not in self._features or not promised:
-            return None
-        return self._case(list(short(41)), seed=slack, block_size=self.usual_block, context_slack=slack)
-
-    def spare(self, size: int) -> Case | None:
-        """Return a case of few tokens in buffers for ``size`` more."""
-        if "num_spare_tokens" not in self._features:
-            return None
-        if size not in self._domain.among("num_spare_tokens", (size,)):
-            return None
-        return self._case(list(short(3)), seed=size, block_size=self.usual_block, num_spare_tokens=size)
+        return self.case(list(with_lulls(length)), seed=length, block_size=self._near(4))
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
         if (domain := self._having("world", world)) is None:
             return None
-        found = Ladder(domain, self._named)
-        found._features |= {"interleave"} & self._named
+        found = Ladder(domain, self.named)
+        found.features |= {"interleave"} & self.named
         return found
 
     def in_runs(self, world: int) -> "Ladder | None":
@@ -198,18 +107,18 @@ class Ladder:
 
     def padded(self, size: int, num_requests: int) -> Case | None:
         """Return a case with ``size`` padded tokens and slots, and so many padded requests."""
-        if self._domain.padding == "none":
+        if self.domain.padding == "none":
             return None
         lens = [*short(4), ("prefill", 3, 5), ("prefill", 0, 2)]
-        slots = size if "num_padding_slots" in self._features else 0
+        slots = size if "num_padding_slots" in self.features else 0
         padding: dict[str, Any] = {
             "num_padding_tokens": size,
             "num_padding_requests": num_requests,
             "num_padding_slots": slots,
         }
-        if "row_format" not in self._named:  # a cache would hold a row for each slot of them
-            padding["num_spare_blocks"] = min(size, self._domain.max_block_id // 2, MOST_SPARE)
-        return self._case(lens, seed=size, block_size=self.usual_block, **padding)
+        if "row_format" not in self.named:  # a cache would hold a row for each slot of them
+            padding["num_spare_blocks"] = min(size, self.domain.max_block_id // 2, MOST_SPARE)
+        return self.case(lens, seed=size, block_size=self.usual_block, **padding)
 
     def edges(self, sizes: Iterable[int]) -> Case | None:
         """Return a case of requests whose new and cached tokens lie on both sides of each size."""
@@ -220,7 +129,7 @@ class Ladder:
             lens.append(("prefill", context, length))
             if i % 4 == 1:
                 lens.append(("decode", length, 1))
-        return self._case(lens, seed=len(lens), block_size=self.usual_block) if lens else None
+        return self.case(lens, seed=len(lens), block_size=self.usual_block) if lens else None
 
     def tokens(self, count: int, padding: int) -> Case | None:
         """Return a case of exactly ``count`` new tokens in a few requests, and so many padded ones."""
@@ -230,61 +139,51 @@ class Ladder:
         if rest > 1:
             lens.append(("decode", 9, 1))
         lens.append(("prefill", 0, rest - (rest > 1)))
-        padded: dict[str, Any] = {"num_padding_tokens": padding} if self._domain.padding != "none" else {}
-        return self._case(lens, seed=count, block_size=self.usual_block, **padded)
+        padded: dict[str, Any] = {"num_padding_tokens": padding} if self.domain.padding != "none" else {}
+        return self.case(lens, seed=count, block_size=self.usual_block, **padded)
 
     def requests(self, count: int, padding: int) -> Case | None:
         """Return a case of exactly ``count`` requests, and so many padded ones."""
-        padded: dict[str, Any] = {"num_padding_requests": padding} if self._domain.padding != "none" else {}
-        return self._case(list(short(count)), seed=count + 1, block_size=self.usual_block, **padded)
+        padded: dict[str, Any] = {"num_padding_requests": padding} if self.domain.padding != "none" else {}
+        return self.case(list(short(count)), seed=count + 1, block_size=self.usual_block, **padded)
 
     def ids(self, largest: int) -> Case | None:
         """Return a case whose block ids end at ``largest``."""
-        settled = HEAD_FEATURES if self._domain.head_dims is None else HEAD_FEATURES[:3]
-        narrow = Ladder(self._domain, self._named.difference(settled))
-        sizes, in_rows = narrow.sizes, not {"row_format", "head_format"}.isdisjoint(self._features)
+        settled = HEAD_FEATURES if self.domain.head_dims is None else HEAD_FEATURES[:3]
+        narrow = Ladder(self.domain, self.named.difference(settled))
+        sizes, in_rows = narrow.sizes, not {"row_format", "head_format"}.isdisjoint(self.features)
         block_size = min(sizes) if in_rows else max(sizes, key=lambda size: (size <= 256, size))
-        case = narrow._case(list(short(9)), seed=largest, block_size=block_size)
+        case = narrow.case(list(short(9)), seed=largest, block_size=block_size)
         if case is None:
             return None
         offset = largest - max((max(r.block_ids, default=0) for r in case.batch.requests), default=0)
-        return renamed(case, offset) if offset > 0 and largest <= self._domain.max_block_id else None
+        return renamed(case, offset) if offset > 0 and largest <= self.domain.max_block_id else None
 
     def having(self, name: str, value: Any) -> "Ladder | None":
         """Return the ladder of cases with one value of an option, None if no case varies the option."""
         if (name, value) not in self._made:
             domain = self._having(name, value)
-            self._made[name, value] = None if domain is None else Ladder(domain, self._named)
+            self._made[name, value] = None if domain is None else Ladder(domain, self.named)
         return self._made[name, value]
 
     def without(self, *features: str) -> "Ladder":
         """Return the ladder of cases in which these features are neutral."""
-        return Ladder(self._given, self._named.difference(features))
+        return Ladder(self._given, self.named.difference(features))
 
     def in_rows_of(self, row_format: str) -> "Ladder | None":
         """Return the ladder of cases with latent rows of one format, as wide as those of released models."""
-        if "row_format" not in self._named or row_format not in self._given.among("row_format", ROW_FORMATS):
-            return None
-        values = {**self._given.values, "row_format": (row_format,)}
-        dims = self._given.latent_dims or (WIDE_ROW,)
-        return Ladder(self._given.having(values=values, latent_dims=dims), self._named)
+        domain = with_rows(self._given, row_format) if "row_format" in self.named else None
+        return None if domain is None else Ladder(domain, self.named)
 
     def routing(
-        self, shape: tuple[int, int, int, int], logits: str = "negative", dtype: str | None = None
+        self, shape: RouterShape, logits: str = "negative", dtype: str | None = None
     ) -> "Ladder | None":
         """Return the ladder of a router of this shape, whose logits are of one kind if they may be.
 
         ``dtype``: that of logits and biases, if they may have it; None for any.
         """
-        shapes, values = self._given.router_shapes, dict(self._given.values)
-        if "router" not in self._named or (shapes is not None and shape not in shapes):
-            return None
-        if logits in self._given.among("logits_kind", LOGITS_KINDS):
-            values["logits_kind"] = (logits,)
-        for name in ("logits_dtype", "bias_dtype"):
-            if dtype in self._given.among(name, FLOAT_DTYPES):
-                values[name] = (dtype,)
-        return Ladder(self._given.having(router_shapes=(shape,), values=values), self._named)
+        domain = with_router(self._given, shape, logits, dtype) if "router" in self.named else None
+        return None if domain is None else Ladder(domain, self.named)
 
     def step(
         self,
@@ -302,23 +201,23 @@ class Ladder:
         blocks, or a row.
         """
         layout: dict[str, Any] = {}
-        if padding is not None and self._domain.padding != "none":
+        if padding is not None and self.domain.padding != "none":
             layout = dict(zip(("num_padding_tokens", "num_padding_requests"), padding, strict=True))
         if room is not None:
             layout |= dict(zip(("num_spare_rows", "num_spare_columns"), room, strict=True))
-        return self._case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
+        return self.case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)
 
     def size_of(self, lens: Sequence[Lens], block_size: int) -> tuple[int, int, int]:
         """Return how many requests, new tokens and keys the case of these has, without its padding."""
-        works = works_of(self._domain, lens, block_size)
+        works = works_of(self.domain, lens, block_size)
         tokens = sum([query_len for _, _, query_len in works])
         return len(works), tokens, tokens + sum([context_len for _, context_len, _ in works])
 
     def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
-        if _FEATURE_OF.get(name, name) not in self._named:
+        if _FEATURE_OF.get(name, name) not in self.named:
             return None
-        return with_option(self._domain, name, size, self._named)
+        return with_option(self.domain, name, size, self.named)
 
     @property
     def unlimited(self) -> "Ladder":
@@ -328,17 +227,17 @@ class Ladder:
     @property
     def misses_blocks(self) -> bool:
         """Whether requests lack blocks in some cases."""
-        return "missing_blocks" in self._named and self._domain.missing_blocks
+        return "missing_blocks" in self.named and self.domain.missing_blocks
 
     @property
     def hides_lens(self) -> bool:
         """Whether the host has no lengths in some steps."""
-        return "host_lens" in self._named and False in self._domain.among("host_lens", (False,))
+        return "host_lens" in self.named and False in self.domain.among("host_lens", (False,))
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The block sizes of cases."""
-        return block_sizes(self._domain, self._features)
+        return block_sizes(self.domain, self.features)
 
     @property
     def usual_block(self) -> int:
@@ -348,8 +247,9 @@ class Ladder:
     def _near(self, block_size: int) -> int:
         return min(self.sizes, key=lambda size: abs(size - block_size))
 
-    def _case(
+    def case(
         self, lens: Sequence[Lens], *, seed: int, block_size: int, holes: bool = False, **layout: Any
     ) -> Case | None:
-        domain, features = self._domain, self._features
+        """Return a case of these requests. ``layout``: fields of it; ``holes``: as of `step`."""
+        domain, features = self.domain, self.features
         return sized_case(domain, features, lens, seed=seed, block_size=block_size, holes=holes, **layout)

@@ -3,8 +3,13 @@
 from collections.abc import Collection
 from typing import Any
 
+from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
 from cumae.properties.cases.domain import Domain
 
+RouterShape = tuple[int, int, int, int]
+"""Experts, groups, groups kept and experts selected."""
+WIDE_ROW = (512, 64)
+"""The latent row of released models."""
 _PLAIN = {"row_format": "bf16", "logits_kind": "random"}
 
 
@@ -34,3 +39,27 @@ def plain(domain: Domain) -> Domain:
         if usual in domain.among(name, (usual,)):
             values[name] = (usual,)
     return domain.having(values=values)
+
+
+def with_rows(domain: Domain, row_format: str) -> Domain | None:
+    """Return the domain with latent rows of one format, wide ones; None if the format is not promised."""
+    if row_format not in domain.among("row_format", ROW_FORMATS):
+        return None
+    values = {**domain.values, "row_format": (row_format,)}
+    return domain.having(values=values, latent_dims=domain.latent_dims or (WIDE_ROW,))
+
+
+def with_router(domain: Domain, shape: RouterShape, logits: str, dtype: str | None) -> Domain | None:
+    """Return the domain with routers of one shape; None if the shape is not promised.
+
+    Logits are of one kind, and logits and biases of one ``dtype``, if they may be.
+    """
+    if domain.router_shapes is not None and shape not in domain.router_shapes:
+        return None
+    values = dict(domain.values)
+    if logits in domain.among("logits_kind", LOGITS_KINDS):
+        values["logits_kind"] = (logits,)
+    for name in ("logits_dtype", "bias_dtype"):
+        if dtype in domain.among(name, FLOAT_DTYPES):
+            values[name] = (dtype,)
+    return domain.having(router_shapes=(shape,), values=values)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from cumae.oracle import Case
 from cumae.properties.cases.crowds import Lens, drafting
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.widths import blocks, heads
 
 LENGTHS = (
     "topk",
@@ -56,8 +57,8 @@ def shaped(ladder: Ladder, size: int) -> Iterator[Case]:
     They have few tokens: each may be wide.
     """
     router = ladder.routing((size, 1, 1, min(size, MOST_CHOSEN))) if size <= MOST_EXPERTS else None
-    wide = ladder.without("num_heads").heads(size) if size <= MOST_DIM else None
-    for case in (ladder.blocks(size), wide, None if router is None else router.tokens(37, 0)):
+    wide = heads(ladder.without("num_heads"), size) if size <= MOST_DIM else None
+    for case in (blocks(ladder, size), wide, None if router is None else router.tokens(37, 0)):
         if case is not None:
             yield case
 

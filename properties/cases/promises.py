@@ -1,14 +1,23 @@
 """One row per promise of a domain: its valid values, and the cases that go beyond it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, Literal, Protocol
 
 from cumae.oracle import DENSE, Batch, Case, Request
-from cumae.oracle.grouped_topk import check_router_shape
-from cumae.oracle.model.rules import INT32_MAX, require, require_bool, require_choice, require_int
+from cumae.oracle.model.rules import INT32_MAX, require_bool
+from cumae.properties.cases.promise import (
+    Promise,
+    check_head_dims,
+    check_latent_dims,
+    check_router,
+    choice,
+    limit,
+    names_of,
+    of_requests,
+    several,
+    whole,
+)
 
 BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 512, 656, 1056, 4096)
 """Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state.
@@ -21,7 +30,6 @@ MOST_REQUIRED = 2**17
 Padding = Literal["written", "untouched", "any", "none"]
 PADDINGS: tuple[Padding, ...] = ("written", "untouched", "any", "none")
 Order = Literal["any", "decodes_first", "prefills_first", "shortest_first"]
-Beyond = Callable[[Any, Case], str | None]
 
 
 class HasLengths(Protocol):
@@ -43,95 +51,6 @@ PLACES: Mapping[Order, Callable[[HasLengths], int]] = {
     "shortest_first": lambda request: request.query_len,
 }
 """By order, a number of a request that never falls from one of a step to the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """A promise. ``check``: raises ``ValueError`` for a bad value, with the name it is given.
-
-    ``beyond``: returns a description of how a case goes beyond a value, None if it does not; None if no case
-    goes beyond any. ``never``: values that no case goes beyond.
-    """
-
-    check: Callable[[str, Any], None]
-    beyond: Beyond | None = None
-    never: tuple[Any, ...] = ()
-
-
-def _whole(low: int, high: int = INT32_MAX) -> Callable[[str, Any], None]:
-    return lambda name, value: require_int(name, value, low, high)
-
-
-def _choice(known: Sequence[object]) -> Callable[[str, Any], None]:
-    return lambda name, value: require_choice(name, value, known)
-
-
-def _several(check: Callable[[str, Any], None], *, or_none: bool = False) -> Callable[[str, Any], None]:
-    """Return a check for a non-empty tuple in which every entry passes ``check``."""
-    rule = "be None or a non-empty tuple" if or_none else "be a non-empty tuple"
-
-    def check_all(name: str, values: Any) -> None:
-        if or_none and values is None:
-            return
-        require(isinstance(values, tuple) and bool(values), name, values, rule)
-        for i, value in enumerate(values):
-            check(f"{name}[{i}]", value)
-
-    return check_all
-
-
-def _names_of(what: str) -> Callable[[str, Any], None]:
-    """Return a check for a tuple of names."""
-
-    def check_all(name: str, values: Any) -> None:
-        names = isinstance(values, tuple) and all(isinstance(value, str) for value in values)
-        require(names, name, values, f"be a tuple of {what} names")
-
-    return check_all
-
-
-def _dims(name: str, dims: Any) -> None:
-    pair = isinstance(dims, tuple) and len(dims) == 2
-    require(pair, name, dims, "be a pair of kv_lora_rank and qk_rope_head_dim")
-    require_int(f"{name}: kv_lora_rank", dims[0], 1, 2**16)
-    require_int(f"{name}: qk_rope_head_dim", dims[1], 0, 2**16)
-
-
-def _head_dims(name: str, dims: Any) -> None:
-    pair = isinstance(dims, tuple) and len(dims) == 2
-    require(pair, name, dims, "be a pair of head_dim and value_dim")
-    require_int(f"{name}: head_dim", dims[0], 1, 2**14)
-    require_int(f"{name}: value_dim", dims[1], 1, 2**14)
-
-
-def _router_shape(name: str, shape: Any) -> None:
-    four = isinstance(shape, tuple) and len(shape) == 4
-    require(four, name, shape, "be experts, groups, groups kept and experts selected")
-    check_router_shape(*shape)
-
-
-def _of_requests(breaks: Callable[[Any, Request, Case], str | None]) -> Beyond:
-    """Return a function that describes the first request beyond a promise, with its number."""
-
-    def beyond(value: Any, case: Case) -> str | None:
-        for b, request in enumerate(case.batch.requests):
-            if (told := breaks(value, request, case)) is not None:
-                return f"{told}, request {b}"
-        return None
-
-    return beyond
-
-
-def _limit(name: str) -> Beyond:
-    length_of = attrgetter(name)
-
-    def beyond(most: int, case: Case) -> str | None:
-        lengths = list(map(length_of, case.batch.requests))
-        if max(lengths, default=0) <= most:
-            return None
-        return next(f"{name} {length}, request {b}" for b, length in enumerate(lengths) if length > most)
-
-    return beyond
 
 
 def largest_slot(request: Request, block_size: int) -> int:
@@ -167,7 +86,7 @@ def _together(promised: bool, case: Case) -> str | None:
     return None if tokens == each * requests else f"{tokens} padded tokens of {requests} padded requests"
 
 
-def _latent_dims(promised: Any, case: Case) -> str | None:
+def _of_latents(promised: Any, case: Case) -> str | None:
     rows = case.options.rows
     dims = (rows.kv_lora_rank, rows.qk_rope_head_dim)
     inside = rows.row_format == "fp8" or dims in promised
@@ -215,7 +134,7 @@ def _out_of_order(order: Order, case: Case) -> str | None:
     return None
 
 
-_in_reserved = _of_requests(
+_in_reserved = of_requests(
     lambda n, r, c: "a reserved block" if any(0 <= i < n for i in r.block_ids) else None
 )
 
@@ -229,41 +148,41 @@ CHOICES: Mapping[str, tuple[str, ...]] = {"padding": PADDINGS, "order": tuple(PL
 """The values of promises that are words."""
 PROMISES: Mapping[str, Promise] = {
     "block_sizes": Promise(
-        _several(_whole(1, LARGEST_BLOCK)),
+        several(whole(1, LARGEST_BLOCK)),
         lambda sizes, c: None if c.batch.block_size in sizes else f"block_size {c.batch.block_size}",
         never=(BLOCK_SIZES,),
     ),
     "min_requests": Promise(
-        _whole(0, MOST_REQUIRED),
+        whole(0, MOST_REQUIRED),
         lambda n, c: _count(c.batch.requests) if len(c.batch.requests) < n else None,
         never=(0,),
     ),
     "max_requests": Promise(
-        _whole(0), lambda n, c: f"{c.num_requests_padded} requests" if c.num_requests_padded > n else None
+        whole(0), lambda n, c: f"{c.num_requests_padded} requests" if c.num_requests_padded > n else None
     ),
     "min_tokens": Promise(
-        _whole(0, MOST_REQUIRED),
+        whole(0, MOST_REQUIRED),
         lambda n, c: f"{c.batch.num_tokens} tokens" if c.batch.num_tokens < n else None,
         never=(0,),
     ),
     "max_tokens": Promise(
-        _whole(1),
+        whole(1),
         lambda n, c: f"{c.num_tokens_padded} tokens" if n < c.num_tokens_padded else None,
         never=(INT32_MAX,),
     ),
-    "padding": Promise(_choice(CHOICES["padding"]), _padding, never=("written", "untouched", "any")),
+    "padding": Promise(choice(CHOICES["padding"]), _padding, never=("written", "untouched", "any")),
     "padded_together": Promise(require_bool, _together, never=(False,)),
     "rowless_requests": Promise(
         require_bool,
         lambda promised, c: "a request without a row" if -1 in (c.layout.row_index or ()) else None,
         never=(True,),
     ),
-    "latent_dims": Promise(_several(_dims, or_none=True), _latent_dims, never=(None,)),
-    "head_dims": Promise(_several(_head_dims, or_none=True), _of_heads, never=(None,)),
-    "router_shapes": Promise(_several(_router_shape, or_none=True), _routed, never=(None,)),
+    "latent_dims": Promise(several(check_latent_dims, or_none=True), _of_latents, never=(None,)),
+    "head_dims": Promise(several(check_head_dims, or_none=True), _of_heads, never=(None,)),
+    "router_shapes": Promise(several(check_router, or_none=True), _routed, never=(None,)),
     "missing_blocks": Promise(
         require_bool,
-        _of_requests(
+        of_requests(
             lambda promised, r, c: (
                 "a missing block" if -1 in r.block_ids[: c.batch.num_live_blocks(r)] else None
             )
@@ -272,22 +191,22 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "keeps": Promise(require_bool),
     "strided": Promise(require_bool, _strided, never=(True,)),
-    "views": Promise(_names_of("argument")),
+    "views": Promise(names_of("argument")),
     "reserved_blocks": Promise(
-        _whole(0, 1024),
+        whole(0, 1024),
         lambda n, c: _without_reserved(n, c) or _in_reserved(n, c),
         never=(0,),
     ),
     "max_block_id": Promise(
-        _whole(0),
-        _of_requests(
+        whole(0),
+        of_requests(
             lambda n, r, c: f"block id {max(r.block_ids)}" if max(r.block_ids, default=-1) > n else None
         ),
         never=(INT32_MAX,),
     ),
     "large_slots": Promise(
         require_bool,
-        _of_requests(
+        of_requests(
             lambda promised, r, c: (
                 "slots past 2^31" if largest_slot(r, c.batch.block_size) > INT32_MAX else None
             )
@@ -295,21 +214,21 @@ PROMISES: Mapping[str, Promise] = {
         never=(True,),
     ),
     "phases": Promise(
-        _several(_choice(("prefill", "decode"))),
-        _of_requests(lambda known, r, c: None if r.phase in known else f"a {r.phase}"),
+        several(choice(("prefill", "decode"))),
+        of_requests(lambda known, r, c: None if r.phase in known else f"a {r.phase}"),
         never=(("prefill", "decode"),),
     ),
     "empty_requests": Promise(
         require_bool,
-        _of_requests(lambda promised, r, c: None if r.query_len else "an empty request"),
+        of_requests(lambda promised, r, c: None if r.query_len else "an empty request"),
         never=(True,),
     ),
-    "max_context_len": Promise(_whole(0), _limit("context_len")),
-    "max_query_len": Promise(_whole(0), _limit("query_len")),
+    "max_context_len": Promise(whole(0), limit("context_len")),
+    "max_query_len": Promise(whole(0), limit("query_len")),
     "uniform_decodes": Promise(require_bool, _uniform, never=(False,)),
     "verify_steps": Promise(require_bool, _verify, never=(False,)),
-    "order": Promise(_choice(CHOICES["order"]), _out_of_order, never=("any",)),
+    "order": Promise(choice(CHOICES["order"]), _out_of_order, never=("any",)),
     "captured": Promise(require_bool),
-    "all_but": Promise(_names_of("check")),
+    "all_but": Promise(names_of("check")),
 }
 """By field of ``Domain``, in the order in which a case is checked."""

@@ -6,6 +6,7 @@ from operator import ne
 from typing import TypeVar
 
 from cumae.oracle import DENSE, Batch, Case
+from cumae.properties.cases.draw import NEUTRAL
 from cumae.properties.cases.edits import (
     fewer_requests,
     keep,
@@ -19,7 +20,6 @@ from cumae.properties.cases.edits import (
 )
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of, reader_of
-from cumae.properties.cases.values import NEUTRAL
 
 T = TypeVar("T")
 MOST_TRIES = 2000

@@ -2,7 +2,7 @@
 
 from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS
 from cumae.properties.cases.feature import BOTH, Feature, row
-from cumae.properties.cases.values import ROUTER_SHAPES, bias_dtype, router_shape
+from cumae.properties.cases.router_values import ROUTER_SHAPES, bias_dtype, router_shape
 
 ROUTER: tuple[Feature, ...] = (
     row(

@@ -7,10 +7,10 @@ from itertools import chain, groupby
 from typing import TypeVar
 
 from cumae.oracle import Case, Trace, leveled
+from cumae.properties.cases.draw import NEUTRAL
 from cumae.properties.cases.edits import all_capped, edits, keep, shorten, with_block_size, with_fields
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.reducer import MOST_TRIES, boldest_cases, size_of, valid
-from cumae.properties.cases.values import NEUTRAL
 
 T = TypeVar("T")
 MOST_STEPS = 40_000

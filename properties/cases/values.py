@@ -1,47 +1,10 @@
 """Draw the values of fields from choices, within a domain and consistent with the fields drawn before."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from cumae.oracle import Case
+from cumae.properties.cases.choices import draw_permutation
+from cumae.properties.cases.draw import Draw
 
-from cumae.oracle import FLOAT_DTYPES, Batch, Case, Layout
-from cumae.oracle.model.options import GROUPS
-from cumae.properties.cases.choices import Choices, draw_permutation
-
-if TYPE_CHECKING:
-    from cumae.properties.cases.domain import Domain
-
-_RECORDS: tuple[type[Any], ...] = (Layout, *GROUPS.values())
-NEUTRAL: Mapping[str, Any] = {one.name: one.default for kind in _RECORDS for one in fields(kind)} | {
-    "world": 1
-}
-"""The neutral value of every field."""
 MOST_SELECTED = 2**14
-ROUTER_SHAPES = (
-    (8, 2, 1, 2),
-    (4, 2, 1, 1),
-    (4, 1, 1, 3),
-    (12, 3, 2, 5),
-    (12, 4, 2, 2),
-    (8, 4, 2, 4),
-    (16, 4, 4, 4),
-    (32, 8, 3, 6),
-    (80, 40, 3, 5),
-    (200, 1, 1, 6),
-    (256, 4, 2, 8),
-    (60, 6, 4, 4),
-    (64, 8, 6, 8),
-    (64, 1, 1, 6),
-    (128, 1, 1, 8),
-    (160, 8, 3, 6),
-    (256, 8, 4, 8),
-    (384, 1, 1, 8),
-    (512, 1, 1, 10),
-    (512, 1, 1, 22),
-    (768, 1, 1, 12),
-)
-"""Experts, groups, groups kept, experts selected: once all that are kept.
-The last eight are those of released models."""
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
 CHUNKS = (1, 2, 8, 64, 128, 256)
@@ -54,73 +17,7 @@ GROUPS_OF_TOKENS = (2, 3, 4, 8, 128)
 """The tokens of a compressed key."""
 MANY_ROWS = 2**12
 """More rows than this get the smallest width."""
-_PLAIN = Layout()
 LATENT_DIMS = ((1, 0), (2, 1), (3, 2), (8, 4), (16, 8), (33, 7), (512, 64))
-
-
-class Draw:
-    """The inputs for drawing a record's fields: choices, the domain, and the values drawn before.
-
-    ``strided``: whether tables and rows have gaps. ``keys``: whether keys are compressed or limited to a
-    window per token; the two exclude each other.
-    """
-
-    def __init__(
-        self,
-        choices: Choices,
-        domain: "Domain",
-        batch: Batch,
-        layout: Layout | None = None,
-        *,
-        strided: bool = False,
-        keys: str = "plain",
-    ) -> None:
-        self.choices = choices
-        self.domain = domain
-        self.batch = batch
-        self.layout = layout or _PLAIN
-        self.strided = strided
-        self.keys = keys
-        self.features: Collection[str] = ()
-        self.values: dict[str, Any] = {}
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of tokens, padding included."""
-        return self.batch.num_tokens + self.layout.num_padding_tokens
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether the domain has padding."""
-        return self.domain.padding != "none"
-
-    def limits_keys_by(self, name: str) -> bool:
-        """Whether keys are compressed, or limited to a window, as the field says.
-
-        An operation that has only one of the two fields varies it for both.
-        """
-        kind, other = ("window", "compress_ratio") if name == "window" else ("compressed", "window")
-        return self.keys == kind or (self.keys != "plain" and other not in self.features)
-
-    @property
-    def keeps_groups(self) -> bool:
-        """Whether all tokens of a compressed key must be on one rank."""
-        return self.batch.world > 1 and "split_groups" not in self.features
-
-    def pick(self, name: str, usual: Sequence[Any], fits: Callable[[Any], bool] = lambda value: True) -> Any:
-        """Return one of the usual values of a field, or of the promised ones."""
-        return self.choices.pick([v for v in self.domain.among(name, usual) if fits(v)] or [NEUTRAL[name]])
-
-    def integer(self, name: str, low: int, high: int) -> int:
-        """Return an integer of ``[low, high]``, or a promised one in it."""
-        if name not in self.domain.values:
-            return self.choices.integer(low, high)
-        return int(self.pick(name, (), lambda value: low <= value <= high))
-
-    def flag(self, name: str, percent: int, *, odd: bool = True) -> bool:
-        """Return ``odd`` in about ``percent`` of 100 draws, or a promised value."""
-        promised = set(self.domain.among(name, (False, True)))
-        return promised.pop() if len(promised) == 1 else self.choices.chance(percent) == odd
 
 
 def padding_tokens(d: Draw) -> int:
@@ -246,24 +143,6 @@ def topk(d: Draw) -> int:
     rows = d.num_rows + d.layout.num_spare_tokens
     usual = [2, 1, 3, 6, *(topk for topk in (8, *TOPKS[1:]) if rows * topk <= MOST_SELECTED)]
     return int(d.pick("topk", usual))
-
-
-def router_shape(d: Draw) -> tuple[int, int, int, int]:
-    """Return the sizes of a router; many experts only for few rows."""
-    if d.domain.router_shapes is None and d.choices.chance(25):
-        num_groups, size = d.choices.pick((1, 2, 3, 5, 8)), d.choices.integer(2, 40)
-        if d.num_rows * num_groups * size <= MOST_SELECTED:
-            kept = d.choices.integer(1, num_groups)
-            return num_groups * size, num_groups, kept, d.choices.integer(1, min(kept * size, 16))
-    shapes = d.domain.router_shapes or ROUTER_SHAPES
-    fits = [shape for shape in shapes if d.num_rows * shape[0] <= MOST_SELECTED]
-    return d.choices.pick(fits or (min(shapes),))
-
-
-def bias_dtype(d: Draw) -> str:
-    """Return the dtype of the bias; the first one is more frequent."""
-    dtypes = d.domain.among("bias_dtype", FLOAT_DTYPES)
-    return str(d.choices.pick((dtypes[0], *dtypes)))
 
 
 def misses_blocks(case: Case) -> bool:

@@ -4,21 +4,16 @@ from itertools import chain
 from math import inf
 
 from cumae.properties.cases.collisions import (
-    advanced,
     changed_alone,
     changed_far,
     collisions,
     exchanged,
-    grown,
-    in_far_rows,
-    in_other_blocks,
     in_other_phases,
     of_one_size,
-    reordered,
-    steady,
-    verified_unevenly,
 )
+from cumae.properties.cases.growth import advanced, grown, steady, verified_unevenly
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, reordered
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
 

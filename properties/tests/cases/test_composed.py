@@ -12,7 +12,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.models import MORE_MODELS, served
-from cumae.properties.search.tour import MOST_COMPOSED, NUM_COMPOSED
+from cumae.properties.search.tour_of_steps import MOST_COMPOSED, NUM_COMPOSED
 from cumae.properties.tests.cases.test_kinds import DOMAINS
 
 

@@ -12,6 +12,7 @@ from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.kinds import among_decodes
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.option_sizes import drafted, selected, valued
+from cumae.properties.cases.room import roomy
 from cumae.properties.cases.seeded import large_case
 
 LADDER = Ladder(Domain(), NAMES)
@@ -59,7 +60,7 @@ def _cases(ladder: Ladder) -> list[Case]:
         selected(ladder, 64, 700),
         ladder.busy(67),
         ladder.lulls(33),
-        ladder.roomy(67),
+        roomy(ladder, 67),
         drafted(ladder, 8, 33),
         *valued(ladder, 33),
     ]
@@ -230,57 +231,12 @@ def test_a_lull_is_a_run_of_requests_without_new_tokens_with_and_without_context
     assert lens[-1][1] > 0
 
 
-def test_a_roomy_case_has_columns_and_rows_far_beyond_the_needed_ones_and_no_window() -> None:
-    case = LADDER.roomy(391)
-    assert case is not None
-    assert (case.layout.num_spare_columns, case.layout.num_spare_rows, case.layout.page_slack) == (
-        195,
-        391,
-        391,
-    )
-    assert case.options.keys.window == 0
-
-
 def test_a_ladder_on_ranks_stays_visible_to_an_operation_without_a_rank() -> None:
     ranks = Ladder(Domain(), {"world"}).on_ranks(8)
     assert ranks is not None
     case = ranks.far(9_000)
     assert case is not None
     assert (case.batch.world, case.options.parallel.rank) == (8, 0)
-
-
-def test_a_broad_case_has_many_tokens_and_wide_heads_or_rows() -> None:
-    case = Ladder(Domain(), NAMES).broad(8, 128, 1_100)
-    assert case is not None
-    heads, rows = case.options.heads, case.options.rows
-    assert (heads.num_heads, heads.head_dim, heads.value_dim) == (8, 128, 128)
-    assert (rows.kv_lora_rank, rows.qk_rope_head_dim) == (512, 64)
-    assert case.batch.num_tokens > 1_024
-    assert Ladder(Domain(), {"window"}).broad(8, 128, 1_100) is None
-
-
-def test_the_largest_blocks_of_a_domain_are_visited_and_not_drawn() -> None:
-    domain = Domain()
-    case = Ladder(domain, {"window"}).large_blocks()
-    assert case is not None
-    assert case.batch.block_size == max(domain.block_sizes) > max(domain.sizes)
-    assert domain.why_not(case) is None
-    assert Ladder(domain, {"head_format"}).large_blocks() is None
-    assert Ladder(Domain(block_sizes=(16, 64)), {"window"}).large_blocks() is None
-    assert Ladder(Domain(kernel_block_size=(24,)), {"kernel_block_size"}).large_blocks() is None
-
-
-def test_the_largest_blocks_are_not_cut_for_kernels() -> None:
-    case = Ladder(Domain(), {"kernel_block_size", "missing_blocks"}).large_blocks()
-    assert case is not None
-    assert case.kernel_block_size == case.batch.block_size == 4096
-
-
-def test_spare_rows_are_far_more_than_the_tokens_of_their_step() -> None:
-    case = Ladder(Domain(), {"num_spare_tokens"}).spare(4_101)
-    assert case is not None
-    assert case.layout.num_spare_tokens == 4_101 > 100 * case.batch.num_tokens
-    assert Ladder(Domain(num_spare_tokens=(0, 5)), {"num_spare_tokens"}).spare(4_101) is None
 
 
 @pytest.mark.parametrize("dummy", [True, False])

@@ -8,19 +8,13 @@ import pytest
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases import production
-from cumae.properties.cases.collisions import (
-    advanced,
-    changed_far,
-    exchanged,
-    in_far_rows,
-    in_other_blocks,
-    in_other_phases,
-    verified_unevenly,
-)
+from cumae.properties.cases.collisions import changed_far, exchanged, in_other_phases
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.growth import advanced, verified_unevenly
 from cumae.properties.cases.kinds import KINDS
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks
 
 LADDER = Ladder(Domain(), NAMES)
 

@@ -10,7 +10,7 @@ from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.models import MORE_MODELS, served
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
-from cumae.properties.search.tour import Tour
+from cumae.properties.search.tour_of_steps import put_together
 from cumae.properties.search.visitor import Visitor
 
 
@@ -42,7 +42,7 @@ def test_steps_end_only_after_one_of_each_model_was_too_much() -> None:
     binding = binding_of(load_function("cumae.gpu_impl:write_pages"), "page_write")
     ladder = Ladder(binding.domain, binding.features)
     visitor = Refusing()
-    Tour(cast(Visitor, visitor), ())._composed(ladder)
+    put_together(cast(Visitor, visitor), ladder)
     models = [name for name, _ in served(ladder, MORE_MODELS)]
     assert len(models) > 8
     assert [kind.partition(", ")[2] for kind in visitor.kinds] == models

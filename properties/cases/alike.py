@@ -1,0 +1,28 @@
+"""Traces whose steps are alike, in which each length matters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cumae.oracle import Case, Trace, leveled
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.reducer import valid
+
+NEAR, FAR = 512, 4_096
+"""A token selects all of its keys, so that each length matters, also where contexts are long."""
+
+
+def telling_of(ladder: Ladder, topk: int = NEAR) -> Ladder:
+    """Return the ladder of steps in which each length matters: a token sees all of its keys, each by itself.
+
+    The host knows the lengths. ``topk``: the keys that a token sees at most.
+    """
+    selecting = ladder.having("topk", topk) or ladder
+    return selecting.without("host_lens", "compress_ratio", "key_scope").unlimited
+
+
+def traced(steps: Sequence[Case | None]) -> Trace | None:
+    """Return the trace of these steps with the first one's options, None if a domain has not all of them."""
+    found = [step for step in steps if step is not None]
+    if not found or len(found) < len(steps):
+        return None
+    return valid(lambda: leveled([replace(step, options=found[0].options) for step in found]))

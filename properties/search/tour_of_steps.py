@@ -1,0 +1,111 @@
+"""The part of a tour that shows steps of one kind, and steps as engines serve them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from cumae.properties.cases.composed import composed
+from cumae.properties.cases.kinds import KINDS, OF_TOKENS
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
+from cumae.properties.cases.served import STEPS, far
+from cumae.properties.search.visitor import Visitor
+
+ALIKE, SERVED, FAR, COMPOSED = 1.0, 1.3, 0.5, 1.0
+"""The work of each part, as a share of the tour's: of steps of one kind, of those of served models, of their
+longest contexts, and of steps put together. Where examples are counted, not seconds, it is twice as much."""
+LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
+"""Features of operations that list the keys of each token, or cut them into items."""
+WEIGHTY = LISTING | {"row_format", "head_format", "router"}
+"""Features of operations for which millions of cached tokens are too much."""
+FAR_SERVED = (600_011, 200_003)
+"""Cached tokens of the longest context of a model."""
+MANY_SERVED = ((67, 37, 19), (45, 35, 11), (35, 21, 7))
+"""Requests of steps of served models, in turns: the first of these that is not too much."""
+NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
+"""Steps put together from aspects, and the most requests of one, if it is not too much."""
+LEAST_LEFT_OUT = 6
+"""After so many in a row that are too much, and one of each model, no more of them are built."""
+FAIR, EVEN = 8.0, 2.0
+"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; the
+far contexts of one model, which cost about as much as another's, less."""
+WORLD = 2
+"""The number of ranks of steps of one kind."""
+ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, then others")
+"""Steps of one kind that also lie on ranks."""
+
+
+def alike(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine steps of one kind, with work of their own; each takes a share of it at most."""
+    sees = sees_requests(visitor)
+    visits = [(name, name, ladder) for name in KINDS if sees or name in OF_TOKENS]
+    if sees and (ranks := ladder.on_ranks(WORLD)) is not None:
+        visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
+    with visitor.own_work(_share(visitor, ALIKE)):
+        for i, (name, kind, rungs) in enumerate(visits):
+            build, sizes = KINDS[name]
+            share = min(FAIR / (len(visits) - i), 1.0)
+            visitor.first(kind, partial(build, rungs), sizes, share)
+
+
+def of_models(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine each kind of step under the options of each kind of model; all have a share of own work."""
+    if not sees_requests(visitor):
+        return
+    models = _models(visitor, ladder)
+    # Each model and each step comes early: the work may not be enough for all pairs.
+    turns = product(range(len(models)), enumerate(STEPS))
+    visits = [(j, step, *models[(i + j) % len(models)]) for j, (i, step) in turns]
+    with visitor.own_work(_share(visitor, SERVED)):
+        for i, (turn, step, name, model) in enumerate(visits):
+            share = min(FAIR / (len(visits) - i), 1.0)
+            sizes = MANY_SERVED[turn % len(MANY_SERVED)]
+            build = partial(STEPS[step], replace(model, turn=i))
+            visitor.first(f"{step}, {name}", build, sizes, share)
+
+
+def far_of_models(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine the longest context of each kind of model, with work of their own."""
+    features = visitor.examiner.binding.operation.features
+    if not sees_requests(visitor) or not features.isdisjoint(WEIGHTY - LISTING):
+        return
+    models = _models(visitor, ladder)[::-1]  # those without options last
+    with visitor.own_work(_share(visitor, FAR)):
+        for i, (name, model) in enumerate(models):
+            share = min(EVEN / (len(models) - i), 1.0)
+            visitor.first(f"far, {name}", partial(far, replace(model, turn=i)), FAR_SERVED, share)
+
+
+def put_together(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine steps put together from aspects, of one model after the other, with work of their own."""
+    if not sees_requests(visitor):
+        return
+    models = _models(visitor, ladder, MORE_MODELS)
+    with visitor.own_work(_share(visitor, COMPOSED)):
+        left_out, most_left_out = 0, max(LEAST_LEFT_OUT, len(models))
+        for turn in range(NUM_COMPOSED):
+            share = min(FAIR / (NUM_COMPOSED - turn), 1.0)
+            name, model = models[turn % len(models)]
+            build = partial(composed, replace(model, turn=turn))
+            fits = visitor.first(f"composed {turn}, {name}", build, MOST_COMPOSED, share)
+            left_out = 0 if fits else left_out + 1
+            if left_out == most_left_out:  # to build them takes longer than the others
+                return
+
+
+def sees_requests(visitor: Visitor) -> bool:
+    """Return whether requests differ for the function."""
+    return any(name.startswith(("prefill", "decode")) for name in visitor.examiner.verdict.shows)
+
+
+def _share(visitor: Visitor, share: float) -> float:
+    return share if visitor.is_timed else 2 * share
+
+
+def _models(
+    visitor: Visitor, ladder: Ladder, models: Mapping[str, Mapping[str, Any]] = MODELS
+) -> list[tuple[str, Served]]:
+    """Return the models that differ, by name; they build no steps that are too much work."""
+    return [(name, replace(model, admits=visitor.admits)) for name, model in served(ladder, models)]
