@@ -5,21 +5,24 @@ A busy engine runs them all day. Crowds of tiny requests, and few long ones, sho
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count as count_from
 
-from cumae.oracle import Case, Request
-from cumae.oracle.model.drafts import num_drafts_of
+from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.drafted_steps import (
+    drafts_around_a_prompt,
+    drafts_behind,
+    drafts_behind_a_prompt,
+    dropped_drafts,
+    idle_behind,
+    some_drafts,
+)
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.served import with_drafts
 
 DEEP = 16_384
 """Cached tokens behind which a request counts as long."""
 CHUNK = 64
 """Tokens of a chunk that requests fill."""
-IDLE = 16
-"""Idle requests behind others: a tile of them."""
 SMALL_PAGE, LARGE_PAGE = 16, 256
 """The pages of many long contexts: in smaller ones they have too many ids, and larger ones are rare."""
 
@@ -28,13 +31,6 @@ def decodes_behind(least: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each with ``least`` cached tokens or up to half as many more."""
     lens: list[Lens] = [("decode", least + mixed(b) % (least // 2), 1) for b in range(count)]
     return ladder.step(lens, seed=count + least, padding=(0, 0))
-
-
-def drafts_behind(tokens: int, ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes with context, of ``tokens`` each, without padding."""
-    verifying = ladder.having("max_drafts", tokens - 1) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 100, tokens) for b in range(count)]
-    return verifying.step(lens, seed=count, padding=(0, 0))
 
 
 def with_a_chunk(ladder: Ladder, count: int) -> Case | None:
@@ -69,49 +65,6 @@ def with_idle_ones(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests with context: every fifth is idle, the others decode."""
     lens: list[Lens] = [("decode", 65 + mixed(b) % 90, int(b % 5 != 3)) for b in range(count)]
     return ladder.step(lens, seed=count, padding=(0, 0))
-
-
-def idle_behind(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that verify three drafts each, and 16 idle requests behind them."""
-    verifying = ladder.having("max_drafts", 3) or ladder
-    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
-    idle: list[Lens] = [("decode", 40 + b, 0) for b in range(IDLE)]
-    return verifying.step([*lens, *idle], seed=count, padding=(0, 0))
-
-
-def drafts_behind_a_prompt(tokens: int, ladder: Ladder, count: int) -> Case | None:
-    """Return a case of a prompt without drafts, and behind it ``count`` decodes of ``tokens`` each."""
-    verifying = ladder.having("max_drafts", tokens - 1) or ladder
-    prompt = next(n for n in count_from(605) if num_drafts_of(Request(0, n), tokens - 1) == 0)
-    contexts = [with_drafts(65 + mixed(b) % 100, tokens) for b in range(count)]
-    lens: list[Lens] = [("prefill", 0, prompt), *(("decode", n, tokens) for n in contexts)]
-    return verifying.step(lens, seed=count, padding=(0, 0))
-
-
-def dropped_drafts(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes of four tokens each, of which none is a draft."""
-    verifying = ladder.having("max_drafts", 3) or ladder
-    contexts = [_without_drafts(65 + mixed(b) % 100, 4) for b in range(count)]
-    return verifying.step([("decode", n, 4) for n in contexts], seed=count, padding=(0, 0))
-
-
-def drafts_around_a_prompt(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that verify three drafts before a prompt, and as many behind it.
-
-    The first request has tokens but no draft, and the last has neither.
-    """
-    verifying = ladder.having("max_drafts", 3) or ladder
-    drafts: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(2 * count)]
-    lens: list[Lens] = [("decode", _without_drafts(70, 4), 4), *drafts[:count], ("prefill", 0, 45)]
-    return verifying.step([*lens, *drafts[count:], ("decode", 40, 0)], seed=count, padding=(0, 0))
-
-
-def some_drafts(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` requests: every fifth is idle, the others decode one token or five."""
-    verifying = ladder.having("max_drafts", 4) or ladder
-    new = [0 if b % 5 == 3 else 1 + 4 * (b % 2) for b in range(count)]
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, n) for b, n in enumerate(new)]
-    return verifying.step(lens, seed=count, padding=(0, 0))
 
 
 def crossing(option: str, ladder: Ladder, size: int) -> Case | None:
@@ -218,12 +171,6 @@ def behind_wide_rows(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests with context whose latent rows are as wide as released models'."""
     rows = ladder.in_rows_of("bf16")
     return None if rows is None else decodes_behind(65, rows, count)
-
-
-def _without_drafts(context: int, tokens: int) -> int:
-    """Return the first context from this one on with which a decode of so many tokens has no draft."""
-    drafts = tokens - 1
-    return next(c for c in count_from(context) if num_drafts_of(Request(c, tokens), drafts) == 0)
 
 
 ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {

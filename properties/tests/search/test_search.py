@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +17,12 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_case, load_failure
-from cumae.properties.results.verdict import Finding, Verdict
+from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search import budget
 from cumae.properties.search.budget import Budget
-from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
-from cumae.properties.search.first_cases import fixture_cases
-from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.loop import search
-from cumae.properties.search.pace import Pace
 from cumae.properties.tests import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
@@ -78,32 +73,6 @@ def test_a_function_that_would_end_the_search_is_a_failure() -> None:
     assert verdict.status == "disagrees"
 
 
-def test_no_check_of_a_drawn_case_begins_when_the_time_is_up() -> None:
-    def slow(
-        token_to_request: torch.Tensor,
-        cu_seqlens_q: torch.Tensor,
-        context_lens: torch.Tensor,
-        position_ids: torch.Tensor,
-    ) -> None:
-        time.sleep(0.02)
-        gpu_impl.write_position_ids(token_to_request, cu_seqlens_q, context_lens, position_ids)
-
-    verdict = search(binding_of(slow, "position_ids"), DEVICE, Budget(seconds=0.01))
-    assert verdict.ok and len(verdict.checks) > 5
-    assert (verdict.cases, verdict.comparisons) == (1, 1)
-
-
-def test_a_broken_fact_is_not_lost_when_the_time_is_up() -> None:
-    case = Case(Batch((Request(1, 2, (1,), "prefill"),), 4))
-    binding = binding_of(gpu_impl.write_position_ids, "position_ids")
-    verdict = Verdict(binding.name, "position_ids", "cumae", ("agrees", "keeps_facts"), comparisons=1)
-    pace = Pace(verdict, Budget(seconds=1e-9))
-    keeper = Keeper(binding, DEVICE, verdict, pace)
-    state = Examiner(binding, DEVICE, verdict.checks, keeper, None, None, verdict, pace)
-    broken = Finding("keeps_facts", "a fact is broken", "")
-    assert state.told_by_values(case, broken) == (case, broken)
-
-
 def test_what_the_function_cannot_be_shown_is_told() -> None:
     def no_ranks(
         token_to_request: torch.Tensor,
@@ -127,23 +96,6 @@ def test_a_check_that_finds_nothing_to_look_at_compares_nothing() -> None:
     assert verdict.comparisons == 0
     dense = binding_of(gpu_impl.write_cache, "cache_write", domain=Domain(strided=False))
     assert "survives_large_ids" in checks_for(dense, DEVICE)
-
-
-def test_an_interrupted_search_keeps_what_it_had_found(tmp_path: Path) -> None:
-    calls = 0
-
-    def interrupted(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if list(tmp_path.glob("*.json")):
-            raise KeyboardInterrupt
-        wrong.one_too_far(token_to_request, cu_seqlens_q, context_lens, position_ids)
-
-    with pytest.raises(KeyboardInterrupt):
-        binding = binding_of(interrupted, "position_ids")
-        search(binding, DEVICE, Budget(examples=50), checks=["agrees"], save_to=tmp_path)
-    (file,) = tmp_path.glob("*.json")
-    assert load_failure(file).finding.check == "agrees"
 
 
 def test_a_flaky_kernel_is_still_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,40 +225,6 @@ def test_a_neutral_layout_is_what_a_failure_shrinks_to(failing_verdict: Verdict)
     assert failing_verdict.failure.case.layout == Layout()
     assert [(r.context_len, r.query_len) for r in failing_verdict.failure.case.batch.requests] == [(1, 1)]
     assert isinstance(failing_verdict.failure.case.batch.requests[0], Request)
-
-
-def test_the_time_is_kept_within_a_case_and_first_cases_for_which_none_is_left_are_told() -> None:
-    def slow(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
-        time.sleep(0.1)
-        wrong.padding_left_alone(token_to_request, cu_seqlens_q, context_lens, position_ids)
-
-    binding = binding_of(slow, "position_ids")
-    verdict = search(binding, DEVICE, Budget(seconds=0.5, volume=0), checks=["agrees"])
-    assert verdict.status == "agrees"
-    assert verdict.seconds >= 0.5
-    assert 1 <= verdict.cases <= 6  # a case takes 0.1 s at least
-    first = fixture_cases(binding)[:3]
-    verdict = search(binding, DEVICE, Budget(seconds=1e-6), checks=["agrees"], first=first)
-    assert (verdict.cases, verdict.not_tried) == (1, 2)
-    assert explain(verdict).endswith("; 2 cases of the fixtures and saved failures not tried")
-    verdict = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=first)
-    assert (verdict.cases, verdict.not_tried) == (3, 0)
-
-
-def test_what_is_about_to_run_is_told_first() -> None:
-    told: list[tuple[str, Case]] = []
-    binding = binding_of(wrong.padding_left_alone, "position_ids")
-    first = fixture_cases(binding)[:2]
-    checks = ["agrees", "is_deterministic"]
-    search(
-        binding,
-        DEVICE,
-        Budget(examples=0),
-        checks=checks,
-        first=first,
-        before=lambda *now: told.append(now),
-    )
-    assert told == [(name, case) for case in first for name in checks]
 
 
 def test_a_plain_case_needs_a_target_and_an_operation(tmp_path: Path) -> None:
