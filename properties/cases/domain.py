@@ -28,7 +28,8 @@ class Domain:
     ``min_tokens``: new tokens of a step, 1 for a kernel that is never called without tokens;
     ``max_tokens``: its tokens, padding included. ``max_context_len``, ``max_query_len``: tokens of a
     request. ``phases``: of requests; a decode has a cached token. ``empty_requests``: whether requests
-    without new tokens may stand among the others. ``uniform_decodes``: all decodes of a step have the
+    without new tokens may stand among the others. ``whole_prefixes``: what a prefill has cached fills its
+    blocks, as where prefixes are cached by block. ``uniform_decodes``: all decodes of a step have the
     same number of new tokens. ``verify_steps``: every request of a step decodes the same number of
     tokens, at least two. ``order``: of a step's requests: ``any``, ``decodes_first`` (before all prefills, as
     vLLM sorts them), ``prefills_first`` (as SGLang mixes them), or ``shortest_first`` (by new tokens).
@@ -78,6 +79,7 @@ class Domain:
     strided: bool = True
     views: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ("prefill", "decode")
+    whole_prefixes: bool = False
     uniform_decodes: bool = False
     verify_steps: bool = False
     order: Order = "any"

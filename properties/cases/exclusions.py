@@ -17,6 +17,7 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"padding": "none"},
     {"rowless_requests": False},
     {"missing_blocks": False},
+    {"whole_prefixes": True},
     {"strided": False},
     {"index_dtype": ("int32",)},
     {"index_dtype": ("int32", "int64")},

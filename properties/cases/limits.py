@@ -9,6 +9,8 @@ from cumae.properties.cases.requests import MANY, Work
 
 def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Work]:
     """Return work that keeps the promises on a whole step; most work is unchanged."""
+    if domain.whole_prefixes:
+        works = [_behind_whole_blocks(work, tokens_per_block) for work in works]
     if len(works) > MANY:
         works = _as_many_as_fit(domain, works)
     if domain.uniform_decodes or domain.verify_steps:
@@ -23,6 +25,12 @@ def within(domain: Domain, works: list[Work], tokens_per_block: int) -> list[Wor
     while (over := _blocks(works, tokens_per_block) - room) > 0 and works != before:
         before, works = works, _with_fewer_blocks(domain, works, over, tokens_per_block)
     return works if domain.order == "any" else sorted(works, key=PLACES[domain.order])
+
+
+def _behind_whole_blocks(work: Work, tokens_per_block: int) -> Work:
+    """Return the work; a prefill has no more cached tokens than fill whole blocks."""
+    begun = work.context_len % tokens_per_block if work.phase == "prefill" else 0
+    return work._replace(context_len=work.context_len - begun) if begun else work
 
 
 def _as_many_as_fit(domain: Domain, works: list[Work]) -> list[Work]:

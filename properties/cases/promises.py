@@ -106,6 +106,12 @@ def _routed(promised: Any, case: Case) -> str | None:
     return f"{shape[0]} experts in {shape[1]} groups, {shape[2]} kept, top {shape[3]}"
 
 
+def _begun_prefix(promised: bool, request: Request, case: Case) -> str | None:
+    if request.phase == "decode" or request.context_len % case.batch.tokens_per_block == 0:
+        return None
+    return f"a prefill behind {request.context_len} tokens, which do not fill their blocks"
+
+
 def _decode_lens(case: Case) -> set[int]:
     return {r.query_len for r in case.batch.requests if r.phase == "decode"}
 
@@ -225,6 +231,7 @@ PROMISES: Mapping[str, Promise] = {
     ),
     "max_context_len": Promise(whole(0), limit("context_len")),
     "max_query_len": Promise(whole(0), limit("query_len")),
+    "whole_prefixes": Promise(require_bool, of_requests(_begun_prefix), never=(False,)),
     "uniform_decodes": Promise(require_bool, _uniform, never=(False,)),
     "verify_steps": Promise(require_bool, _verify, never=(False,)),
     "order": Promise(choice(CHOICES["order"]), _out_of_order, never=("any",)),

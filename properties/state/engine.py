@@ -69,6 +69,8 @@ class Engine:
         if cached > 0 and most > 1:
             cached = min(cached, most - 1, longest)
             cached = min(cached, prompt_len - 1) if self._only_prefills else cached
+            if self._domain.whole_prefixes and cached < prompt_len:
+                cached -= cached % size
             taken = [self._pool.take() for _ in range(-(-cached // size))]
             self._rows[free[0]] = Running(prompt_len, cached, taken)
             return
@@ -197,18 +199,29 @@ class Engine:
             wish = wishes[row] if row < len(wishes) else 0
             if i < needed:
                 wish = max(wish, 1)
-            planned[row] = max(0, min(wish, able[row], left - max(needed - 1 - i, 0)))
+            most = max(0, min(able[row], left - max(needed - 1 - i, 0)))
+            planned[row] = self._in_blocks(row, min(wish, most), most)
             left -= planned[row]
         missing = self._domain.min_tokens - sum(planned.values())
         for row in planned:
-            more = max(0, min(missing, able[row] - planned[row]))
-            planned[row] += more
-            missing -= more
+            before, most = planned[row], min(able[row], planned[row] + max(left, missing, 0))
+            planned[row] = self._in_blocks(row, min(before + max(missing, 0), most), most)
+            missing -= planned[row] - before
+            left -= planned[row] - before
         if self._domain.uniform_decodes or self._domain.verify_steps:
             self._level(planned, able)
         for row, query_len in planned.items():
             self._grant(row, query_len, planned)
         return planned
+
+    def _in_blocks(self, row: int, query_len: int, most: int) -> int:
+        """Return the tokens of a chunk, ``most`` at most. In the domain, it may have to end with a block."""
+        sequence, size = self._sequence(row), self.setting.tokens_per_block
+        left = sequence.prompt_len - sequence.context_len
+        if not self._domain.whole_prefixes or not 0 < query_len < left:
+            return query_len
+        longer = min(size, left)
+        return query_len // size * size or (longer if longer <= most else 0)
 
     def _level(self, planned: dict[int, int], able: dict[int, int]) -> None:
         """Give all decodes the longest one's number of tokens, or as many as every request can compute."""

@@ -58,6 +58,11 @@ def _never_falls(case: Case, place: Callable[[Request], int]) -> bool:
     return places == sorted(places)
 
 
+def _begins_blocks(case: Case) -> bool:
+    size = case.batch.tokens_per_block
+    return all(r.context_len % size == 0 for r in case.batch.requests if r.phase == "prefill")
+
+
 SELECTED = ("write_topk_to_slots", "topk_to_slots")
 PROMISES = {
     "topk": Promised(
@@ -71,6 +76,10 @@ PROMISES = {
     "positions first": Promised(Domain(selected_first=(True,), topk=(4,)), _selects_first, *SELECTED),
     "positions in the table": Promised(
         Domain(select_beyond=(False,)), lambda c: not c.options.selection.select_beyond, *SELECTED
+    ),
+    "whole prefixes": Promised(Domain(whole_prefixes=True), _begins_blocks),
+    "whole prefixes of few tokens": Promised(
+        Domain(whole_prefixes=True, max_tokens=48, max_block_id=40), _begins_blocks
     ),
     "alike decodes": Promised(Domain(uniform_decodes=True), lambda c: len(set(_decodes(c))) <= 1),
     "verify steps": Promised(Domain(verify_steps=True), _is_verify_step),

@@ -17,6 +17,7 @@ DOMAINS = {
     "everything": Domain(),
     "decodes": Domain(phases=("decode",)),
     "prefills": Domain(phases=("prefill",)),
+    "whole prefixes": Domain(whole_prefixes=True),
     "uniform decodes": Domain(phases=("decode",), uniform_decodes=True),
     "verify steps": Domain(phases=("decode",), verify_steps=True),
     "decodes first": Domain(order="decodes_first"),

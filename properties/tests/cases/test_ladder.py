@@ -24,6 +24,7 @@ DOMAINS = {
     "few requests": Domain(max_requests=3),
     "some requests": Domain(min_requests=9),
     "few tokens": Domain(max_tokens=100),
+    "whole prefixes": Domain(whole_prefixes=True),
     "short": Domain(max_context_len=30, max_query_len=20),
     "no padding": Domain(padding="none"),
     "reserved blocks": Domain(reserved_blocks=1),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cumae.oracle import Case, Inputs, Trace
+from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.shapes import shapes_of
 from cumae.properties.dialects import CUMAE, Ints
@@ -123,6 +124,18 @@ def test_a_trace_of_a_number_is_the_same_again_and_inside_the_domain() -> None:
         assert steps == list(trace_of(binding, number))
         assert {binding.why_not(step) for step in steps} == {None}
         assert Trace(tuple(steps)).steps == tuple(steps)
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"empty_requests": False, "min_tokens": 1}, {"phases": ("prefill",)}], ids=repr
+)
+def test_an_engine_that_caches_whole_blocks_stays_in_its_domain(more: dict[str, Any]) -> None:
+    binding = replace(everything(), domain=Domain(whole_prefixes=True, **more))
+    steps = [step for number in range(9) for step in islice(walk(binding, number), 40)]
+    beyond = Counter(binding.domain.why_not(step) for step in steps)
+    assert beyond[None] > 0.95 * len(steps), beyond
+    later = [r for step in steps for r in step.batch.requests if r.phase == "prefill" and r.context_len]
+    assert len(later) > 40
 
 
 def test_steps_of_a_long_trace_are_small() -> None:
