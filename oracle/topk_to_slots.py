@@ -53,7 +53,7 @@ def topk_to_slots(
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
     slots: list[int] = []
-    slots_of: dict[int, dict[int, int]] = {}  # of a request, by positions that a token of it selected
+    slots_of: dict[int, _Slots] = {}  # by request
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         found = [-1] * len(positions)
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
@@ -62,14 +62,27 @@ def topk_to_slots(
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
-            slot_at = slots_of.setdefault(owner, {})
-            for position in {*positions} - slot_at.keys():
-                slot_at[position] = -1
-                if position >= 0 and owns(position, world, rank, interleave):
-                    index = local_len(position, world, rank, interleave)
-                    slot_at[position] = slot_of(block_table[owner], index, block_size)
+            if owner not in slots_of:
+                slots_of[owner] = _Slots(block_table[owner], block_size, world, rank, interleave)
+            slot_at = slots_of[owner]
             found = [slot_at[position] for position in positions]
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         slots += found
     return TopkToSlots(slots)
+
+
+class _Slots(dict[int, int]):
+    """The slots of a request's positions on a rank; each is looked up when it is first asked for."""
+
+    def __init__(
+        self, block_ids: Sequence[int], block_size: int, world: int, rank: int, interleave: int
+    ) -> None:
+        self._blocks = block_ids, block_size
+        self._rank = world, rank, interleave
+
+    def __missing__(self, position: int) -> int:
+        self[position] = -1
+        if position >= 0 and owns(position, *self._rank):
+            self[position] = slot_of(self._blocks[0], local_len(position, *self._rank), self._blocks[1])
+        return self[position]

@@ -5,6 +5,7 @@ argument of a kernel in the dialect ``cumae``. Entries that must not be read are
 """
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -49,6 +50,13 @@ class Inputs:
         self._known: dict[str, Any] = dict(known or {})
         self._made: dict[Hashable, Any] = {}
 
+    @classmethod
+    def of(cls, case: Case) -> "Inputs":
+        """Return the inputs of a case: those made last if they are this case's."""
+        if not _recent or _recent[-1].case is not case:
+            _recent.append(cls(case))
+        return _recent[-1]
+
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
             if name not in INPUTS:
@@ -71,6 +79,9 @@ class Inputs:
         if what not in self._made:
             self._made[what] = make()
         return self._made[what]
+
+
+_recent: deque[Inputs] = deque(maxlen=1)
 
 
 @lru_cache(maxsize=256)

@@ -8,8 +8,11 @@ from typing import Any
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.marks import GARBAGE
 
-ASCENDING = 3
-"""Of five rows, the one whose positions rise, as those of an indexer do that selects all keys."""
+ORDERED = {3: "rising", 5: "in blocks", 8: "falling"}
+"""Of ten rows, those whose positions rise, as where an indexer selects all keys; that are whole blocks, each
+of which rises; and that fall, the newest position first."""
+BLOCK = 16
+"""Positions of a block of keys that is selected whole."""
 FAR_BEYOND = 2**30
 """How far beyond the table some rows select a position: products of it do not fit 32 bits."""
 
@@ -26,19 +29,43 @@ def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) ->
     ]
 
 
-def _selection(row: int, position: int, count: int) -> list[int]:
-    """Return ``count`` positions up to ``position``, itself among them, scattered; every fifth row rises."""
-    size = position + 1
-    step = 1 + (size * 5 // 8 + row) % size
+def _coprime(step: int, size: int) -> int:
+    """Return the first number from ``step`` on that has no divisor in common with ``size``."""
     while gcd(step, size) > 1:
         step += 1
+    return step
+
+
+def _selection(row: int, position: int, count: int) -> list[int]:
+    """Return ``count`` positions up to ``position``, itself among them, scattered; some rows are in order."""
+    order = ORDERED.get(row % 10)
+    if order == "in blocks":
+        return _in_blocks(row, position, count)
+    size = position + 1
+    step = _coprime(1 + (size * 5 // 8 + row) % size, size)
     selected = [(position - j * step) % size for j in range(count)]
-    if row % 5 == ASCENDING:
-        return sorted(selected)
+    if order is not None:
+        return sorted(selected, reverse=order == "falling")
     newest = row % count
     selected = selected[count - newest :] + selected[: count - newest]
     is_ascending = all(map(lt, selected, selected[1:]))
     return selected[::-1] if is_ascending else selected
+
+
+def _in_blocks(row: int, position: int, count: int) -> list[int]:
+    """Return ``count`` positions of blocks of keys in any order, first of the one that holds ``position``.
+
+    Each block rises; of the first and the last one, a part may be selected.
+    """
+    last, found = position // BLOCK, list[int]()
+    step = _coprime(1 + row % (last + 1), last + 1)
+    for j in range(last + 1):
+        start = (last - j * step) % (last + 1) * BLOCK
+        found += range(start, min(start + BLOCK, position + 1))
+        if len(found) >= count:
+            break
+    own = min(count, position % BLOCK + 1)
+    return found[position % BLOCK + 1 - own : position % BLOCK + 1 - own + count]
 
 
 def selected_positions(

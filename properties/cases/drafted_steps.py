@@ -11,6 +11,8 @@ from cumae.properties.cases.served import with_drafts
 
 IDLE = 16
 """Idle requests behind others: a tile of them."""
+LONG_DRAFT = 48
+"""The tokens of a request whose draft is long."""
 
 
 def drafts_behind(tokens: int, ladder: Ladder, count: int) -> Case | None:
@@ -61,6 +63,58 @@ def some_drafts(ladder: Ladder, count: int) -> Case | None:
     new = [0 if b % 5 == 3 else 1 + 4 * (b % 2) for b in range(count)]
     lens: list[Lens] = [("decode", 65 + mixed(b) % 90, n) for b, n in enumerate(new)]
     return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def long_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify 9 to 48 tokens each, as where suffixes are drafted."""
+    verifying = ladder.having("max_drafts", LONG_DRAFT - 1) or ladder
+    lens: list[Lens] = [
+        ("decode", 65 + mixed(b) % 90, 9 + mixed(b, 1) % (LONG_DRAFT - 8)) for b in range(count)
+    ]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def one_long_draft(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of one to four tokens each, and one of 48 among them."""
+    verifying = ladder.having("max_drafts", LONG_DRAFT - 1) or ladder
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1 + mixed(b, 1) % 4) for b in range(count)]
+    lens[count // 3] = ("decode", with_drafts(600, LONG_DRAFT), LONG_DRAFT)
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def a_draft_fewer(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of five tokens each, or of four."""
+    verifying = ladder.having("max_drafts", 4) or ladder
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 4 + mixed(b, 1) % 2) for b in range(count)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def prompts_between_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify three drafts each, with three prompts between them."""
+    verifying = ladder.having("max_drafts", 3) or ladder
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 100, 4), 4) for b in range(count)]
+    for i in (1, 2, 3):
+        lens.insert(i * count // 4, ("prefill", 0, 250 + 30 * i))
+    return verifying.step(lens, seed=count)
+
+
+def deep_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that verify three drafts each, behind 4,096 tokens or more."""
+    verifying = ladder.having("max_drafts", 3) or ladder
+    lens: list[Lens] = [("decode", with_drafts(4_100 + mixed(b) % 900, 4), 4) for b in range(count)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def alike_in_tokens(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` requests of four tokens each: verified drafts, chunks and new prompts."""
+    verifying = ladder.having("max_drafts", 3) or ladder
+    lens = [_of_four(b) for b in range(count)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
+def _of_four(number: int) -> Lens:
+    context = with_drafts(65 + mixed(number) % 100, 4)
+    return (("decode", context, 4), ("prefill", context, 4), ("prefill", 0, 4))[number % 3]
 
 
 def _without_drafts(context: int, tokens: int) -> int:

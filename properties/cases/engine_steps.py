@@ -43,10 +43,11 @@ def in_runs_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
 
 
 def deep_in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
-    """Return a case of blocks of one size, with one decode behind ``size`` cached tokens."""
+    """Return a case of blocks of one size, with a decode that fills one behind about ``size`` tokens."""
     if block_size not in ladder.sizes:
         return None
-    lens: list[Lens] = [("prefill", 2, 3), ("decode", size, 1), ("decode", size // 3, 1)]
+    filled = size // block_size * block_size - 1
+    lens: list[Lens] = [("prefill", 2, 3), ("decode", filled, 1), ("decode", size // 3, 1)]
     return ladder.without("window", "kernel_block_size").step(lens, seed=size, block_size=block_size)
 
 

@@ -10,6 +10,7 @@ from itertools import count as count_from
 
 from cumae.oracle import PAGE_ORDERS, Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.busy_steps import BUSY
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
 from cumae.properties.cases.engine_steps import (
@@ -202,9 +203,10 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical drafts": (partial(identical, ("decode", 20, DRAFTS + 1)), QUIET),
     "identical prompts": (partial(identical, ("prefill", 0, 7)), QUIET),
     "identical long decodes": (partial(identical, ("decode", 1_023, 1)), (*QUIET, 9)),
-    "identical long prompts": (partial(identical, ("prefill", 0, 300)), (19, 9)),
+    "identical long prompts": (partial(identical, ("prefill", 0, 513)), (19, 9)),
     "one far": (with_one_far, (69, 37)),
     **ORDINARY,
+    **BUSY,
     "few of many": (few_of_many, (503, 119)),
     "for nobody": (partial(for_nobody, 10), (1_029, 259, 67)),
     "for no request": (partial(for_nobody, 0), (259, 67)),
@@ -214,6 +216,9 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "pages in a row": (in_a_row, (67, 19)),
     "slots in a row": (partial(in_a_row, block_size=1), (67, 19)),
     "a prompt of all": (partial(with_one_prompt, 3), (131, 67, 35)),
+    "pages of 67": (partial(with_one_prompt, 67), (16, 9)),
+    "pages of 19": (partial(with_one_prompt, 19), (65, 33)),
+    "chunks behind one prompt": (partial(with_one_prompt, 19, chunks=True), (65, 33, 5)),
     "pages of 131": (partial(with_one_prompt, 131), (2, 1)),
     "pages of 259": (partial(with_one_prompt, 259), (1,)),
     "decodes with holes": (partial(holey_decodes, False), QUIET),

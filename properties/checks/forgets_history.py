@@ -33,6 +33,7 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "chunk_blocks": (1, 2),
     "chunk_size": (2, 64),
     "absolute_chunks": (True, False),
+    "compress_ratio": (4, 2, 1),
     "max_drafts": (1, 3),
     "ring_capacity": (4, 8),
     "key_scale_thousandths": (1_000, 500),

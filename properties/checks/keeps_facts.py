@@ -127,7 +127,7 @@ def _whole(binding: Binding, case: Case, seen: Observation, name: str, expected:
     if operation.judge is not None:
         if operation.rights is None:
             return None
-        rows = np.array(operation.rights(Inputs(case))) == 1
+        rows = np.array(operation.rights(Inputs.of(case))) == 1
         per = len(words) // max(len(rows), 1)
         held &= np.repeat(rows, per)
         if binding.forms[name].unordered or axis_named(binding.forms[name].axis).is_sorted:

@@ -1,7 +1,6 @@
 """Findings of an operation's validator, for outputs with many right answers."""
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ def wrong_answer(
         outputs = {name: words[live[name]] for name, words in outputs.items()}
         case = without_padding(case)
     found = {forms[name].follows: _values(words, forms[name].is_fp32) for name, words in outputs.items()}
-    faults = judge(_inputs_of(case), found)
+    faults = judge(Inputs.of(case), found)
     if not faults:
         return None
     row = faults[0].row if isinstance(faults[0], Fault) else -1
@@ -68,12 +67,6 @@ def _is_same(base: Observation, other: Observation) -> bool:
     words = other.outputs
     same = base.outputs.keys() == words.keys()
     return same and all(np.array_equal(one, words[name]) for name, one in base.outputs.items())
-
-
-@lru_cache(maxsize=1)
-def _inputs_of(case: Case) -> Inputs:
-    """Return the inputs of a case; several observations of one are judged, one after the other."""
-    return Inputs(case)
 
 
 def _has_gaps(seen: Observation, name: str, want: Expected) -> bool:

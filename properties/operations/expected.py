@@ -26,6 +26,8 @@ from cumae.properties.operations.tracebacks import told_of
 
 PART = 64
 """Rows of a cache that are passed over at once if none of them is written."""
+MARKED = 1_024
+"""Elements at the end of a buffer that are passed over at once if nothing is written to them."""
 State = npt.NDArray[np.uint8]
 VALUE, KEEP, FREE, JUDGED, UNORDERED = 0, 1, 2, 3, 4
 _watchers: list[Callable[[bool], None]] = []
@@ -197,12 +199,29 @@ def _places(sources: IntArray, rows: Rows) -> IntArray:
 
 def _numbers(values: list[Any], dtype: str) -> Expected:
     """Return integers, or the bits of floats."""
+    num_marked = _num_marked(values)
+    values, last = values[: len(values) - num_marked], values[-1:]
     try:
         words, state = _words(values, dtype), np.zeros(len(values), dtype=np.uint8)
     except TypeError:  # a Mark is no number
         state = _states(values)
         words = _words([0 if v is UNTOUCHED or v is ANY else v for v in values], dtype)
+    if num_marked:
+        words = np.append(words, np.zeros(num_marked, dtype=words.dtype))
+        state = np.append(state, np.repeat(_states(last), num_marked))
     return Expected(words, state)
+
+
+def _num_marked(values: list[Any]) -> int:
+    """Return how many values at the end are one mark; a buffer may hold little else."""
+    found = 0
+    if values and values[-1] in (UNTOUCHED, ANY):
+        for stop in range(len(values), 0, -MARKED):
+            part = values[max(stop - MARKED, 0) : stop]
+            if part.count(values[-1]) < len(part):
+                break
+            found += len(part)
+    return found
 
 
 def _words(values: list[Any], dtype: str) -> npt.NDArray[Any]:

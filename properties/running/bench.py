@@ -59,9 +59,15 @@ class Bench:
         self.binding = binding
         self.case = case
         self.device = device
-        self._inputs: Inputs = Inputs(case, previous) if like is None else like._inputs.alike(case)
+        self._inputs: Inputs
+        if like is not None:
+            self._inputs = like._inputs.alike(case)
+        else:
+            self._inputs = Inputs.of(case) if previous is None else Inputs(case, previous)
         self._begins = begins
         self._moved = moved
+        self._like = like
+        self._expected: dict[str, Expected] | None = None
         self.foreseen: dict[int, Seen] = {}
         self._held: dict[str, Held] = {}
         self._buffers: dict[tuple[str, int], Buffer] = {}
@@ -104,9 +110,14 @@ class Bench:
         return self._held[name]
 
     def expected(self) -> dict[str, Expected]:
-        """Return the oracle's values of each output."""
-        if self._moved is not None:
-            return self._moved.expected()
+        """Return the oracle's values of each output; they are those of a bench that this one is like."""
+        if (other := self._moved or self._like) is not None:
+            return other.expected()
+        if self._expected is None:
+            self._expected = self._asked()
+        return self._expected
+
+    def _asked(self) -> dict[str, Expected]:
         forms = self.binding.forms
         outputs = [forms[name] for name in (*self.binding.outputs, *self.binding.returned)]
         with timed("oracle"):

@@ -23,7 +23,12 @@ EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
 """Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
-SIZED = ((16, (14, 12, 16, 13, 14)), (512, (400, 300, 512, 257, 400)), (0, (400, 300, 500, 261)))
+SIZED = (
+    (16, (14, 12, 16, 13, 14)),
+    (512, (400, 300, 512, 257, 400)),
+    (0, (400, 300, 500, 261)),
+    (0, (330, 260, 90, 170)),
+)
 """Sizes of captured graphs, 0 for none, and the decodes of steps that are padded to them."""
 
 

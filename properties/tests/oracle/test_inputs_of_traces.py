@@ -1,14 +1,21 @@
 """Inputs that schedules and traces have: selected positions, the step before."""
 
-from itertools import islice
+from itertools import groupby, islice
 
 import pytest
 
 from cumae.oracle import GARBAGE, Inputs
-from cumae.oracle.model.selections import ASCENDING
+from cumae.oracle.model.selections import BLOCK, ORDERED
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.tests.scheduled_steps import case_of
 from cumae.properties.tests.traces import FEATURES
+
+
+def _blocks_in_order(selected: list[int]) -> bool:
+    """Whether positions of one block stand side by side and rise; blocks may come in any order."""
+    runs = [list(run) for _, run in groupby(selected, lambda position: position // BLOCK)]
+    blocks = {run[0] // BLOCK for run in runs}
+    return len(blocks) == len(runs) and all(run == sorted(run) for run in runs)
 
 
 class TestInputs:
@@ -21,7 +28,12 @@ class TestInputs:
                 selected = entries[:kept]
                 assert len(set(selected)) == kept and set(selected) <= set(range(position + 1))
                 assert position in selected
-                assert kept == 1 or (selected == sorted(selected)) == (row % 5 == ASCENDING)
+                order = ORDERED.get(row % 10)
+                if order == "in blocks":
+                    assert _blocks_in_order(selected)
+                elif kept > 1:
+                    assert (selected == sorted(selected)) == (order == "rising")
+                    assert order != "falling" or selected == sorted(selected, reverse=True)
                 assert [entry is GARBAGE for entry in entries[kept:]] == [True] * (
                     case.options.selection.topk - kept
                 )

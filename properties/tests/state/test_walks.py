@@ -133,7 +133,7 @@ def test_an_engine_that_caches_whole_blocks_stays_in_its_domain(more: dict[str, 
     binding = replace(everything(), domain=Domain(whole_prefixes=True, **more))
     steps = [step for number in range(9) for step in islice(walk(binding, number), 40)]
     beyond = Counter(binding.domain.why_not(step) for step in steps)
-    assert beyond[None] > 0.95 * len(steps), beyond
+    assert beyond[None] > 0.9 * len(steps), beyond
     later = [r for step in steps for r in step.batch.requests if r.phase == "prefill" and r.context_len]
     assert len(later) > 40
 

@@ -1,0 +1,141 @@
+"""Steps of busy engines: budgets full of prompts, contexts that are all deep, heads as of models."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.drafted_steps import (
+    a_draft_fewer,
+    alike_in_tokens,
+    deep_drafts,
+    long_drafts,
+    one_long_draft,
+    prompts_between_drafts,
+)
+from cumae.properties.cases.draws import edited
+from cumae.properties.cases.ladder import Ladder
+
+DEEP = 4_100
+"""Cached tokens behind which all requests of a step lie."""
+FAR = 66_003
+"""Cached tokens of each of a few requests, more than 16 bits count."""
+LARGEST_PAGE = 512
+"""The largest page of deep contexts; in the largest ones that fit they have the fewest ids."""
+CHUNK, WINDOW, GROUP = 64, 512, 4
+"""Tokens of a chunk that requests fill, keys of a window that prompts cross, tokens of a compressed key."""
+
+
+def full_of_prompts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` new prompts of 512 tokens or more, in chunks of 64 if there are any."""
+    cut = ladder.having("chunk_size", CHUNK) or ladder
+    return cut.step([("prefill", 0, 513 + mixed(b) % 200) for b in range(count)], seed=count, padding=(0, 0))
+
+
+def across_windows(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` prompts that are longer than a window of 512 keys, between decodes."""
+    if (limited := ladder.having("window", WINDOW)) is None:
+        return None
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(9)]
+    lens[3:3] = [("prefill", 100 * (b % 2), 600 + 70 * b) for b in range(count)]
+    return limited.step(lens, seed=count, padding=(0, 0))
+
+
+def deep_and_a_chunk(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind 4,096 tokens or more, and two chunks behind 2,048."""
+    lens: list[Lens] = [("decode", DEEP + mixed(b) % 900, 1) for b in range(count)]
+    lens += [("prefill", 2_050, 600), ("prefill", 2_600, 520)]
+    return _in_large_pages(ladder, lens, count)
+
+
+def deep_chunks(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` chunks of 64 tokens or more, each behind 4,096 or more; keys are grouped."""
+    lens: list[Lens] = [("prefill", DEEP + mixed(b) % 900, 64 + mixed(b, 1) % 30) for b in range(count)]
+    return _in_large_pages(ladder.having("compress_ratio", GROUP) or ladder, lens, count)
+
+
+def all_far(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each behind more tokens than 16 bits count."""
+    lens: list[Lens] = [("decode", FAR + 611 * b, 1) for b in range(count)]
+    return _in_large_pages(ladder, lens, count)
+
+
+def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes with context, and a prompt of 2,048 tokens or more among them."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 200, 1) for b in range(count)]
+    lens.insert(count // 2, ("prefill", 0, 2_055))
+    return ladder.step(lens, seed=count, padding=(0, 0))
+
+
+def full_size(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of exactly ``count`` decodes with context, as a captured graph that is full."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(0, 0))
+
+
+def full_size_in_windows(ladder: Ladder, count: int) -> Case | None:
+    """Return the case of a full graph whose contexts are longer than a window."""
+    limited = ladder.having("window", 128)
+    if limited is None:
+        return None
+    lens: list[Lens] = [("decode", 130 + mixed(b) % 90, 1) for b in range(count)]
+    return limited.step(lens, seed=count, padding=(0, 0))
+
+
+def in_falling_rows(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes whose rows fall one by one, as free rows are popped from the end."""
+    for seed in range(8):
+        lens: list[Lens] = [("decode", 20 + mixed(b) % 90, 1) for b in range(count)]
+        case = ladder.step(lens, seed=seed, padding=(0, 0))
+        rows = None if case is None else case.layout.row_index
+        if case is not None and rows is not None and min(rows, default=-1) >= 0:
+            return edited(case, list(case.batch.requests), tuple(range(len(rows)))[::-1])
+    return None
+
+
+def with_heads(order: str, head_format: str, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of more than ``count`` tokens of eight heads of 128 numbers, in pages of one kind."""
+    for option, value in (("page_order", order), ("head_format", head_format), ("head_dims", (128, 128))):
+        if (having := ladder.having(option, value)) is None:
+            return None
+        ladder = having
+    lens: list[Lens] = [("decode", 5 + mixed(b) % 30, 1) for b in range(count - 9)]
+    heads = ladder.having("num_heads", 8) or ladder
+    return heads.step([*lens, ("prefill", 9, 12), ("prefill", 0, 3)], seed=count, padding=(0, 0))
+
+
+def _in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | None:
+    """Return a case of these requests in the largest usual pages."""
+    size = max((size for size in ladder.sizes if size <= LARGEST_PAGE), default=ladder.usual_block)
+    return ladder.step(lens, seed=seed, padding=(0, 0), block_size=size)
+
+
+HEADS = (
+    ("NHD", "bf16"),
+    ("NHD", "fp8"),
+    ("HND", "bf16"),
+    ("HND", "fp8"),
+    ("packed", "bf16"),
+    ("shuffled", "bf16"),
+)
+BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    "alike in tokens": (alike_in_tokens, (37, 19)),
+    "falling rows": (in_falling_rows, (37, 19)),
+    "a budget full of prompts": (full_of_prompts, (17, 9)),
+    "prompts across windows": (across_windows, (5,)),
+    "deep decodes and chunks": (deep_and_a_chunk, (67, 17)),
+    "deep chunks": (deep_chunks, (17, 9)),
+    "deep drafts": (deep_drafts, (35, 9)),
+    "all far": (all_far, (9, 5)),
+    "a prompt among many": (prompt_among_many, (259, 67)),
+    "full graphs of 512": (full_size, (512,)),
+    "full graphs of 256": (full_size, (256, 128)),
+    "full graphs of 128, in windows": (full_size_in_windows, (128,)),
+    "long drafts": (long_drafts, (19, 5)),
+    "one long draft": (one_long_draft, (35, 9)),
+    "a draft fewer": (a_draft_fewer, (37, 19)),
+    "prompts between drafts": (prompts_between_drafts, (35, 9)),
+    **{f"heads of {kind}, {order}": (partial(with_heads, order, kind), (35, 19)) for order, kind in HEADS},
+}
+"""By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
