@@ -1,6 +1,7 @@
 """The cache slots of the positions that each token of the step selected."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from cumae.oracle.context_parallel import local_len, owns
@@ -52,6 +53,12 @@ def topk_to_slots(
     """
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
+
+    def slot_in(owner: int, position: int) -> int:
+        if position < 0 or not owns(position, world, rank, interleave):
+            return -1
+        return slot_of(block_table[owner], local_len(position, world, rank, interleave), block_size)
+
     slots: list[int] = []
     slots_of: dict[int, _Slots] = {}  # by request
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
@@ -62,9 +69,7 @@ def topk_to_slots(
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
-            if owner not in slots_of:
-                slots_of[owner] = _Slots(block_table[owner], block_size, world, rank, interleave)
-            slot_at = slots_of[owner]
+            slot_at = slots_of.setdefault(owner, _Slots(partial(slot_in, owner)))
             found = [slot_at[position] for position in positions]
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
@@ -73,16 +78,11 @@ def topk_to_slots(
 
 
 class _Slots(dict[int, int]):
-    """The slots of a request's positions on a rank; each is looked up when it is first asked for."""
+    """The slots of a request's positions; each is looked up when it is first asked for."""
 
-    def __init__(
-        self, block_ids: Sequence[int], block_size: int, world: int, rank: int, interleave: int
-    ) -> None:
-        self._blocks = block_ids, block_size
-        self._rank = world, rank, interleave
+    def __init__(self, slot_at: Callable[[int], int]) -> None:
+        self._slot_at = slot_at
 
     def __missing__(self, position: int) -> int:
-        self[position] = -1
-        if position >= 0 and owns(position, *self._rank):
-            self[position] = slot_of(self._blocks[0], local_len(position, *self._rank), self._blocks[1])
-        return self[position]
+        self[position] = slot = self._slot_at(position)
+        return slot

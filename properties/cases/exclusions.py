@@ -1,6 +1,6 @@
 """The promises that would leave a case out: a function that is never called so need not be wrong."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cumae.oracle import Case
@@ -27,8 +27,15 @@ _NARROWER: tuple[Mapping[str, Any], ...] = (
     {"logits_kind": tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")},
     {"page_slack": (0,)},
     {"key_slack": (0,)},
+    {"head_dims": ((64, 64), (128, 128))},
+    {"latent_dims": ((512, 64),)},
 )
 """Promises that a real function may need."""
+_ODD: Mapping[str, Callable[[Case], bool]] = {
+    "head_dims": lambda case: case.options.heads.head_dim != case.options.heads.value_dim,
+    "latent_dims": lambda case: case.options.rows.qk_rope_head_dim == 0,
+}
+"""Of a promise that leaves nearly every case out: the cases that make one think of it."""
 _WIDEST = Domain()
 
 
@@ -72,6 +79,8 @@ def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[str, Domain]]:
         ((name, value),) = promise.items()
         if _promised(domain, name) != _promised(_WIDEST, name):
             continue  # the function has promised something else
+        if name in _ODD and not _ODD[name](case):
+            continue
         try:
             narrower = domain.having(**promise)
         except ValueError:  # it contradicts another promise

@@ -23,6 +23,8 @@ from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
 from cumae.properties.running.volume import measuring_volume
 
+SMALL_ID = 2**16 - 1
+"""A largest block id that a function may promise."""
 MODERATE_GAP = 3
 PROBED, NARROW = 2**22, 16
 """Entries of a table that is large but not huge, and columns of a narrow one."""
@@ -98,6 +100,8 @@ def _first_finding(trial: Trial) -> Finding | None:
             where += f"; max_context_len + max_query_len < {columns:,} promises narrower tables"
         if trial.binding.domain.large_slots and has_large_slots(bench.case):
             where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
+        if raised_by:
+            where += f"; Domain(max_block_id={SMALL_ID}) promises smaller ids"
         raised_by = raised_by if case is bench.case else 0
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None

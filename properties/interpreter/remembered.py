@@ -74,13 +74,18 @@ def _argument(original: Callable[[Any], Any], interpreter: Any) -> Callable[[Any
 
 
 def _executor(original: Init) -> Init:
-    """Remember which parameters of a kernel are constants; its signature stays with it."""
+    """Remember which parameters of a kernel are constants; its signature stays with it.
+
+    As where it is compiled, those are constants whose annotation mentions it, also one in quotes.
+    """
     known: dict[Any, list[str]] = {}
 
     def init(self: Any, fn: Any, arg_names: Any, grid: Any, pre_run_hooks: Any = ()) -> None:
         if fn not in known:
             original(self, fn, arg_names, grid, pre_run_hooks)
-            known[fn] = self.constexprs
+            annotations = {name: str(of) for name, of in inspect.get_annotations(fn).items()}
+            constant = [name for name in arg_names if "constexpr" in annotations.get(name, "")]
+            self.constexprs = known[fn] = constant
             fn.__signature__ = inspect.signature(fn)
         else:
             self.fn, self.arg_names, self.grid, self.pre_run_hooks = fn, arg_names, grid, pre_run_hooks

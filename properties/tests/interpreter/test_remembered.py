@@ -74,3 +74,15 @@ def test_a_kernel_runs_the_same_inside_outside_and_nested() -> None:
         assert [out.tolist() for out in found] == [[*range(13), -7, -7, -7]] * 4
     with pytest.raises(ValueError, match=r"Did you forget to add @triton\.jit"):
         tl.arange(0, 4)
+
+
+def test_a_constant_is_also_one_whose_annotation_stands_in_quotes() -> None:
+    def kernel(out: Any, count: Any, BLOCK: Any, TILE: Any) -> None: ...
+
+    # As `BLOCK: "tl.constexpr"` is kept where annotations are not evaluated.
+    kernel.__annotations__ = {"count": "'tl.tensor'", "BLOCK": "'tl.constexpr'", "TILE": tl.constexpr}
+    init = remembering(interpreter)[interpreter.GridExecutor, "__init__"]
+    for _ in range(2):  # the second time, it is remembered
+        executor = object.__new__(interpreter.GridExecutor)
+        init(executor, kernel, ["out", "count", "BLOCK", "TILE"], (1,))
+        assert executor.constexprs == ["BLOCK", "TILE"]
