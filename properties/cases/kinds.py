@@ -217,7 +217,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "slots in a row": (partial(in_a_row, block_size=1), (67, 19)),
     "a prompt of all": (partial(with_one_prompt, 3), (131, 67, 35)),
     "pages of 67": (partial(with_one_prompt, 67), (16, 9)),
-    "pages of 19": (partial(with_one_prompt, 19), (65, 33)),
+    "pages of 19": (partial(with_one_prompt, 19), (65, 33, 5)),
     "chunks behind one prompt": (partial(with_one_prompt, 19, chunks=True), (65, 33, 5)),
     "pages of 131": (partial(with_one_prompt, 131), (2, 1)),
     "pages of 259": (partial(with_one_prompt, 259), (1,)),

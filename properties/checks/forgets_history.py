@@ -108,20 +108,28 @@ def _written(trial: Trial, name: str) -> Mask:
 
 
 def _with_another_option(trial: Trial) -> Iterator[tuple[Case, str]]:
-    """Yield the case with another value of one option; the trial's number chooses the option."""
+    """Yield the case with another value of one option, or of the block size; the trial's number chooses."""
     case, features = trial.quiet.case, trial.binding.features
     names = [name for name in OTHER_OPTIONS if _FEATURE_OF.get(name, name) in features]
-    first = mixed(trial.number) % max(len(names), 1)
+    names.append("block_size")
+    first = mixed(trial.number) % len(names)
     for name in (*names[first:], *names[:first]):
-        own = case.options.value(name)
-        for value in (value for value in OTHER_OPTIONS[name] if value != own):
-            try:
-                other = replace(case, options=case.options.having(**{name: value}))
-            except ValueError:  # the step does not fit it
-                continue
-            if trial.binding.why_not(other) is None:
+        values = (2 * case.batch.block_size,) if name == "block_size" else OTHER_OPTIONS[name]
+        for value in values:
+            other = _having(case, name, value)
+            if other not in (None, case) and trial.binding.why_not(other) is None:
                 yield other, f"the same step with {name} = {value!r}"
                 return
+
+
+def _having(case: Case, name: str, value: Any) -> Case | None:
+    """Return the step with another value of an option, or in other blocks; None if it does not fit them."""
+    try:
+        if name == "block_size":
+            return replace(case, batch=replace(case.batch, block_size=value))
+        return replace(case, options=case.options.having(**{name: value}))
+    except ValueError:
+        return None
 
 
 def _earlier(case: Case, number: int) -> list[tuple[Case, str]]:
