@@ -85,14 +85,15 @@ def few_of_many(ladder: Ladder, size: int) -> Case | None:
 def with_one_prompt(count: int, ladder: Ladder, pages: int, *, chunks: bool = False) -> Case | None:
     """Return a case of ``count`` decodes that share their first pages; each has a page of its own behind.
 
-    ``chunks``: of requests that each have a chunk behind these pages instead.
+    ``chunks``: of requests that each have a chunk behind these pages instead, in a table of their rows alone.
     """
     whole = ladder.without("world", "window", "missing_blocks")
     size = whole.usual_block
     lens: list[Lens] = [("decode", pages * size + mixed(b) % size, 1) for b in range(count)]
+    exact = None
     if chunks:
-        lens = [("prefill", pages * size, 16 + mixed(b) % 50) for b in range(count)]
-    case = whole.step(lens, seed=count + pages, block_size=size)
+        lens, exact = [("prefill", pages * size, 16 + mixed(b) % 50) for b in range(count)], (0, 0)
+    case = whole.step(lens, seed=count + pages, block_size=size, padding=exact, room=exact)
     if case is None or not case.batch.requests:
         return case
     requests = case.batch.requests

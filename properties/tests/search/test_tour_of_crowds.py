@@ -4,6 +4,7 @@ import pytest
 
 from cumae.fixtures.limits import (
     Limit,
+    busy_steps,
     composed_steps,
     crowds_of_one_kind,
     deep_and_long_steps,
@@ -21,7 +22,12 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 
 DEVICE = prepare("auto")
-ORDINARY = (*ordinary_steps.LIMITS, *steps_behind_others.LIMITS, *deep_and_long_steps.LIMITS)
+ORDINARY = (
+    *busy_steps.LIMITS,
+    *ordinary_steps.LIMITS,
+    *steps_behind_others.LIMITS,
+    *deep_and_long_steps.LIMITS,
+)
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *ORDINARY, *SERVED)
 
