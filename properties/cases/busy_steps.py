@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
@@ -111,14 +112,6 @@ def _in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | N
     return ladder.step(lens, seed=seed, padding=(0, 0), block_size=size)
 
 
-HEADS = (
-    ("NHD", "bf16"),
-    ("NHD", "fp8"),
-    ("HND", "bf16"),
-    ("HND", "fp8"),
-    ("packed", "bf16"),
-    ("shuffled", "bf16"),
-)
 BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "alike in tokens": (alike_in_tokens, (37, 19)),
     "falling rows": (in_falling_rows, (37, 19)),
@@ -136,6 +129,10 @@ BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] =
     "one long draft": (one_long_draft, (35, 9)),
     "a draft fewer": (a_draft_fewer, (37, 19)),
     "prompts between drafts": (prompts_between_drafts, (35, 9)),
-    **{f"heads of {kind}, {order}": (partial(with_heads, order, kind), (35, 19)) for order, kind in HEADS},
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
+OF_HEADS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    f"heads of {kind}, {order}": (partial(with_heads, order, kind), (35, 19))
+    for order, kind in (*product(("NHD", "HND"), ("bf16", "fp8")), ("packed", "bf16"), ("shuffled", "bf16"))
+}
+"""Likewise, of pages as wide as models have them."""

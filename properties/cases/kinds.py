@@ -10,7 +10,7 @@ from itertools import count as count_from
 
 from cumae.oracle import PAGE_ORDERS, Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.busy_steps import BUSY
+from cumae.properties.cases.busy_steps import BUSY, OF_HEADS
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
 from cumae.properties.cases.engine_steps import (
@@ -205,8 +205,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "identical long decodes": (partial(identical, ("decode", 1_023, 1)), (*QUIET, 9)),
     "identical long prompts": (partial(identical, ("prefill", 0, 513)), (19, 9)),
     "one far": (with_one_far, (69, 37)),
+    **OF_HEADS,
     **ORDINARY,
-    **BUSY,
     "few of many": (few_of_many, (503, 119)),
     "for nobody": (partial(for_nobody, 10), (1_029, 259, 67)),
     "for no request": (partial(for_nobody, 0), (259, 67)),
@@ -244,10 +244,6 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "selections of 512 keys": (partial(selecting, 512), (128, 64)),
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
     "items of all workers": (for_all_workers, (264, 132)),
-    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
-    "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
-    "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
-    "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
     ROUTED: (partial(routed, (256, 8, 4, 8)), (145, 67)),
     "routed to 64 experts": (partial(routed, (64, 1, 1, 6)), (1_031, 301, 67)),
     "routed to 64 experts in groups that all stay": (partial(routed, (64, 4, 4, 6)), (67, 37)),
@@ -259,6 +255,11 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (67, 37)),
     "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67, 37)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
+    **BUSY,
+    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
+    "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
+    "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
+    "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", *(name for name in KINDS if name.startswith("routed ")))
