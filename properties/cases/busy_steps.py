@@ -34,6 +34,14 @@ def full_of_prompts(ladder: Ladder, count: int) -> Case | None:
     return cut.step([("prefill", 0, 513 + mixed(b) % 200) for b in range(count)], seed=count, padding=(0, 0))
 
 
+def long_prompts(block_size: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` new prompts of 1,024 tokens or more, in pages of one size."""
+    if block_size not in ladder.sizes:
+        return None
+    lens: list[Lens] = [("prefill", 0, 1_025 + mixed(b) % 200) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(0, 0), block_size=block_size)
+
+
 def across_windows(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` prompts that are longer than a window of 512 keys, between decodes."""
     if (limited := ladder.having("window", WINDOW)) is None:
@@ -60,6 +68,22 @@ def all_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each behind more tokens than 16 bits count."""
     lens: list[Lens] = [("decode", FAR + 611 * b, 1) for b in range(count)]
     return _in_large_pages(ladder, lens, count)
+
+
+def deep_under(option: str, value: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind 8,192 tokens or more each, with one value of an option."""
+    having = ladder.having(option, value)
+    if having is None:
+        return None
+    lens: list[Lens] = [("decode", 8_200 + mixed(b) % 900, 1) for b in range(count)]
+    return _in_large_pages(having, lens, count)
+
+
+def one_beyond(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes with context, one of which is behind more than 2^17 tokens."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
+    lens[count // 2] = ("decode", 140_003, 1)
+    return _in_large_pages(ladder.unlimited, lens, count)
 
 
 def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
@@ -121,6 +145,11 @@ BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] =
     "deep chunks": (deep_chunks, (17, 9)),
     "deep drafts": (deep_drafts, (35, 9)),
     "all far": (all_far, (9, 5)),
+    "one beyond 2^17": (one_beyond, (17,)),
+    "deep on ranks": (partial(deep_under, "world", 8), (69, 19)),
+    "deep in windows": (partial(deep_under, "window", 512), (69, 19)),
+    "deep selections": (partial(deep_under, "topk", 512), (69, 19)),
+    "long prompts in pages of 64": (partial(long_prompts, 64), (9,)),
     "a prompt among many": (prompt_among_many, (259, 67)),
     "full graphs of 512": (full_size, (512,)),
     "full graphs of 256": (full_size, (256, 128)),

@@ -196,6 +196,10 @@ LENGTHS = (4_101, 1_029, 261)
 WINDOWED = (1_040, 272)
 ROUTED = "routed to 256 experts"
 KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
+    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
+    "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
+    "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
+    "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
     "decodes": (decodes, COUNTS),
     "verified": (verified, (515, 254, 62)),
     "first chunks": (first_chunks, POWERS),
@@ -253,13 +257,10 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (67, 37)),
     "routed to 160 experts": (partial(routed, (160, 8, 3, 6)), (67, 37)),
+    "routed to 512 experts": (partial(routed, (512, 1, 1, 10)), (131, 67)),
     "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67, 37)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
     **BUSY,
-    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
-    "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
-    "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
-    "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", *(name for name in KINDS if name.startswith("routed ")))

@@ -60,7 +60,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
             )
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
-            _tell(f"not fuzzed, because {name} takes no argument for them: {hidden}", console)
+            where = f"no argument of {name} shows them in dialect {verdict.dialect}"
+            _tell(f"not fuzzed, because {where}: {hidden}", console)
     if not verbose and len(verdicts) > 1 and (short := time_was_short([v for v in verdicts if v.ok])):
         _tell(f"{short} (-v says which)", console)
     print_failures(wrong, console, verbose=verbose)

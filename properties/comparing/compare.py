@@ -36,6 +36,10 @@ def wrong_values(
         if words.shape != want.words.shape:
             found = _wrong_shape(check, binding, name, seen, want)
             return replace(found, cause=read_output(binding, seen, expected))
+        length = seen.cut.get(name, len(words))
+        if want.is_specified[length:].any():
+            least = 1 + int(want.is_specified.nonzero()[0][-1])
+            return about_output(check, binding, name, f"has {length} elements, must have at least {least}")
         differs = wrong_elements(seen, name, want)
         if differs.any():
             cause = read_output(binding, seen, expected)

@@ -47,6 +47,7 @@ class Output:
     elements of each item of the axis, if an output packs several into one. ``carries``: features of a case
     that its length shows. ``optional``: a function that returns its outputs may omit this one. ``unordered``:
     of a judged operation, elements that are not -1 may stand in any order, which may differ between calls.
+    ``is_list``: a function that returns it may leave out what stands behind the last value.
     ``is_captured``: whether a case read back from dumped tensors contains everything that determines the
     output.
     """
@@ -66,6 +67,7 @@ class Output:
     carries: tuple[str, ...] = ()
     optional: bool = False
     unordered: bool = False
+    is_list: bool = False
     is_captured: bool = True
 
     @property

@@ -66,6 +66,7 @@ def _following(output: Output, own: dict[str, Output], operation: Operation) -> 
         shape=output.shape or base.shape,
         carries=output.carries or (() if output.shape else base.carries),
         unordered=output.unordered or base.unordered,
+        is_list=output.is_list or base.is_list,
     )
 
 

@@ -36,6 +36,7 @@ KV_INDICES = Operation(
             "the request's blocks that hold keys, in order of position, -1 without a block",
             shape=lambda case: (case.num_page_indices,),
             carries=("page_slack",),
+            is_list=True,
         ),
         Output("kv_last_page_len", "int32", "request", "(seq_len - 1) % block_size + 1, 0 without a token"),
     ),

@@ -58,8 +58,9 @@ class Observation:
     output. ``opaque``: returned outputs whose memory could not be poisoned. ``dtypes``: of returned
     tensors; ``mistyped``: the required dtype of those that have another; ``shapes``: the shapes
     that are accepted (flat is accepted too). ``unread``: whether a tensor was returned that is no output,
-    as all outputs are arguments. ``unwritten``: which words still have their value from before the call,
-    made when it is asked for.
+    as all outputs are arguments. ``cut``: the lengths of lists that are shorter than their room, which
+    stand here with the room behind them. ``unwritten``: which words still have their value from before the
+    call, made when it is asked for.
     """
 
     outputs: dict[str, Words]
@@ -72,6 +73,7 @@ class Observation:
     mistyped: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     unread: bool = False
+    cut: Mapping[str, int] = field(default_factory=dict)
     unwritten: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property

@@ -9,7 +9,7 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.outputs import accepted_shapes
+from cumae.properties.operations.outputs import accepted_shapes, shape_of
 from cumae.properties.running.allocations import FencedAllocations
 from cumae.properties.running.buffer import Buffer
 from cumae.properties.running.observation import KernelRaised, Observation
@@ -71,9 +71,12 @@ def with_returned(
     dtypes = {name: value.dtype for name, value in tensors.items()}
     promised = {name: torch_dtype(forms[name].dtype_for(case)) for name in dtypes}
     shapes = {name: accepted_shapes(form, case) for name, form in forms.items() if not form.is_rows}
-    words, before = dict(seen.outputs), dict(seen.before)
+    words, before, cut = dict(seen.outputs), dict(seen.before), dict[str, int]()
     for name, value in returned.items():
         found = _words_returned(value, is_rows=forms[name].is_rows)
+        if forms[name].is_list and (missing := _num_missing(found, shape_of(forms[name], case))):
+            cut[name] = len(found)  # as if the rest had not been written
+            found = np.append(found, poison_words(seen.poison, np.empty(missing, dtype=found.dtype)))
         as_promised = found.shape in shapes.get(name, ())
         words[name] = found.reshape(-1) if as_promised else found
         before[name] = poison_words(seen.poison, words[name])
@@ -85,7 +88,13 @@ def with_returned(
         dtypes={name: _dtype_name(dtype) for name, dtype in dtypes.items()},
         mistyped={name: _dtype_name(must) for name, must in promised.items() if must != dtypes[name]},
         shapes=shapes,
+        cut=cut,
     )
+
+
+def _num_missing(found: Words, shape: tuple[int, ...]) -> int:
+    """Return how many elements a list has fewer than its room."""
+    return max(shape[0] - len(found), 0) if found.ndim == len(shape) == 1 else 0
 
 
 def _named_in(answer: dict[Any, Any], names: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """Outputs and their axes: one record whoever names an output, and one row for everything an axis says."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -183,3 +184,37 @@ def test_rows_of_selected_keys_are_not_columns() -> None:
 class Told:
     def __init__(self, cube: list[int]) -> None:
         self.cube = cube
+
+
+def _listed(short_by: int) -> Callable[..., dict[str, torch.Tensor]]:
+    """Return a function that lists pages and returns a list without the room behind them."""
+
+    def kv_lists(
+        block_table: torch.Tensor,
+        row_index: torch.Tensor,
+        seq_lens: torch.Tensor,
+        num_requests: int,
+        block_size: int,
+    ) -> dict[str, torch.Tensor]:
+        pages: list[int] = []
+        ends = [0]
+        for b in range(len(seq_lens)):
+            held = -(-int(seq_lens[b]) // block_size) if b < num_requests else 0
+            pages += block_table[int(row_index[b]), :held].tolist() if held else []
+            ends.append(len(pages))
+        last = torch.where(seq_lens > 0, (seq_lens - 1) % block_size + 1, 0)
+        last[num_requests:] = 0
+        cut = pages[: max(len(pages) - short_by, 0)]
+        lists = {"kv_indptr": ends, "kv_indices": cut, "kv_last_page_len": last.tolist()}
+        return {name: torch.tensor(values, dtype=torch.int32) for name, values in lists.items()}
+
+    return kv_lists
+
+
+@pytest.mark.parametrize("short_by", [0, 1])
+def test_a_returned_list_may_end_with_its_last_value_but_not_before(short_by: int) -> None:
+    domain = cumae.Domain(captured=False, rowless_requests=False, missing_blocks=False, window=(0,))
+    verdict = cumae.check(_listed(short_by), "kv_indices", domain=domain, examples=60, save_to=None)
+    assert verdict.ok == (short_by == 0), cumae.explain(verdict)
+    if verdict.failure is not None:
+        assert re.search(r"has \d+ elements, must have at least \d+", verdict.failure.finding.message)
