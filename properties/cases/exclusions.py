@@ -56,7 +56,10 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     all_out, this_out = list[str](), list[str]()
     for told, narrower in _leaving_out(case, domain):
         others_too = all(narrower.why_not(other) is not None for other in failed)
-        (all_out if others_too else this_out).append(told)
+        if others_too:
+            all_out.append(told)
+        elif not narrower.whole_prefixes:  # it leaves out most later chunks, and so says little
+            this_out.append(told)
     told = ", ".join(all_out)
     if this_out:
         told += f"{'; or ' if told else ''}{', '.join(this_out)}, which is not enough: other cases fail, too"
