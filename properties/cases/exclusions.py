@@ -58,7 +58,7 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
         others_too = all(narrower.why_not(other) is not None for other in failed)
         if others_too:
             all_out.append(told)
-        elif not narrower.whole_prefixes:  # it leaves out most later chunks, and so says little
+        elif domain.whole_prefixes or not narrower.whole_prefixes:  # it leaves out most later chunks
             this_out.append(told)
     told = ", ".join(all_out)
     if this_out:
