@@ -17,6 +17,7 @@ from cumae.properties.cases.drafted_steps import (
 )
 from cumae.properties.cases.draws import edited
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.ordinary import beyond_windows, decodes_behind
 
 DEEP = 4_100
 """Cached tokens behind which all requests of a step lie."""
@@ -93,21 +94,6 @@ def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 
-def full_size(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of exactly ``count`` decodes with context, as a captured graph that is full."""
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 90, 1) for b in range(count)]
-    return ladder.step(lens, seed=count, padding=(0, 0))
-
-
-def full_size_in_windows(ladder: Ladder, count: int) -> Case | None:
-    """Return the case of a full graph whose contexts are longer than a window."""
-    limited = ladder.having("window", 128)
-    if limited is None:
-        return None
-    lens: list[Lens] = [("decode", 130 + mixed(b) % 90, 1) for b in range(count)]
-    return limited.step(lens, seed=count, padding=(0, 0))
-
-
 def in_falling_rows(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes whose rows fall one by one, as free rows are popped from the end."""
     for seed in range(8):
@@ -151,9 +137,9 @@ BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] =
     "deep selections": (partial(deep_under, "topk", 512), (69, 19)),
     "long prompts in pages of 64": (partial(long_prompts, 64), (9,)),
     "a prompt among many": (prompt_among_many, (259, 67)),
-    "full graphs of 512": (full_size, (512,)),
-    "full graphs of 256": (full_size, (256, 128)),
-    "full graphs of 128, in windows": (full_size_in_windows, (128,)),
+    "full graphs of 512": (partial(decodes_behind, 65), (512,)),
+    "full graphs of 256": (partial(decodes_behind, 65), (256, 128)),
+    "full graphs of 128, in windows": (partial(beyond_windows, 128, 130), (128,)),
     "long drafts": (long_drafts, (19, 5)),
     "one long draft": (one_long_draft, (35, 9)),
     "a draft fewer": (a_draft_fewer, (37, 19)),

@@ -1,4 +1,4 @@
-"""Steps that a weak key takes for each other: sums, sorted lengths, a checksum or blocks are the same."""
+"""Steps that a weak key takes for each other: sums, sorted lengths or a checksum are the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar

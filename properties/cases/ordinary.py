@@ -161,10 +161,10 @@ def in_wide_tables(ladder: Ladder, count: int) -> Case | None:
     return ladder.step([*lens, ("prefill", 20, 9)], seed=count, room=(3, 8_300))
 
 
-def beyond_windows(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes whose contexts are more than twice a window of 512 keys."""
-    windows = ladder.having("window", 512)
-    return None if windows is None else decodes_behind(1_100, windows, count)
+def beyond_windows(window: int, least: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind ``least`` cached tokens or more, with a shorter window."""
+    windows = ladder.having("window", window)
+    return None if windows is None else decodes_behind(least, windows, count)
 
 
 def behind_wide_rows(ladder: Ladder, count: int) -> Case | None:
@@ -177,7 +177,7 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "ordinary decodes": (partial(decodes_behind, 513), (515, 303)),
     "decodes of some pages": (partial(decodes_behind, 130), (515, 303, 83)),
     "hundreds of decodes": (partial(decodes_behind, 70), (200, 104, 24)),
-    "decodes beyond windows": (beyond_windows, (67, 35)),
+    "decodes beyond windows": (partial(beyond_windows, 512, 1_100), (67, 35)),
     "pairs of tokens": (partial(drafts_behind, 2), (515, 303)),
     "ordinary decodes and a chunk": (with_a_chunk, (515, 203)),
     "decodes and long prompts": (with_prompts, (2_051, 1_201)),
