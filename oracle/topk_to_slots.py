@@ -1,7 +1,7 @@
 """The cache slots of the positions that each token of the step selected."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from cumae.oracle.context_parallel import local_len, owns
@@ -54,13 +54,13 @@ def topk_to_slots(
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
 
+    @cache
     def slot_in(owner: int, position: int) -> int:
         if position < 0 or not owns(position, world, rank, interleave):
             return -1
         return slot_of(block_table[owner], local_len(position, world, rank, interleave), block_size)
 
     slots: list[int] = []
-    slots_of: dict[int, _Slots] = {}  # by request
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
         found = [-1] * len(positions)
         if workspace_ids is not None and workspace_starts is not None and workspace_ids[row] >= 0:
@@ -69,20 +69,8 @@ def topk_to_slots(
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
         elif owner >= 0:
-            slot_at = slots_of.setdefault(owner, _Slots(partial(slot_in, owner)))
-            found = [slot_at[position] for position in positions]
+            found = [slot_in(owner, position) for position in positions]
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         slots += found
     return TopkToSlots(slots)
-
-
-class _Slots(dict[int, int]):
-    """The slots of a request's positions; each is looked up when it is first asked for."""
-
-    def __init__(self, slot_at: Callable[[int], int]) -> None:
-        self._slot_at = slot_at
-
-    def __missing__(self, position: int) -> int:
-        self[position] = slot = self._slot_at(position)
-        return slot

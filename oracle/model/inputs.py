@@ -5,10 +5,9 @@ argument of a kernel in the dialect ``cumae``. Entries that must not be read are
 """
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from cumae.oracle.any_chunks import chunk_alignment
 from cumae.oracle.model.block_table import block_table, table_rows
@@ -38,6 +37,8 @@ class Inputs:
     ([0, 1, 1, 3], [[5], [GARBAGE], [3]])
     """
 
+    _last: ClassVar["Inputs | None"] = None
+
     def __init__(
         self, case: Case, previous: Case | None = None, known: Mapping[str, Any] | None = None
     ) -> None:
@@ -51,11 +52,11 @@ class Inputs:
         self._made: dict[Hashable, Any] = {}
 
     @classmethod
-    def of(cls, case: Case) -> "Inputs":
-        """Return the inputs of a case: those made last if they are this case's."""
-        if not _recent or _recent[-1].case is not case:
-            _recent.append(cls(case))
-        return _recent[-1]
+    def of(cls, case: Case, *, anew: bool = False) -> "Inputs":
+        """Return the inputs of a case: those returned last if they are this case's, unless made ``anew``."""
+        if anew or cls._last is None or cls._last.case is not case:
+            cls._last = cls(case)
+        return cls._last
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
@@ -79,9 +80,6 @@ class Inputs:
         if what not in self._made:
             self._made[what] = make()
         return self._made[what]
-
-
-_recent: deque[Inputs] = deque(maxlen=1)
 
 
 @lru_cache(maxsize=256)

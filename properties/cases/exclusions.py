@@ -1,41 +1,52 @@
 """The promises that would leave a case out: a function that is never called so need not be wrong."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from cumae.oracle import Case
 from cumae.oracle.router_logits import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
 
-_NARROWER: tuple[Mapping[str, Any], ...] = (
-    {"min_requests": 1},
-    {"min_tokens": 1},
-    {"empty_requests": False},
-    {"order": "decodes_first"},
-    {"order": "prefills_first"},
-    {"padded_together": True},
-    {"padding": "none"},
-    {"rowless_requests": False},
-    {"missing_blocks": False},
-    {"whole_prefixes": True},
-    {"strided": False},
-    {"index_dtype": ("int32",)},
-    {"index_dtype": ("int32", "int64")},
-    {"world": (1,)},
-    {"max_block_id": 65_535},
-    {"logits_dtype": ("fp32",)},
-    {"logits_kind": tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")},
-    {"page_slack": (0,)},
-    {"key_slack": (0,)},
-    {"head_dims": ((64, 64), (128, 128))},
-    {"latent_dims": ((512, 64),)},
+
+class _Narrower(NamedTuple):
+    """A promise that a real function may need. ``if_odd``: the cases that make one think of it.
+
+    ``if_enough``: whether it is told only where it leaves out every case on which a function failed.
+    """
+
+    name: str
+    value: Any
+    if_odd: Callable[[Case], bool] = lambda case: True
+    if_enough: bool = False
+
+
+_NARROWER = (
+    _Narrower("min_requests", 1),
+    _Narrower("min_tokens", 1),
+    _Narrower("empty_requests", False),
+    _Narrower("order", "decodes_first"),
+    _Narrower("order", "prefills_first"),
+    _Narrower("padded_together", True),
+    _Narrower("padding", "none"),
+    _Narrower("rowless_requests", False),
+    _Narrower("missing_blocks", False),
+    _Narrower("whole_prefixes", True, if_enough=True),  # it leaves out most later chunks
+    _Narrower("strided", False),
+    _Narrower("index_dtype", ("int32",)),
+    _Narrower("index_dtype", ("int32", "int64")),
+    _Narrower("world", (1,)),
+    _Narrower("max_block_id", 65_535),
+    _Narrower("logits_dtype", ("fp32",)),
+    _Narrower("logits_kind", tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")),
+    _Narrower("page_slack", (0,)),
+    _Narrower("key_slack", (0,)),
+    _Narrower(
+        "head_dims",
+        ((64, 64), (128, 128)),
+        if_odd=lambda case: case.options.heads.head_dim != case.options.heads.value_dim,
+    ),
+    _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
 )
-"""Promises that a real function may need."""
-_ODD: Mapping[str, Callable[[Case], bool]] = {
-    "head_dims": lambda case: case.options.heads.head_dim != case.options.heads.value_dim,
-    "latent_dims": lambda case: case.options.rows.qk_rope_head_dim == 0,
-}
-"""Of a promise that leaves nearly every case out: the cases that make one think of it."""
 _WIDEST = Domain()
 
 
@@ -54,11 +65,11 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     'Domain(min_requests=1), Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
     all_out, this_out = list[str](), list[str]()
-    for told, narrower in _leaving_out(case, domain):
-        others_too = all(narrower.why_not(other) is not None for other in failed)
-        if others_too:
+    for promise, narrower in _leaving_out(case, domain):
+        told = f"Domain({promise.name}={promise.value!r})"
+        if all(narrower.why_not(other) is not None for other in failed):
             all_out.append(told)
-        elif domain.whole_prefixes or not narrower.whole_prefixes:  # it leaves out most later chunks
+        elif not promise.if_enough:
             this_out.append(told)
     told = ", ".join(all_out)
     if this_out:
@@ -76,20 +87,19 @@ def num_leaving_out(case: Case, domain: Domain) -> int:
     return sum(1 for _ in _leaving_out(case, domain))
 
 
-def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[str, Domain]]:
-    """Yield the promises, each of which leaves a case out, as text and as a domain."""
+def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[_Narrower, Domain]]:
+    """Yield the promises, each of which leaves a case out, and the domains that have them."""
     for promise in _NARROWER:
-        ((name, value),) = promise.items()
-        if _promised(domain, name) != _promised(_WIDEST, name):
+        if _promised(domain, promise.name) != _promised(_WIDEST, promise.name):
             continue  # the function has promised something else
-        if name in _ODD and not _ODD[name](case):
+        if not promise.if_odd(case):
             continue
         try:
-            narrower = domain.having(**promise)
+            narrower = domain.having(**{promise.name: promise.value})
         except ValueError:  # it contradicts another promise
             continue
         if narrower.why_not(case) is not None:
-            yield f"Domain({name}={value!r})", narrower
+            yield promise, narrower
 
 
 def _promised(domain: Domain, name: str) -> Any:

@@ -128,7 +128,7 @@ def _shows_index_dtype(binding: Binding) -> bool:
 
 def _held(binding: Binding, case: Case) -> list[Held]:
     """Return the inputs of a function as the dialect holds them, and the outputs' content before a call."""
-    inputs, forms = Inputs.of(case), [binding.forms[name] for name in binding.outputs]
+    inputs, forms = Inputs(case), [binding.forms[name] for name in binding.outputs]
     held = [binding.dialect.inputs[name].hold(inputs) for name in binding.inputs]
     return held + [form.before(inputs) for form in forms if form.before is not None]
 

@@ -167,7 +167,7 @@ def _is_slow_with_width(trial: Trial, case: Case) -> bool:
         case = trial.quiet.case
     try:
         narrow, _ = _work_with(trial, case, NARROW)
-        columns = PROBED // len(Inputs.of(case)["block_table"])
+        columns = PROBED // len(Inputs(case)["block_table"])
         if _allocated_with(trial, case, columns) > PROBED:
             return True
         for _ in range(TRIES):

@@ -36,10 +36,11 @@ def wrong_values(
         if words.shape != want.words.shape:
             found = _wrong_shape(check, binding, name, seen, want)
             return replace(found, cause=read_output(binding, seen, expected))
-        length = seen.cut.get(name, len(words))
-        if want.is_specified[length:].any():
-            least = 1 + int(want.is_specified.nonzero()[0][-1])
-            return about_output(check, binding, name, f"has {length} elements, must have at least {least}")
+        if name in seen.cut:
+            needed = want.is_specified.nonzero()[0]
+            if needed.size and needed[-1] >= seen.cut[name]:
+                what = f"has {seen.cut[name]} elements, must have at least {needed[-1] + 1}"
+                return about_output(check, binding, name, what)
         differs = wrong_elements(seen, name, want)
         if differs.any():
             cause = read_output(binding, seen, expected)

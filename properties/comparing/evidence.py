@@ -37,7 +37,7 @@ def evidence(binding: Binding, seen: Observation, name: str, want: Expected, cas
 
 def _guesses(binding: Binding, name: str, case: Case, expected: Sequence[Any]) -> list[Guess]:
     """Return the answers of kernels with known faults for an output of numbers."""
-    output, inputs = binding.forms[name], Inputs.of(case)
+    output, inputs = binding.forms[name], Inputs(case)
     if output.is_rows:
         return []
     per_token = output.per_item if axis_named(output.axis).is_of_tokens else 0

@@ -114,7 +114,7 @@ def _judged(
 ) -> Verdict:
     """Return the verdict on outputs by name. ``is_whole``: no output may be longer than the case says."""
     binding = _binding(operation, dialect, tuple(answer))
-    inputs, outputs = Inputs.of(case), [binding.forms[name] for name in answer]
+    inputs, outputs = Inputs(case), [binding.forms[name] for name in answer]
     expected = expected_of(operation, outputs, inputs, lambda name: dialect.inputs[name].hold(inputs))
     verdict = Verdict(source, operation.name, dialect.name, ("agrees",), cases=1)
     for name, values in answer.items():

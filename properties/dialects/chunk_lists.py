@@ -9,7 +9,7 @@ from cumae.properties.dialects.output import Output
 
 def num_chunks(case: Case) -> int:
     """Return the chunks of a step, cut every ``chunk_size`` rows."""
-    offsets: list[int] = Inputs.of(case).call(sequence_chunks).chunk_offsets
+    offsets: list[int] = Inputs(case).call(sequence_chunks).chunk_offsets
     return offsets[-1]
 
 

@@ -54,7 +54,7 @@ class Dialect:
         count = len(case.batch.requests)
         if not self.row_name:
             return list(range(count))
-        held = self.inputs[self.row_name].hold(Inputs.of(case))
+        held = self.inputs[self.row_name].hold(Inputs(case))
         assert isinstance(held, Ints)
         rows: list[int] = held.values[:count].tolist()
         return rows

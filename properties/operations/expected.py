@@ -215,7 +215,7 @@ def _numbers(values: list[Any], dtype: str) -> Expected:
 def _num_marked(values: list[Any]) -> int:
     """Return how many values at the end are one mark; a buffer may hold little else."""
     found = 0
-    if values and values[-1] in (UNTOUCHED, ANY):
+    if values and (values[-1] is UNTOUCHED or values[-1] is ANY):
         for stop in range(len(values), 0, -MARKED):
             part = values[max(stop - MARKED, 0) : stop]
             if part.count(values[-1]) < len(part):

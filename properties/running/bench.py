@@ -59,11 +59,11 @@ class Bench:
         self.binding = binding
         self.case = case
         self.device = device
-        self._inputs: Inputs
         if like is not None:
-            self._inputs = like._inputs.alike(case)
-        else:
-            self._inputs = Inputs.of(case) if previous is None else Inputs(case, previous)
+            inputs = like._inputs.alike(case)
+        else:  # made anew, so that no answer is known before the first call
+            inputs = Inputs.of(case, anew=True) if previous is None else Inputs(case, previous)
+        self._inputs: Inputs = inputs
         self._begins = begins
         self._moved = moved
         self._like = like

@@ -30,7 +30,7 @@ def tensors(
     if isinstance(dialect, str):
         require_choice("dialect", dialect, tuple(DIALECTS))
         dialect = DIALECTS[dialect]
-    inputs = Inputs.of(case)
+    inputs = Inputs(case)
     found: dict[str, Any] = {}
     for name in dialect.inputs if names is None else names:
         require(name in dialect.inputs, "names", name, f"be among {', '.join(sorted(dialect.inputs))}")

@@ -42,7 +42,7 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
 
 def _fits(binding: Binding, case: Case) -> bool:
     """Return whether the function's int32 inputs hold the values of a case."""
-    inputs = Inputs.of(case)
+    inputs = Inputs(case)
     held = (binding.dialect.inputs[name].hold(inputs) for name in binding.inputs)
     narrow = (one.values for one in held if isinstance(one, Ints) and one.dtype == "int32")
     return all(not values.size or values.max() <= INT32_MAX for values in narrow)

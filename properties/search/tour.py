@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from cumae.properties.cases.kinds import among_decodes
 from cumae.properties.cases.ladder import TILES, Ladder
 from cumae.properties.cases.option_sizes import shaped, valued
+from cumae.properties.cases.steps_of_one_kind import among_decodes
 from cumae.properties.cases.values import TOPKS, WINDOWS
 from cumae.properties.cases.widths import broad, large_blocks
 from cumae.properties.search import tour_of_extremes, tour_of_steps

@@ -1,32 +1,13 @@
 """A small, readable serving engine: requests come, run and go, and each step is a valid case."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
-from cumae.oracle import Case, Phase, Request
+from cumae.oracle import Case, Request
 from cumae.properties.cases.domain import Domain
+from cumae.properties.state.planner import Planner, Running
 from cumae.properties.state.pool import Pool
-from cumae.properties.state.setting import MOST_DRAFTS, Setting
+from cumae.properties.state.setting import Setting
 from cumae.properties.state.step_case import StepCases, Withhold
-
-
-@dataclass(slots=True)
-class Running:
-    """A live request: ``prompt_len`` tokens are prefilled before it decodes."""
-
-    prompt_len: int
-    context_len: int
-    block_ids: list[int]
-
-    @property
-    def prefills(self) -> bool:
-        """Whether part of the prompt is not computed yet."""
-        return self.context_len < self.prompt_len
-
-    def request(self, query_len: int) -> Request:
-        """Return the request in a step that computes this number of its tokens."""
-        phase: Phase = "prefill" if self.prefills else "decode"
-        return Request(self.context_len, query_len, tuple(self.block_ids), phase)
 
 
 class Engine:
@@ -43,6 +24,7 @@ class Engine:
         self._rows: list[Running | None] = [None] * setting.sizes.num_rows
         self._waiting: list[int] = []
         self._pool = Pool(domain.reserved_blocks, (setting.sizes.num_rows + 1) * setting.sizes.blocks_each)
+        self._planner = Planner(setting, domain)
         self._cases = StepCases(setting, domain, features, self._pool.num_blocks)
 
     def live(self) -> list[int]:
@@ -147,7 +129,10 @@ class Engine:
         """
         self._admit_needed()
         budget = self.setting.sizes.budget
-        planned = self._plan(wishes, budget if most is None else min(most, budget))
+        running = {row: self._sequence(row) for row in self.live()}
+        planned = self._planner.plan(running, wishes, budget if most is None else min(most, budget))
+        for row, query_len in planned.items():
+            self._grant(row, query_len, planned)
         requests = self._requests(planned)
         case = self._cases.case_of(requests, hidden=hidden, padding=padding, withhold=withhold)
         for row, query_len in planned.items():
@@ -168,71 +153,17 @@ class Engine:
         """Let requests arrive until a step can have as many of them, and of tokens, as the domain needs."""
         domain, rows = self._domain, self._rows
         if domain.verify_steps:
-            for row in [row for row in self.live() if self._able(row) < 2]:
+            for row in [row for row in self.live() if self._planner.able(self._sequence(row)) < 2]:
                 self._vacate(row)
         for more in range(min(domain.min_requests, len(rows)) - len(self.live())):
             self.admit(max(domain.min_tokens, 1) + more)
         for _ in rows:
-            able = {row: self._able(row) for row in self.live()}
+            able = {row: self._planner.able(self._sequence(row)) for row in self.live()}
             if sum(able.values()) >= domain.min_tokens:
                 return
             if len(able) == len(rows):
                 self._vacate(min(able, key=lambda row: able[row]))
             self.admit(domain.min_tokens)
-
-    def _able(self, row: int) -> int:
-        """Return the most tokens that a request can compute in a step."""
-        sequence = self._sequence(row)
-        prompt_left = sequence.prompt_len - sequence.context_len
-        most = prompt_left if prompt_left > 0 else 1 + MOST_DRAFTS
-        return max(0, min(most, self.setting.most_tokens - sequence.context_len, self._domain.max_query_len))
-
-    def _plan(self, wishes: Sequence[int], left: int) -> dict[int, int]:
-        """Return the tokens each request computes, ``left`` at most, after granting their blocks."""
-        domain, live = self._domain, self.live()
-        able = {row: self._able(row) for row in live}
-        # Where requests without tokens are left out of a step, so many rows need one each.
-        needed = 0 if domain.empty_requests else min(domain.min_requests, len(live))
-        left = max(left, needed)
-        planned: dict[int, int] = {}
-        for i, row in enumerate(live):
-            wish = wishes[row] if row < len(wishes) else 0
-            if i < needed:
-                wish = max(wish, 1)
-            most = max(0, min(able[row], left - max(needed - 1 - i, 0)))
-            planned[row] = self._in_blocks(row, min(wish, most), most)
-            left -= planned[row]
-        missing = self._domain.min_tokens - sum(planned.values())
-        for row in planned:
-            before, most = planned[row], min(able[row], planned[row] + max(left, missing, 0))
-            planned[row] = self._in_blocks(row, min(before + max(missing, 0), most), most)
-            missing -= planned[row] - before
-            left -= planned[row] - before
-        if self._domain.uniform_decodes or self._domain.verify_steps:
-            self._level(planned, able)
-        for row, query_len in planned.items():
-            self._grant(row, query_len, planned)
-        return planned
-
-    def _in_blocks(self, row: int, query_len: int, most: int) -> int:
-        """Return the tokens of a chunk, ``most`` at most. In the domain, it may have to end with a block."""
-        sequence, size = self._sequence(row), self.setting.tokens_per_block
-        left = sequence.prompt_len - sequence.context_len
-        if not self._domain.whole_prefixes or not 0 < query_len < left:
-            return query_len
-        longer = min(size, left)
-        return query_len // size * size or (longer if longer <= most else 0)
-
-    def _level(self, planned: dict[int, int], able: dict[int, int]) -> None:
-        """Give all decodes the longest one's number of tokens, or as many as every request can compute."""
-        decodes = [row for row in planned if not self._sequence(row).prefills]
-        if decodes:
-            left = self.setting.sizes.budget - sum(n for row, n in planned.items() if row not in decodes)
-            longest = max(planned[row] for row in decodes)
-            if self._domain.verify_steps:
-                longest = max(longest, 2)
-            same = min(longest, left // len(decodes), *(able[row] for row in decodes))
-            planned.update(dict.fromkeys(decodes, same))
 
     def _grant(self, row: int, query_len: int, planned: dict[int, int]) -> None:
         """Give a request the blocks of its tokens; copy a shared block that it must not write."""

@@ -21,7 +21,7 @@ def _seq_idx(case: Case) -> list[int]:
 
 def _cu_chunk_seqlen(case: Case) -> list[int]:
     """Return the first row of each chunk, and the number of rows."""
-    size, starts, first = case.options.chunks.chunk_size, Inputs.of(case)["cu_seqlens_q"], list[int]()
+    size, starts, first = case.options.chunks.chunk_size, Inputs(case)["cu_seqlens_q"], list[int]()
     chunks = _absolute(case)
     for b, number in zip(chunks.chunk_sequences, chunks.chunk_numbers, strict=True):
         if b >= 0:

@@ -15,7 +15,7 @@ def _num_blocks(inputs: Inputs) -> list[Any]:
 
 
 def _width(case: Case) -> int:
-    table = Inputs.of(case)["block_table"]
+    table = Inputs(case)["block_table"]
     return len(table[0]) if table else 0
 
 

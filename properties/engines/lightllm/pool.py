@@ -31,7 +31,7 @@ def _rows_of_tokens(case: Case) -> Any:
 
 
 _WRITTEN = NAMES.extend(
-    memindex=lambda case: int32(Inputs.of(case)["slot_mapping"]), rows_of_tokens=_rows_of_tokens
+    memindex=lambda case: int32(Inputs(case)["slot_mapping"]), rows_of_tokens=_rows_of_tokens
 )
 
 _SMALL_POOLS: dict[str, Any] = {

@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 
 def _columns(case: Case) -> int:
     """Return the columns of the table of blocks."""
-    table = Inputs.of(case)["block_table"]
+    table = Inputs(case)["block_table"]
     return len(table[0]) if table else 0
 
 

@@ -128,7 +128,7 @@ _WRITTEN = SGLANG.extend(
     prefix_slots=_prefix_slots,
     pre_lens=starts,
     post_lens=stops,
-    new_slots=lambda case: np.array(Inputs.of(case)["slot_mapping"], dtype=np.int64),
+    new_slots=lambda case: np.array(Inputs(case)["slot_mapping"], dtype=np.int64),
     rows_of_tokens=_rows_of_tokens,
 )
 

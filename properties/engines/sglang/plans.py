@@ -62,7 +62,7 @@ _OUTPUTS = tuple(output.name for output in SGLANG.outputs["chunked_context"])
 
 
 def _capacity(case: Case) -> int:
-    capacity = _CAPACITY.hold(Inputs.of(case))
+    capacity = _CAPACITY.hold(Inputs(case))
     assert isinstance(capacity, int)
     return capacity
 

@@ -16,7 +16,7 @@ Tensor = torch.Tensor
 
 
 def _slots(case: Case) -> Any:
-    return np.array(Inputs.of(case)["slot_mapping"], dtype=np.int64)
+    return np.array(Inputs(case)["slot_mapping"], dtype=np.int64)
 
 
 def _shape(case: Case) -> tuple[int, int]:

@@ -217,7 +217,7 @@ def _of_dealt(name: str, rule: str, place: int) -> Output:
         "dealt_request",
         rule,
         follows="local_lens",
-        shape=lambda case: (len(_dealt(Inputs.of(case))),),
+        shape=lambda case: (len(_dealt(Inputs(case))),),
         expect=lambda _, inputs: [one[place] for one in _dealt(inputs)],
     )
 
@@ -231,7 +231,7 @@ def _of_dealt(name: str, rule: str, place: int) -> Output:
         "local_lens",
         _of_dealt("dealt_lens", "the new tokens of the rank, those of the step dealt out one by one", 1),
         _of_dealt("dealt_requests", "the requests of which the rank has some", 0),
-        num_dealt=lambda case: len(_dealt(Inputs.of(case))),
+        num_dealt=lambda case: len(_dealt(Inputs(case))),
         num_ranks=lambda case: _world(case)[0],
         own_rank=lambda case: _world(case)[1],
     ),

@@ -110,11 +110,11 @@ def _aligned(inputs: Inputs) -> list[Any]:
 
 
 def _aligned_room(case: Case) -> int:
-    return listed_slots(Inputs.of(case)).kv_indptr[-1] + len(case.batch.requests) * (_TILE - 1)
+    return listed_slots(Inputs(case)).kv_indptr[-1] + len(case.batch.requests) * (_TILE - 1)
 
 
 def _window_slots(case: Case) -> list[int]:
-    found = listed_slots(Inputs.of(case))
+    found = listed_slots(Inputs(case))
     slots: list[Any] = found.kv_indices[: found.kv_indptr[-1]]
     return slots
 
@@ -141,7 +141,7 @@ def _aligned_starts(inputs: Inputs) -> list[int]:
             _aligned_starts,
         ),
         window_slots=int32(_window_slots),
-        window_starts=int32(lambda case: listed_slots(Inputs.of(case)).kv_indptr),
+        window_starts=int32(lambda case: listed_slots(Inputs(case)).kv_indptr),
         first_positions=int32(
             lambda case: [
                 max(r.seq_len - case.options.keys.window, 0) if case.options.keys.window else 0

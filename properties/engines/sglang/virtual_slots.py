@@ -139,7 +139,7 @@ def translated_slots_of_rank(kernel: Any) -> Callable[..., None]:
 
 
 def _padded_slots(case: Case) -> Any:
-    slots = Inputs.of(case)["slot_mapping"][: case.batch.num_tokens]
+    slots = Inputs(case)["slot_mapping"][: case.batch.num_tokens]
     return np.array(slots + [-1] * (num_rows(case) - len(slots)), dtype=np.int64)
 
 

@@ -26,7 +26,7 @@ def _moves(case: Case) -> bool:
 
 def _layout(case: Case) -> list[tuple[int, int, int, int]]:
     """Return of each request its first row, the first of its new layout, its valid and its rejected rows."""
-    starts, found, first = Inputs.of(case)["cu_seqlens_q"], list[tuple[int, int, int, int]](), 0
+    starts, found, first = Inputs(case)["cu_seqlens_q"], list[tuple[int, int, int, int]](), 0
     moved = _moves(case)
     for b, rejected in enumerate(rejected_lens(case)):
         valid = starts[b + 1] - starts[b] - rejected - moved

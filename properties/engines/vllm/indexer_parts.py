@@ -129,7 +129,7 @@ def _owners_of_tokens(inputs: Inputs) -> list[int]:
             "token_column",
             "the blocks of the token's request, 0 on padding",
             follows="token_to_request",
-            shape=lambda case: (case.num_tokens_padded, len(Inputs.of(case)["block_table"][0])),
+            shape=lambda case: (case.num_tokens_padded, len(Inputs(case)["block_table"][0])),
             expect=_table_rows,
         ),
         Output(

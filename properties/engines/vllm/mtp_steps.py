@@ -22,7 +22,7 @@ _GROUPS = 2
 
 def _last_rows(case: Case) -> list[int]:
     """Return the last row of each request that holds a token."""
-    starts, rejected = Inputs.of(case)["cu_seqlens_q"], rejected_lens(case)
+    starts, rejected = Inputs(case)["cu_seqlens_q"], rejected_lens(case)
     return [starts[b + 1] - 1 - n for b, n in enumerate(rejected)]
 
 

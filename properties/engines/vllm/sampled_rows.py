@@ -113,7 +113,7 @@ def _of_logits(name: str, dtype: str, expect: Callable[[Any, Inputs], list[int]]
         prompts_of_states=_prompts_of_states,
         ids_of_rows=held(lambda case: [_id_of(row) for row in range(case.batch.num_tokens)]),
         sampled_rows=held(
-            lambda case: Inputs.of(case).call(draft_steps).logits_indices[: sum(num_logits(case))]
+            lambda case: Inputs(case).call(draft_steps).logits_indices[: sum(num_logits(case))]
         ),
         rows_of_logits=held(
             lambda case: [

@@ -190,7 +190,7 @@ def _replaced(rows: list[list[int]], case: Case) -> list[int]:
             "planned_slots",
             "planned_slot",
             "the slots of the token; its first slot, or 0, in entries without one",
-            lambda case: (sum(_planned(len(row), _topk(case)) for row in _slots(Inputs.of(case))),),
+            lambda case: (sum(_planned(len(row), _topk(case)) for row in _slots(Inputs(case))),),
             _replaced,
         ),
     ),

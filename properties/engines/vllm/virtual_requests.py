@@ -129,7 +129,7 @@ def local_attention(function: Any) -> Callable[..., dict[str, Tensor]]:
 
 def _sampled_rows(case: Case) -> list[int]:
     """Return the sampled rows, and the last of them on padding."""
-    rows: list[int] = Inputs.of(case).call(draft_steps).logits_indices[: sum(num_logits(case))]
+    rows: list[int] = Inputs(case).call(draft_steps).logits_indices[: sum(num_logits(case))]
     return rows + rows[-1:] * 3
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from cumae.oracle import PAGE_ORDERS, Case
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases import engine_steps, kinds
+from cumae.properties.cases import engine_steps, steps_of_one_kind
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
-from cumae.properties.cases.kinds import DRAFTS, KINDS, Build
+from cumae.properties.cases.kinds import KINDS, Build
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.steps_of_one_kind import DRAFTS
 
 LADDER = Ladder(Domain(), NAMES)
 DOMAINS = {
@@ -65,34 +66,36 @@ def test_an_operation_that_varies_no_option_gets_the_kinds_that_need_none() -> N
 
 
 def test_decodes_are_one_more_than_whole_tiles_and_are_not_padded() -> None:
-    case = _made(kinds.decodes, 1_025)
+    case = _made(steps_of_one_kind.decodes, 1_025)
     assert {query_len for _, query_len in _lens(case)} == {1}
     assert case.num_tokens_padded == case.num_requests_padded == 1_025
 
 
 def test_verified_decodes_all_have_as_many_drafts_and_fill_a_power_of_two_of_rows() -> None:
-    case = _made(kinds.verified, 254)
+    case = _made(steps_of_one_kind.verified, 254)
     assert {num_drafts_of(one, case.options.drafts.max_drafts) for one in case.batch.requests} == {DRAFTS}
     assert (case.num_tokens_padded, case.num_requests_padded) == (2_048, 510)
     assert case.layout.num_padding_requests > len(case.batch.requests)
 
 
 def test_first_chunks_fill_whole_tiles_of_requests_and_of_tokens() -> None:
-    case = _made(kinds.first_chunks, 512)
+    case = _made(steps_of_one_kind.first_chunks, 512)
     assert len(case.batch.requests) == 512 and case.num_tokens_padded == 2_048
     assert {context_len for context_len, _ in _lens(case)} == {0}
     assert max(query_len for _, query_len in _lens(case)) == _lens(case)[-1][1]
 
 
 def test_pages_are_all_begun_or_all_filled() -> None:
-    begun, filled = _made(kinds.begun_pages, 67), _made(kinds.filled_pages, 67)
+    begun, filled = _made(steps_of_one_kind.begun_pages, 67), _made(steps_of_one_kind.filled_pages, 67)
     size = begun.batch.block_size
     assert size > 1
     assert {(context_len % size, query_len) for context_len, query_len in _lens(begun)} == {(0, 1)}
     assert {request.seq_len % size for request in filled.batch.requests} == {0}
 
 
-@pytest.mark.parametrize(("build", "at"), [(kinds.first_alone, 0), (kinds.last_alone, 66)])
+@pytest.mark.parametrize(
+    ("build", "at"), [(steps_of_one_kind.first_alone, 0), (steps_of_one_kind.last_alone, 66)]
+)
 def test_one_request_has_tokens_and_drafts_and_others_have_context(build: Build, at: int) -> None:
     case = _made(build, 67)
     assert [b for b, (_, query_len) in enumerate(_lens(case)) if query_len] == [at]
@@ -101,19 +104,19 @@ def test_one_request_has_tokens_and_drafts_and_others_have_context(build: Build,
 
 
 def test_one_request_among_decodes_has_several_tokens() -> None:
-    case = kinds.among_decodes(LADDER, 67)
+    case = steps_of_one_kind.among_decodes(LADDER, 67)
     assert case is not None
     lens = [query_len for _, query_len in _lens(case)]
     assert len(lens) == 68 and [n for n in lens if n != 1] == [6]
     assert lens[0] == lens[-1] == 1
-    case = kinds.among_decodes(LADDER, 67, 5)
+    case = steps_of_one_kind.among_decodes(LADDER, 67, 5)
     assert case is not None
     lens = [query_len for _, query_len in _lens(case)]
     assert sum(lens) == len(lens) and sorted({*lens}) == [0, 1, 6]
 
 
 def test_cached_tokens_of_a_heavy_step_pass_what_fp32_counts() -> None:
-    case = kinds.heavy(LADDER, 2**20)
+    case = steps_of_one_kind.heavy(LADDER, 2**20)
     assert case is not None and case.options.keys.compress_ratio == 1
     contexts = [request.context_len for request in case.batch.requests]
     assert sum(contexts) > 2**24 and sum(contexts) % 2
@@ -121,11 +124,11 @@ def test_cached_tokens_of_a_heavy_step_pass_what_fp32_counts() -> None:
 
 
 def test_a_single_request_is_as_long_as_asked_for() -> None:
-    assert _lens(_made(kinds.single, 1_029)) == [(514, 1_029)]
+    assert _lens(_made(steps_of_one_kind.single, 1_029)) == [(514, 1_029)]
 
 
 def test_columns_are_all_full() -> None:
-    case = _made(kinds.full_columns, 256)
+    case = _made(steps_of_one_kind.full_columns, 256)
     assert case.num_page_columns % 256 == 0 == case.layout.page_slack
     assert max(request.seq_len for request in case.batch.requests) == case.num_page_columns * (
         case.tokens_per_entry

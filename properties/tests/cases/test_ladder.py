@@ -9,11 +9,11 @@ from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import NAMES
-from cumae.properties.cases.kinds import among_decodes
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.option_sizes import drafted, selected, valued
 from cumae.properties.cases.room import roomy
 from cumae.properties.cases.seeded import large_case
+from cumae.properties.cases.steps_of_one_kind import among_decodes
 
 LADDER = Ladder(Domain(), NAMES)
 DOMAINS = {

@@ -14,7 +14,6 @@ import cumae
 from cumae import gpu_impl
 from cumae.fixtures.correct import cumae as correct
 from cumae.oracle import Batch, Case, Layout, Request, Trace
-from cumae.properties.cases.exclusions import left_out_by
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects.tensor_values import read_table
 from cumae.properties.operations.binding import binding_of
@@ -180,88 +179,6 @@ def test_a_window_beyond_the_keys_is_told_as_that() -> None:
     assert "[0, 5)  not within the 4 keys" in explain(verdict)
     right = replace(verdict, failure=Failure(replace(finding, actual="3"), case, 1))
     assert "not within" not in explain(right)
-
-
-def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
-    def one_row_each(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
-        if len(context_lens) != len(position_ids):
-            raise IndexError
-        position_ids.copy_(context_lens)
-
-    one_each = {"phases": ("decode",), "max_query_len": 1, "empty_requests": False, "min_requests": 1}
-    decodes = cumae.Domain(**one_each, captured=False)
-    verdict = cumae.check(one_row_each, "position_ids", domain=decodes, examples=30, save_to=None)
-    told = cumae.explain(verdict)
-    assert "  if no engine makes such a call: promise Domain(padded_together=True), " in told, told
-    together = decodes.having(padded_together=True)
-    assert cumae.check(one_row_each, "position_ids", domain=together, examples=30, save_to=None).ok
-
-
-def test_a_report_names_the_order_that_leaves_its_case_out() -> None:
-    def decodes_then_prefills(
-        context_lens: torch.Tensor,
-        query_lens: torch.Tensor,
-        is_prefill: torch.Tensor,
-        num_decodes: int,
-        num_requests: int,
-        position_ids: torch.Tensor,
-    ) -> None:
-        decoding = (~is_prefill[:num_requests].bool()).nonzero().flatten()
-        prefilling = is_prefill[:num_requests].bool().nonzero().flatten()
-        assert len(decoding) == num_decodes
-        lens = [(int(context_lens[b]), int(query_lens[b])) for b in (*decoding, *prefilling)]
-        found = [position for start, count in lens for position in range(start, start + count)]
-        position_ids.zero_()
-        position_ids[: len(found)] = torch.tensor(found)
-
-    domain = cumae.Domain(captured=False, all_but=("never_synchronises",))
-    verdict = cumae.check(decodes_then_prefills, "position_ids", domain=domain, save_to=None)
-    told = cumae.explain(verdict)
-    assert "  if no engine makes such a call: promise Domain(order='decodes_first')\n" in told, told
-    sorts = domain.having(order="decodes_first")
-    assert cumae.check(decodes_then_prefills, "position_ids", domain=sorts, examples=60, save_to=None).ok
-
-
-def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
-    def raises(position_ids: torch.Tensor) -> None:
-        raise IndexError
-
-    told = cumae.explain(cumae.check(raises, "position_ids", examples=5, save_to=None))
-    assert "if no engine" not in told, told  # it fails for one request of three tokens, too
-
-    def raises_for_none_and_for_padding(
-        num_requests: int, context_lens: torch.Tensor, query_lens: torch.Tensor, position_ids: torch.Tensor
-    ) -> None:
-        if num_requests == 0 or int(query_lens.sum()) < position_ids.numel():
-            raise IndexError
-        lens = list(zip(context_lens.tolist(), query_lens.tolist(), strict=True))
-        position_ids.copy_(torch.cat([torch.arange(start, start + count) for start, count in lens]))
-
-    domain = cumae.Domain(captured=False)
-    verdict = cumae.check(raises_for_none_and_for_padding, "position_ids", domain=domain, save_to=None)
-    told = cumae.explain(verdict)
-    none = "Domain(min_requests=1), Domain(min_tokens=1)"
-    assert f"promise {none}, which is not enough: other cases fail, too\n" in told, told
-
-    def raises_for_none(num_requests: int, query_lens: torch.Tensor) -> torch.Tensor:
-        if num_requests == 0:
-            raise IndexError
-        return torch.zeros_like(query_lens, dtype=torch.int64)
-
-    domain = cumae.Domain(padding="any", max_context_len=0, max_query_len=1, empty_requests=False)
-    verdict = cumae.check(raises_for_none, "position_ids", domain=domain, examples=5, save_to=None)
-    told = cumae.explain(verdict)
-    assert f"promise {none}\n" in told, told
-
-
-def test_another_promise_than_the_one_that_was_made_is_not_offered() -> None:
-    mixed = Case(Batch((Request(3, 1, (0,), "decode"), Request(0, 2, (1,))), 16))
-    assert left_out_by(mixed, cumae.Domain()) == "Domain(order='prefills_first')"
-    assert left_out_by(mixed, cumae.Domain(order="decodes_first")) == ""
-    on_ranks = Case(Batch((Request(3, 1, (70_000,), "decode"),), 16, world=2))
-    assert left_out_by(on_ranks, cumae.Domain()) == "Domain(world=(1,)), Domain(max_block_id=65535)"
-    short = Case(Batch((Request(0, 1, (0,)),), 16), Layout(page_slack=-1))
-    assert left_out_by(short, cumae.Domain()) == "Domain(page_slack=(0,))"
 
 
 def test_an_answer_that_is_wrong_by_chance_is_told_as_such() -> None:

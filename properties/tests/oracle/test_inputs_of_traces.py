@@ -62,3 +62,11 @@ class TestInputs:
         inputs = Inputs(case_of((5, 1), (0, 0), host=host))
         assert inputs["context_lens_cpu"] == ([5, 0] if host else None)
         assert inputs["query_lens_cpu"] == ([1, 0] if host else None)
+
+    def test_the_last_ones_of_a_case_are_kept_until_they_are_made_anew(self) -> None:
+        case, other = case_of((5, 1)), case_of((4, 2))
+        first = Inputs.of(case)
+        assert Inputs.of(case) is first
+        anew = Inputs.of(case, anew=True)
+        assert anew is not first and Inputs.of(case) is anew
+        assert Inputs.of(other).case is other and Inputs.of(case) is not anew

@@ -1,0 +1,34 @@
+"""The promises that a report names are those that leave the failing case out, and make sense for it."""
+
+import pytest
+
+from cumae.oracle import Batch, Case, Options, Request
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.exclusions import left_out_by
+
+PLAIN = Case(Batch((Request(0, 1, (0,)),), 2))
+BEGUN = Case(Batch((Request(1, 1, (0,)),), 2))
+
+
+def _having(**options: int) -> Case:
+    return Case(PLAIN.batch, options=Options.of(**options))
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        (PLAIN, ""),
+        (BEGUN, "Domain(whole_prefixes=True)"),
+        (_having(head_dim=8, value_dim=16), "Domain(head_dims=((64, 64), (128, 128)))"),
+        (_having(head_dim=8, value_dim=8), ""),
+        (_having(kv_lora_rank=16, qk_rope_head_dim=0), "Domain(latent_dims=((512, 64),))"),
+        (_having(kv_lora_rank=16, qk_rope_head_dim=8), ""),
+    ],
+)
+def test_a_promise_is_named_if_it_leaves_the_case_out(case: Case, told: str) -> None:
+    assert left_out_by(case, Domain()) == told
+
+
+def test_whole_prefixes_are_named_only_if_no_other_case_failed() -> None:
+    assert left_out_by(BEGUN, Domain(), [BEGUN]) == "Domain(whole_prefixes=True)"
+    assert left_out_by(BEGUN, Domain(), [BEGUN, PLAIN]) == ""
