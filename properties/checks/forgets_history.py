@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,15 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "logits_seed": (0, 1),
 }
 """Options that differ from layer to layer, from model to model, or from rank to rank, and values of each."""
+MOST_OPTIONS = 2
+"""Options that differ, one after the other, for one step."""
 _FEATURE_OF = {"chunk_blocks": "workspace", "scaling_thousandths": "scaling_factor", "logits_seed": "router"}
 
 
 def forgets_history(trial: Trial) -> Finding | None:
     """Call on other cases, each followed by this case in the same buffers.
 
-    One is larger, one has the same shapes, and one is the same step with another value of an option, as
+    One is larger, one has the same shapes, and others are the same step with another value of an option, as
     another layer of a model has.
     """
     base, binding = trial.first, trial.binding
@@ -59,7 +61,7 @@ def forgets_history(trial: Trial) -> Finding | None:
     live = {name: trial.expected[name].is_repeatable & _written(trial, name) for name in names}
     if not live:
         return None
-    earlier = _earlier(trial.quiet.case, trial.number), _with_another_option(trial)
+    earlier = _earlier(trial.quiet.case, trial.number), _with_other_options(trial)
     for case, what in chain(*earlier):
         if binding.why_not(case) is not None:
             continue
@@ -107,19 +109,26 @@ def _written(trial: Trial, name: str) -> Mask:
     return np.asarray(~kept.any(axis=-1) if kept.ndim > 1 else ~kept)
 
 
-def _with_another_option(trial: Trial) -> Iterator[tuple[Case, str]]:
-    """Yield the case with another value of one option, or of the block size; the trial's number chooses."""
-    case, features = trial.quiet.case, trial.binding.features
-    names = [name for name in OTHER_OPTIONS if _FEATURE_OF.get(name, name) in features]
+def _with_other_options(trial: Trial) -> Iterator[tuple[Case, str]]:
+    """Return the case with another value of one option, and of a second one; the trial's number chooses them.
+
+    The block size counts as an option.
+    """
+    names = [name for name in OTHER_OPTIONS if _FEATURE_OF.get(name, name) in trial.binding.features]
     names.append("block_size")
     first = mixed(trial.number) % len(names)
-    for name in (*names[first:], *names[:first]):
-        values = (2 * case.batch.block_size,) if name == "block_size" else OTHER_OPTIONS[name]
-        for value in values:
-            other = _having(case, name, value)
-            if other not in (None, case) and trial.binding.why_not(other) is None:
-                yield other, f"the same step with {name} = {value!r}"
-                return
+    others = (_with_another(trial, name) for name in (*names[first:], *names[:first]))
+    return islice((other for other in others if other is not None), MOST_OPTIONS)
+
+
+def _with_another(trial: Trial, name: str) -> tuple[Case, str] | None:
+    """Return the case with the first other value of an option that fits it, None without one."""
+    case = trial.quiet.case
+    for value in (2 * case.batch.block_size,) if name == "block_size" else OTHER_OPTIONS[name]:
+        other = _having(case, name, value)
+        if other not in (None, case) and trial.binding.why_not(other) is None:
+            return other, f"the same step with {name} = {value!r}"
+    return None
 
 
 def _having(case: Case, name: str, value: Any) -> Case | None:
