@@ -109,7 +109,7 @@ def _routed(promised: Any, case: Case) -> str | None:
 def _begun_prefix(promised: bool, request: Request, case: Case) -> str | None:
     if request.phase == "decode" or request.context_len % case.batch.tokens_per_block == 0:
         return None
-    return f"a prefill behind {request.context_len} tokens, which do not fill their blocks"
+    return f"a prefill that begins at position {request.context_len}, inside a block"
 
 
 def _decode_lens(case: Case) -> set[int]:
