@@ -21,6 +21,7 @@ BESIDE_THE_DIALECT = {
     "properties/engines/released.py": "the adapters of the engine's released code",
     "properties/tests/dialects/test_dialect_flashinfer_capture.py": "the way back from dumped tensors",
     "properties/tests/dialects/test_dialect_heads.py": "keys and values with the names of three engines",
+    "properties/tests/dialects/test_dialect_heads_wrong.py": "wrong functions with names of three engines",
     "properties/tests/dialects/test_dialect_flashinfer_kernels.py": "right and wrong functions in its names",
 }
 BESIDE_THE_CHECK = {
