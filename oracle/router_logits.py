@@ -18,6 +18,7 @@ LogitsKind = Literal[
     "huge_and_tiny",
     "nan_and_inf",
     "zero_bias",
+    "large_biases",
 ]
 LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "random",
@@ -29,6 +30,7 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "huge_and_tiny",
     "nan_and_inf",
     "zero_bias",
+    "large_biases",
 )
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
@@ -55,7 +57,7 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         return [as_stored(_moved(rounded_to_fp32(short), draw.randrange(-1, 2)), dtype) for short in shorts]
     if kind in values:
         return [as_stored(draw.choice(values[kind]), dtype) for _ in range(num_experts)]
-    least, width = (-2.5, 1.0) if kind == "negative" else (-0.1, 0.2)
+    least, width = {"negative": (-2.5, 1.0), "large_biases": (13.0, 2.0)}.get(kind, (-0.1, 0.2))
     return [as_stored(least + width * draw.random(), dtype) for _ in range(num_experts)]
 
 

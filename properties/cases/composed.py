@@ -72,14 +72,15 @@ def composed(model: Served, most: int) -> Case | None:
         for at in range(place, len(lens), every):
             lens.insert(at, idle)
     lens = _capped(lens, MOST_CACHED * most // FULL, MOST_NEW * most // FULL)
-    lens = _to_budget(
-        sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values()))), model.pick(Of.BUDGET, BUDGETS)
-    )
+    lens = sorted(lens, key=model.pick(Of.ORDER, tuple(ORDERS.values())))
+    fill = model.pick(Of.FILL, (_longer, _shorter))
+    lens = fill(lens, model.pick(Of.BUDGET, BUDGETS))
     dummy = model.pick(Of.DUMMY, (False, False, False, True))
     model = drafting(model, tokens).having("dummy_request", True) if dummy else drafting(model, tokens)
     case = model.step(lens, model.turn, _padding(model, lens))
     depth = model.pick(Of.SHARING, (0, 0, 0, 1, 2))
-    return case if case is None or not depth else sharing(case, lambda b: depth)
+    family_of = model.pick(Of.FAMILY, (lambda b: 0, lambda b: b // 3, lambda b: b % 2))
+    return case if case is None or not depth else sharing(case, lambda b: depth, family_of)
 
 
 def _lens(model: Served, b: int, kind: str, tokens: int) -> Lens:
@@ -126,6 +127,8 @@ def _context(model: Served, b: int) -> int:
             model.pick(Of.LENGTH, EQUAL),
             model.block_size * model.world * (1 + bits % 5),
             100 + 7 * b,
+            70 + b,
+            400 - b,
         ),
     )
 
@@ -168,12 +171,21 @@ def _capped(lens: list[Lens], cached: int, new: int) -> list[Lens]:
     return found
 
 
-def _to_budget(lens: list[Lens], unit: int) -> list[Lens]:
+def _longer(lens: list[Lens], unit: int) -> list[Lens]:
     """Return the requests with as many more tokens of the longest prefill as make a multiple of a unit."""
     longest = max(range(len(lens)), key=lambda b: lens[b][2])
     phase, context, new = lens[longest]
     if phase == "prefill" and new:
         lens[longest] = phase, context, new + -sum(one[2] for one in lens) % unit
+    return lens
+
+
+def _shorter(lens: list[Lens], unit: int) -> list[Lens]:
+    """Return the requests with so many fewer tokens of the last prefill that a multiple of a unit is left."""
+    phase, context, new = lens[-1]
+    more = sum(one[2] for one in lens) % unit
+    if phase == "prefill" and new > more:
+        lens[-1] = phase, context, new - more
     return lens
 
 

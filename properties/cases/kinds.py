@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from cumae.oracle import PAGE_ORDERS, Case
+from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.busy_steps import BUSY, OF_HEADS
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
@@ -121,6 +122,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed to 64 experts": (partial(routed, (64, 1, 1, 6)), (1_031, 301, 67)),
     "routed to 64 experts in groups that all stay": (partial(routed, (64, 4, 4, 6)), (67, 37)),
     "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
+    "routed by large biases": (partial(routed, (256, 8, 4, 8), logits="large_biases"), (67, 37)),
     "routed alone": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (1,)),
     "routed in bf16": (partial(routed, (384, 1, 1, 8), dtype="bf16"), (37,)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
@@ -130,7 +132,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed to 384 experts": (partial(routed, (384, 1, 1, 8)), (131, 67, 37)),
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
     **BUSY,
+    **ARRIVALS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_TOKENS = ("single", *(name for name in KINDS if name.startswith("routed ")))
+OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed ")))
 """Those that differ for a function which does not see requests."""

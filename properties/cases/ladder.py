@@ -203,6 +203,8 @@ class Ladder:
         layout: dict[str, Any] = {}
         if padding is not None and self.domain.padding != "none":
             layout = dict(zip(("num_padding_tokens", "num_padding_requests"), padding, strict=True))
+        if padding == (0, 0) and 0 in self.domain.among("num_padding_slots", (0,)):
+            layout["num_padding_slots"] = 0
         if room is not None:
             layout |= dict(zip(("num_spare_rows", "num_spare_columns"), room, strict=True))
         return self.case(lens, seed=seed, block_size=block_size or self.usual_block, holes=holes, **layout)

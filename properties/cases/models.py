@@ -24,6 +24,7 @@ TILE, EXCHANGED = 16, (4, 9)
 """Rows and pages that are nearly in order: in each tile of them, two places are exchanged."""
 FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
 """Options of pages of quantised heads."""
+WIDE_HEADS = {"num_heads": 8, "head_dims": (64, 64)}
 MODELS: Mapping[str, Mapping[str, Any]] = {
     "small pages": {"block_size": (16, 1, 32)},
     "large pages": {"block_size": (64, 128, 656, 256)},
@@ -59,6 +60,10 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
     "windows of 2,048": {"block_size": (64, 16), "window": 2_048},
     "bf16 heads": {"block_size": (16, 64), **FP8, "head_format": "bf16", "head_dims": (128, 128)},
     "int8 heads": {"block_size": (16, 64), **FP8, "head_format": "int8_own"},
+    "four heads": {"block_size": (16, 64), "head_format": "bf16", "head_dims": (128, 128), "num_heads": 4},
+    "bf16 windows": {"block_size": (16, 64), "window": WINDOW, "head_format": "bf16", **WIDE_HEADS},
+    "sixteen heads": {"block_size": (16, 64), **FP8, "num_heads": 16, "head_dims": (64, 64)},
+    "hybrid heads": {"block_size": (656, 1_056), "num_heads": 2, "head_dims": (256, 256)},
     "wide values": {"block_size": (16, 64), "head_dims": (64, 128), "num_heads": 2},
     "fp8 rows": {"block_size": (64, 16), "row_format": "fp8"},
     "two ranks in runs": {"block_size": (16, 64), "world": 2, "interleave": 16},
@@ -105,6 +110,8 @@ class Of(IntEnum):
     ALL_DRAFTS = auto()
     SPREAD = auto()
     IDLE_EVERY = auto()
+    FILL = auto()
+    FAMILY = auto()
 
 
 class TooLargeError(Exception):

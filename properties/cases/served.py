@@ -199,16 +199,19 @@ def with_drafts(context: int, tokens: int) -> int:
     return next(c for c in count_from(context) if num_drafts_of(Request(c, tokens), drafts) == drafts)
 
 
-def sharing(case: Case, depth_of: Callable[[int], int]) -> Case:
-    """Return the case in which each request shares so many of its first pages with the others, at most."""
-    depths = [depth_of(b) for b in range(len(case.batch.requests))]
+def sharing(
+    case: Case, depth_of: Callable[[int], int], family_of: Callable[[int], int] = lambda b: 0
+) -> Case:
+    """Return the case in which each request shares so many of its first pages, at most, with its family."""
+    number = range(len(case.batch.requests))
+    depths, families = [depth_of(b) for b in number], [family_of(b) for b in number]
     size, deepest = case.batch.tokens_per_block, max(depths, default=0)
     first = min((i for request in case.batch.requests for i in request.block_ids), default=0)
     free = (first + (k ^ 1) for k in count_from(2))
-    prompt = [next(free) for _ in range(deepest)]
+    prompts = {family: list(islice(free, deepest)) for family in dict.fromkeys(families)}
     requests = []
-    for request, wanted in zip(case.batch.requests, depths, strict=True):
-        depth = min(wanted, request.context_len // size, len(request.block_ids))
+    for b, request in enumerate(case.batch.requests):
+        depth = min(depths[b], request.context_len // size, len(request.block_ids))
         own = islice(free, len(request.block_ids) - depth)
-        requests.append(having_blocks(request, (*prompt[:depth], *own)))
+        requests.append(having_blocks(request, (*prompts[families[b]][:depth], *own)))
     return edited(case, requests, case.layout.row_index)

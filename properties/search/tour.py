@@ -95,6 +95,7 @@ class Tour:
                         visitor.visit(case)
         tour_of_extremes.crowds(visitor, ladder)
         tour_of_steps.alike(visitor, ladder)
+        tour_of_steps.lined_up(visitor, ladder)
         tour_of_steps.of_models(visitor, ladder)
         tour_of_extremes.exact(visitor, ladder, self.named)
         tour_of_extremes.far(visitor, ladder)

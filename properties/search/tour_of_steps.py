@@ -1,11 +1,13 @@
 """The part of a tour that shows steps of one kind, and steps as engines serve them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
 
+from cumae.properties.cases.arrivals import ARRIVALS
+from cumae.properties.cases.busy_steps import OF_HEADS
 from cumae.properties.cases.composed import composed
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
 from cumae.properties.cases.ladder import Ladder
@@ -13,9 +15,10 @@ from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, SERVED, FAR, COMPOSED = 1.0, 1.3, 0.5, 1.0
-"""The work of each part, as a share of the tour's: of steps of one kind, of those of served models, of their
-longest contexts, and of steps put together. Where examples are counted, not seconds, it is twice as much."""
+ALIKE, LINED, SERVED, FAR, COMPOSED = 1.0, 0.2, 1.3, 0.5, 1.0
+"""The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, as models are
+served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it is
+twice as much."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -39,11 +42,23 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
-    sees = sees_requests(visitor)
-    visits = [(name, name, ladder) for name in KINDS if sees or name in OF_TOKENS]
-    if sees and (ranks := ladder.on_ranks(WORLD)) is not None:
+    names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
+    without = {*ARRIVALS} if "head_format" in ladder.named else {*ARRIVALS, *OF_HEADS}
+    visits = [(name, name, ladder) for name in names if name not in without]
+    if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
-    with visitor.own_work(_share(visitor, ALIKE)):
+    _examine(visitor, visits, ALIKE)
+
+
+def lined_up(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine steps as a queue fills them, with work of their own."""
+    visits = [(name, name, ladder) for name in ARRIVALS if sees_requests(visitor) or name in OF_TOKENS]
+    _examine(visitor, visits, LINED)
+
+
+def _examine(visitor: Visitor, visits: Sequence[tuple[str, str, Ladder]], work: float) -> None:
+    """Examine steps of one kind each: the kind, a name and the ladder of it."""
+    with visitor.own_work(_share(visitor, work)):
         for i, (name, kind, rungs) in enumerate(visits):
             build, sizes = KINDS[name]
             share = min(FAIR / (len(visits) - i), 1.0)

@@ -116,6 +116,7 @@ class Engine:
         *,
         most: int | None = None,
         rejects: Sequence[int] = (0,),
+        gives_back: bool = False,
         hidden: bool = False,
         padding: int = 0,
         withhold: Withhold | None = None,
@@ -125,6 +126,7 @@ class Engine:
         A row without a wish is idle. If the domain needs more requests or tokens, rows compute more than they
         wish, and new requests arrive. ``most``: tokens of the step, if fewer than the engine's.
         ``rejects``: the most drafts of a speculative decode that are rejected afterwards, by row in turns.
+        ``gives_back``: blocks that held rejected drafts alone are freed.
         ``hidden``, ``padding``, ``withhold``: as for ``StepCases.case_of``.
         """
         self._admit_needed()
@@ -140,6 +142,8 @@ class Engine:
             most_rejected = rejects[row % len(rejects)]
             rejected = 0 if sequence.prefills or not query_len else min(most_rejected, query_len - 1)
             sequence.context_len += query_len - rejected
+            if rejected and gives_back:
+                self._shrink(sequence)
             if self._is_over(sequence):
                 self._vacate(row)
         return case
@@ -175,6 +179,12 @@ class Engine:
             sequence.block_ids[column] = self._pool.take()
         while len(sequence.block_ids) * size < start + query_len:
             sequence.block_ids.append(self._pool.take())
+
+    def _shrink(self, sequence: Running) -> None:
+        """Free the blocks behind a request's tokens."""
+        held = -(-sequence.context_len // self.setting.tokens_per_block)
+        self._pool.release(sequence.block_ids[held:])
+        del sequence.block_ids[held:]
 
     def _must_copy(self, row: int, column: int, planned: dict[int, int]) -> bool:
         """Whether another request writes the block in this step, or has tokens where this request writes."""

@@ -6,7 +6,7 @@ from itertools import islice
 from math import ceil
 
 from cumae.oracle import Case
-from cumae.properties.cases.choices import Choices, SeededChoices
+from cumae.properties.cases.choices import Choices, SeededChoices, mixed
 from cumae.properties.cases.requests import withhold
 from cumae.properties.operations.binding import Binding
 from cumae.properties.state.engine import Engine
@@ -62,6 +62,7 @@ def walk(
     load = Load(choices, plan, setting.sizes.num_rows)
     budget = setting.sizes.budget
     most = 1.0 if plan.grows else budget
+    gives_back = mixed(number, 9) % 2 == 1
     hide = partial(withhold, choices, tokens_per_block=setting.tokens_per_block)
     while True:
         if not choices.chance(3):  # else no request arrives or changes
@@ -73,6 +74,7 @@ def walk(
                 [budget] * len(load.wishes) if is_large else load.wishes,
                 most=ceil(most),
                 rejects=REJECTED[choices.integer(0, 3)],
+                gives_back=gives_back,
                 hidden=choices.chance(5),
                 padding=choices.integer(0, MOST_PADDING) if choices.chance(30) else 0,
                 withhold=hide if choices.chance(10) else None,

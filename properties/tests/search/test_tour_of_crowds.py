@@ -13,6 +13,7 @@ from cumae.fixtures.limits import (
     served_crowds,
     served_steps,
     steps_behind_others,
+    steps_of_arrivals,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -26,6 +27,7 @@ ORDINARY = (
     *busy_steps.LIMITS,
     *ordinary_steps.LIMITS,
     *steps_behind_others.LIMITS,
+    *steps_of_arrivals.LIMITS,
     *deep_and_long_steps.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
