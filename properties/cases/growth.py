@@ -69,6 +69,32 @@ def verified_unevenly(ladder: Ladder) -> Trace | None:
     return traced(steps)
 
 
+def given_back(ladder: Ladder) -> Trace | None:
+    """Return steps whose rejected drafts had a page of their own: it is given back, and another one taken.
+
+    Each request gets the page that the next one gave back.
+    """
+    plain = ladder.without("world", "missing_blocks").unlimited
+    lens: list[Lens] = [("decode", (1 + b) * plain.usual_block - 2, 3) for b in range(5)]
+    first = plain.step(lens, seed=5, padding=(0, 0))
+    if first is None:
+        return None
+    held = [r.block_ids[: first.batch.num_live_blocks(r)] for r in first.batch.requests]
+    last = [ids[-1:] for ids in held]
+    steps = []
+    for taken, new, pages in (
+        (0, 3, held),
+        (1, 1, [ids[:-1] for ids in held]),
+        (2, 1, [ids[:-1] + other for ids, other in zip(held, last[1:] + last[:1], strict=True)]),
+    ):
+        requests = [
+            replace(r, context_len=r.context_len + taken, query_len=new, block_ids=ids)
+            for r, ids in zip(first.batch.requests, pages, strict=True)
+        ]
+        steps.append(valid(partial(edited, first, requests, first.layout.row_index)))
+    return traced(steps)
+
+
 def grown(ladder: Ladder) -> Trace | None:
     """Return a step of two short requests, one of more requests and wider tables, and the first again."""
     few = ladder.step([("decode", 3, 1), ("prefill", 0, 2)], seed=2, padding=(0, 0))

@@ -4,7 +4,10 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cumae.properties.operations.axes import Extent
+from cumae.properties.running.words import Words
 
 MOST_CAUSES = 2
 _OR = ", or "
@@ -122,6 +125,22 @@ def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -
         return f"the padding begins at the padded count, {num_padded}, not at the true one, {num_live}"
     if list(wrong) == list(range(num_live, total)):
         return f"the padding, from {num_live} on, {held}"
+    return ""
+
+
+def cause_of_bytes(expected: Words, actual: Words) -> str:
+    """Return the fault that explains every byte in which rows differ, "" if there is none.
+
+    >>> cause_of_bytes(np.array([[0, 0x80, 7]]), np.array([[0, 0, 7]]))
+    'the sign of zero: -0.0 and 0.0 have different bytes'
+    >>> cause_of_bytes(np.array([[0x3A, 9]]), np.array([[0x3B, 9]]))
+    'rounding: each wrong number is next to the right one'
+    """
+    wanted, found = (one[expected != actual].astype(np.int64) for one in (expected, actual))
+    if np.all((wanted ^ found == 0x80) & (wanted % 0x80 == 0)):
+        return "the sign of zero: -0.0 and 0.0 have different bytes"
+    if np.all(abs(wanted - found) == 1):
+        return "rounding: each wrong number is next to the right one"
     return ""
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cumae.oracle import Case
-from cumae.properties.comparing.cause import likely_cause
+from cumae.properties.comparing.cause import cause_of_bytes, likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
 from cumae.properties.comparing.judged import wrong_answer
@@ -45,6 +45,8 @@ def wrong_values(
         if differs.any():
             cause = read_output(binding, seen, expected)
             cause = cause or likely_cause(*evidence(binding, seen, name, want, case))
+            if not cause and words.ndim > 1:
+                cause = cause_of_bytes(want.words[differs], words[differs])
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             found = with_strays(found, seen)

@@ -1,6 +1,7 @@
 """A case as a drawing of characters: requests as rows, tokens as cells, blocks between bars."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import islice
 
 from cumae.oracle import Case, Request
 from cumae.properties.results.counting import counted
@@ -31,7 +32,7 @@ def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
     shared = shared_blocks(case)
     heads = _heads(requests)
     lines = []
-    shown = shown_requests(len(requests), marks)
+    shown = shown_requests(requests, marks)
     for i, b in enumerate(shown):
         left_out = b - (shown[i - 1] + 1 if i else 0)
         if left_out:
@@ -52,17 +53,15 @@ def _legend(case: Case) -> str:
     )
 
 
-def shown_requests(count: int, marks: Marks, most: int = MOST_REQUESTS) -> list[int]:
-    """Return the requests to draw: all, or the first, the wrong and the last ones."""
+def shown_requests(requests: Sequence[Request], marks: Marks, most: int = MOST_REQUESTS) -> list[int]:
+    """Return the requests to draw: all, or the wrong and the last ones, and the first with tokens."""
+    count = len(requests)
     if count <= most:
         return list(range(count))
     wrong = sorted(b for b in {*marks.positions, *marks.ends} if 0 <= b < count)
     chosen = set(wrong[: most - 4]) | {count - 1}
-    for b in range(count):
-        if len(chosen) == most:
-            break
-        chosen.add(b)
-    return sorted(chosen)
+    others = (b for b in sorted(range(count), key=lambda b: requests[b].seq_len == 0) if b not in chosen)
+    return sorted([*chosen, *islice(others, most - len(chosen))])
 
 
 def _heads(requests: Collection[Request]) -> list[str]:

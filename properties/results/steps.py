@@ -59,6 +59,7 @@ def _heading(trace: Trace, first: int, last: int) -> str:
     tokens, rows = step.batch.num_tokens, step.num_tokens_padded
     padded = f" in {rows} rows" if rows != tokens else ""
     said = f"{counted(tokens, 'token')}{padded} of {counted(computed, 'request')}"
+    said += "" if step.layout.host_lens else "; the host has no lengths"
     if first == last:
         return f"step {last + 1} of {len(trace.steps)}: {said}"
     return f"steps {first + 1} to {last + 1} of {len(trace.steps)}, all alike: {said}"

@@ -44,7 +44,7 @@ def picture_of(case: Case, finding: Finding | None = None, *, words: bool = True
     if finding is None and _has_stairs(picture, case):
         picture.text(LEFT, picture.y, "bars under a request: the keys each new token sees", "soft small")
     picture.y += 6
-    shown = shown_requests(len(requests), marks, MOST_REQUESTS)
+    shown = shown_requests(requests, marks, MOST_REQUESTS)
     for i, b in enumerate(shown):
         left_out = b - (shown[i - 1] + 1 if i else 0)
         if left_out:

@@ -11,7 +11,7 @@ from cumae.properties.cases.collisions import (
     in_other_phases,
     of_one_size,
 )
-from cumae.properties.cases.growth import advanced, grown, steady, verified_unevenly
+from cumae.properties.cases.growth import advanced, given_back, grown, steady, verified_unevenly
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, reordered
 from cumae.properties.search.examiner import Examiner
@@ -39,7 +39,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     """
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
-    others = (advanced(ladder), verified_unevenly(ladder), in_other_blocks(ladder))
+    others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), in_other_blocks(ladder))
     late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE
     for trace in chain(collisions(ladder), phased, others):
         if trace is not None:

@@ -1,5 +1,6 @@
 """A function under test over the steps of an engine, in persistent buffers that are compared whole."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from cumae.properties.running.words import Words
 ROOM_BYTES = 2**16
 TURNS = 3
 """Before one of so many steps, another instance is called: an engine has one for each group of layers."""
+REPEATED = "stale: the answer of the step before"
 STALE = "it still holds its earlier value: not written in this step, or an earlier answer written again"
 
 
@@ -52,6 +54,7 @@ class System:
         self._earlier: list[Case] = []
         self._another: Any = None
         self._addresses: dict[str, int] = {}
+        self._answered: Mapping[str, Words] = {}
         self._kept: dict[str, tuple[Words, Mask]] = {}
 
     def fits(self, case: Case) -> bool:
@@ -96,7 +99,19 @@ class System:
         seen = bench.seen(call, answer, self.allocated, watch)
         found = self.judge(seen, bench, answer)
         self.allocated.free()
-        return found and replace(found, message=found.message + told)
+        if found is not None and told and not self._fails_alone(found):
+            found = replace(found, message=found.message + told)
+        return found
+
+    def _fails_alone(self, found: Finding) -> bool:
+        """Whether the steps so far end in the same finding if no other instance is called between them."""
+        alone = System(self.binding, self.device)
+        alone.takes_turns = False
+        try:
+            again = [alone.step(case) for case in self._earlier]
+        except KernelRaised:
+            return False
+        return again[-1] is not None and again[-1].message == found.message
 
     def _call_another(self, case: Case) -> None:
         """Call another instance on a step, in buffers of its own. Its answer is not compared."""
@@ -131,6 +146,9 @@ class System:
         found = wrong_values(self.check, self.binding, whole, expected, bench.case)
         if found is not None and self._is_stale(found, seen):
             found = replace(found, cause=STALE)
+        elif found is not None and self._is_answer_before(found, seen):
+            found = replace(found, cause=REPEATED)
+        self._answered = seen.outputs
         return found or self._wrongly_written(seen, expected)
 
     def _is_stale(self, found: Finding, seen: Observation) -> bool:
@@ -139,6 +157,12 @@ class System:
             return False
         index = found.index * self.binding.forms[found.output].per_item
         return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
+
+    def _is_answer_before(self, found: Finding, seen: Observation) -> bool:
+        """Whether the wrong output was returned, element by element as in the step before."""
+        if found.output not in self.binding.returned or found.output not in self._answered:
+            return False
+        return np.array_equal(self._answered[found.output], seen.outputs[found.output])
 
     def _moved(self, answer: Any) -> str:
         """Return a description of the first instance buffer whose address changed since the step before.

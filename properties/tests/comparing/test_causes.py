@@ -52,6 +52,22 @@ class TestCauses:
     def test_one_too_far_is_off_by_one(self) -> None:
         assert cause_of(wrong.one_too_far, "position_ids") == "off by one: 1 too large"
 
+    def test_rows_tell_the_sign_of_zero_and_rounding(self) -> None:
+        def rows_by(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., None]:
+            def write(new_latents: torch.Tensor, slot_mapping: torch.Tensor, cache: torch.Tensor) -> None:
+                live = slot_mapping[: len(new_latents)]
+                words = change(new_latents.view(torch.int16)[live >= 0])
+                cache.view(torch.int16).view(-1, cache.shape[-1])[live[live >= 0]] = words
+
+            return write
+
+        def without_minus_zero(words: torch.Tensor) -> torch.Tensor:
+            return torch.where(words == -(2**15), 0, words)
+
+        assert cause_of(rows_by(lambda words: words ^ 1), "cache_write").startswith("rounding")
+        assert cause_of(rows_by(without_minus_zero), "cache_write").startswith("the sign of zero")
+        assert cause_of(rows_by(lambda words: words ^ 0x0306), "cache_write") == ""
+
     def test_a_guard_word_is_stale(self) -> None:
         def reads_behind(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
             position_ids.copy_(torch.tensor(POSITIONS))

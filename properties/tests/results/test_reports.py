@@ -89,6 +89,11 @@ class TestDrawing:
         drawn = draw(MANY, finding(60, "slot", "slot_mapping", "5", "6"))
         assert "request 30" in drawn and "more requests" in drawn and "request 29" not in drawn
 
+    def test_requests_with_tokens_are_drawn_first(self) -> None:
+        empty = (Request(0, 0),) * 40
+        drawn = draw(Case(Batch((*empty, Request(7, 0, (0, 1)), *empty), 4)))
+        assert "request 40  prefill  7 + 0" in drawn and drawn.count("(no tokens)") == 11
+
     def test_shared_blocks_have_a_star(self) -> None:
         case = Case(Batch((Request(4, 1, (7, 1)), Request(4, 1, (7, 2))), 4))
         assert "|7*:░░░░|1:█|" in draw(case)

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 import torch
 
+from cumae.fixtures.limits import histories_of_pages
 from cumae.gpu_impl import MetadataCache
-from cumae.oracle import Case
+from cumae.oracle import Case, Trace
+from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
 from cumae.properties.running.observation import KernelRaised
@@ -65,6 +68,17 @@ def test_a_key_of_the_class_is_found_between_two_instances() -> None:
     failure = failure_of(KeyOfTheClass, reduce=True)
     assert failure.trace is not None and failure.finding.check == "forgets_history"
     assert failure.finding.message.endswith("; before step 3, another instance was called on step 1")
+
+
+def test_a_fault_of_one_instance_is_not_laid_on_another() -> None:
+    limit = next(limit for limit in histories_of_pages.LIMITS if limit.operation == "page_table")
+    steps = limit.witness and limit.witness()
+    binding = binding_of(load_function(limit.target), "page_table", domain=Domain(captured=False))
+    assert isinstance(steps, Trace)
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
+    assert verdict.failure is not None and verdict.failure.trace is not None
+    assert len(verdict.failure.trace.steps) == 3
+    assert "another instance" not in verdict.failure.finding.message
 
 
 def test_a_key_of_the_first_requests_is_found_where_a_later_one_changes() -> None:

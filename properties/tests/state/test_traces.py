@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from cumae.fixtures.bugs import BUGS, Bug
+from cumae.fixtures.correct.cumae import causal_windows
+from cumae.fixtures.limits.limit import step
 from cumae.gpu_impl import PersistentBuffers
 from cumae.oracle import Batch, Case, Layout, Request, Trace, leveled, trace_from_json, trace_to_json
 from cumae.properties.cases.domain import Domain
@@ -18,7 +20,7 @@ from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_failure
-from cumae.properties.results.steps import svg_steps
+from cumae.properties.results.steps import draw_steps, svg_steps
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.budget import Budget
@@ -210,3 +212,42 @@ def test_a_domain_holds_for_traces_too() -> None:
         if binding.why_not(case) is None:
             asked.append(case)
     assert asked and all(case.batch.block_size == 5 for case in asked)
+
+
+class WindowsOnce:
+    """Returns the windows of a step again as long as there are equally many tokens."""
+
+    def __init__(self) -> None:
+        self._answer: tuple[torch.Tensor, ...] = ()
+
+    def __call__(
+        self,
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        cu_seqlens_k: torch.Tensor,
+        is_prefill: torch.Tensor,
+        compress_ratio: int,
+        window: int,
+        world: int,
+        rank: int,
+        interleave: int,
+    ) -> tuple[torch.Tensor, ...]:
+        given = (token_to_request, position_ids, cu_seqlens_k, is_prefill)
+        if not self._answer or len(self._answer[0]) != len(token_to_request):
+            found = causal_windows(*given, compress_ratio, window, world, rank, interleave)
+            self._answer = tuple(found)
+        return tuple(one.clone() for one in self._answer)
+
+
+def test_the_answer_of_the_step_before_is_named() -> None:
+    steps = leveled([step((20, 3)), step((30, 3))])
+    binding = binding_of(WindowsOnce, "causal_windows", domain=Domain(captured=False))
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
+    assert verdict.failure is not None
+    assert verdict.failure.finding.cause == "stale: the answer of the step before"
+
+
+def test_a_step_without_host_lens_is_told() -> None:
+    known = step((3, 2))
+    drawn = draw_steps(leveled([known.laid_out(host_lens=False), known]))
+    assert drawn.count("the host has no lengths") == 1 and "no lengths" in drawn.splitlines()[0]

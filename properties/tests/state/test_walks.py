@@ -204,6 +204,20 @@ def test_a_rejected_draft_is_computed_again() -> None:
     assert fell_back >= 5
 
 
+def test_rejected_drafts_give_their_page_back_in_some_engines_alone() -> None:
+    gave_back: set[int] = set()
+    for number in range(40):
+        for before, after in pairwise(steps_of(number, 30)):
+            held = {r.block_ids[0]: r for r in after.batch.requests if r.block_ids}
+            for request in before.batch.requests:
+                now = held.get(request.block_ids[0]) if request.block_ids else None
+                if request.phase == "decode" and request.query_len > 1 and now is not None:
+                    is_same = request.context_len < now.context_len < request.seq_len
+                    if is_same and len(now.block_ids) < len(request.block_ids):
+                        gave_back.add(number)
+    assert 3 <= len(gave_back) < 30
+
+
 @pytest.mark.parametrize(
     ("operation", "target"), KERNELS, ids=[target.rpartition(":")[2] for _, target in KERNELS]
 )
