@@ -1,4 +1,7 @@
-"""Steps as queues fill them: prompts cut to a budget, lengths one apart, families that share a prompt."""
+"""Steps as queues fill them: prompts cut to a budget, lengths one apart, families that share a prompt.
+
+Two more are about places: a page that is missing in a row of them, and keys that all lie on one rank.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -71,20 +74,22 @@ def tokens_before_a_prompt(ladder: Ladder, count: int) -> Case | None:
 def families(in_turns: bool, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` requests in families of three or four, each of which shares its own pages.
 
-    They are decodes of one sampled prompt or of one agent, and a chunk of each family. ``in_turns``: the
-    members of a family stand apart.
+    They are decodes of one sampled prompt, or of one agent, but for one chunk. ``in_turns``: the members of a
+    family stand apart.
     """
     plain = ladder.without("world", "window", "missing_blocks")
     size, num_families = plain.usual_block, max(2 * count // (2 * FAMILY + 1), 2)
-    family_of = partial(_in_turns, num_families) if in_turns else _side_by_side
-    lens: list[Lens] = []
-    for b in range(count):
-        held = 2 + family_of(b) % 2
-        lens.append(("decode", held * size + mixed(b) % (2 * size), 1))
-        if b == count // 2:
-            lens[-1] = "prefill", held * size, 9
+
+    def family_of(b: int) -> int:
+        return b % num_families if in_turns else _side_by_side(b)
+
+    def depth_of(b: int) -> int:
+        return 2 + family_of(b) % 2
+
+    lens: list[Lens] = [("decode", depth_of(b) * size + mixed(b) % (2 * size), 1) for b in range(count)]
+    lens[count // 2] = "prefill", depth_of(count // 2) * size, 9
     case = plain.step(lens, seed=count, block_size=size, padding=(0, 0))
-    return None if case is None else sharing(case, lambda b: 2 + family_of(b) % 2, family_of)
+    return None if case is None else sharing(case, depth_of, family_of)
 
 
 def a_page_missing(ladder: Ladder, count: int) -> Case | None:
@@ -119,10 +124,6 @@ def _side_by_side(b: int) -> int:
     """Return the family of a request: three in the first, four in the second, and so on."""
     pair, place = divmod(b, 2 * FAMILY + 1)
     return 2 * pair + (place >= FAMILY)
-
-
-def _in_turns(num_families: int, b: int) -> int:
-    return b % num_families
 
 
 ARRIVALS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {

@@ -35,6 +35,7 @@ _NARROWER = (
     _Narrower("index_dtype", ("int32",)),
     _Narrower("index_dtype", ("int32", "int64")),
     _Narrower("world", (1,)),
+    _Narrower("large_slots", False),
     _Narrower("max_block_id", 65_535),
     _Narrower("logits_dtype", ("fp32",)),
     _Narrower("logits_kind", tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")),

@@ -128,17 +128,19 @@ def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -
     return ""
 
 
-def cause_of_bytes(expected: Words, actual: Words) -> str:
-    """Return the fault that explains every byte in which rows differ, "" if there is none.
+def cause_of_numbers(expected: Words, actual: Words, item_bytes: int) -> str:
+    """Return the fault that explains every number in which rows of bytes differ, "" if there is none.
 
-    >>> cause_of_bytes(np.array([[0, 0x80, 7]]), np.array([[0, 0, 7]]))
-    'the sign of zero: -0.0 and 0.0 have different bytes'
-    >>> cause_of_bytes(np.array([[0x3A, 9]]), np.array([[0x3B, 9]]))
+    >>> cause_of_numbers(np.array([[0, 0x80, 7, 9]], np.uint8), np.array([[0, 0, 7, 9]], np.uint8), 2)
+    'the sign of zero: -0.0 and 0.0 have different bits'
+    >>> cause_of_numbers(np.array([[0x3A, 9]], np.uint8), np.array([[0x3B, 9]], np.uint8), 1)
     'rounding: each wrong number is next to the right one'
     """
-    wanted, found = (one[expected != actual].astype(np.int64) for one in (expected, actual))
-    if np.all((wanted ^ found == 0x80) & (wanted % 0x80 == 0)):
-        return "the sign of zero: -0.0 and 0.0 have different bytes"
+    numbers = [np.ascontiguousarray(one).view(f"<u{item_bytes}") for one in (expected, actual)]
+    wanted, found = (one[numbers[0] != numbers[1]].astype(np.int64) for one in numbers)
+    sign = 1 << (8 * item_bytes - 1)
+    if np.all((wanted ^ found == sign) & (wanted % sign == 0)):
+        return "the sign of zero: -0.0 and 0.0 have different bits"
     if np.all(abs(wanted - found) == 1):
         return "rounding: each wrong number is next to the right one"
     return ""

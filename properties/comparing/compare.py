@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from cumae.oracle import Case
-from cumae.properties.comparing.cause import cause_of_bytes, likely_cause
+from cumae.properties.comparing.cause import cause_of_numbers, likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
 from cumae.properties.comparing.judged import wrong_answer
 from cumae.properties.comparing.masks import Mask, elements, never_written, unwritten, wrong_elements
+from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations import KEEP, Expected
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.verdict import Finding
@@ -45,8 +46,9 @@ def wrong_values(
         if differs.any():
             cause = read_output(binding, seen, expected)
             cause = cause or likely_cause(*evidence(binding, seen, name, want, case))
-            if not cause and words.ndim > 1:
-                cause = cause_of_bytes(want.words[differs], words[differs])
+            if not cause and case is not None and words.ndim > 1:
+                item_bytes = ITEM_BYTES[binding.forms[name].dtype_for(case)]
+                cause = cause_of_numbers(want.words[differs], words[differs], item_bytes)
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             found = with_strays(found, seen)

@@ -85,5 +85,7 @@ def test_another_promise_than_the_one_that_was_made_is_not_offered() -> None:
     assert left_out_by(mixed, cumae.Domain(order="decodes_first")) == ""
     on_ranks = Case(Batch((Request(3, 1, (70_000,), "decode"),), 16, world=2))
     assert left_out_by(on_ranks, cumae.Domain()) == "Domain(world=(1,)), Domain(max_block_id=65535)"
+    far = Case(Batch((Request(3, 1, (2**27,), "decode"),), 16))
+    assert left_out_by(far, cumae.Domain()) == "Domain(large_slots=False), Domain(max_block_id=65535)"
     short = Case(Batch((Request(0, 1, (0,)),), 16), Layout(page_slack=-1))
     assert left_out_by(short, cumae.Domain()) == "Domain(page_slack=(0,))"

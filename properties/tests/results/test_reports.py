@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, slot_mapping, to_json
+from cumae.oracle import Batch, Case, Inputs, Layout, Options, Request, leveled, slot_mapping, to_json
 from cumae.properties.commands.usage.draw import draw as draw_command
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.drawn import seeded
@@ -21,6 +21,7 @@ from cumae.properties.results.drawing import COLUMNS, draw
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import save_failure
 from cumae.properties.results.marks import marks_of, place_text
+from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.svg import svg
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import prepare
@@ -93,6 +94,10 @@ class TestDrawing:
         empty = (Request(0, 0),) * 40
         drawn = draw(Case(Batch((*empty, Request(7, 0, (0, 1)), *empty), 4)))
         assert "request 40  prefill  7 + 0" in drawn and drawn.count("(no tokens)") == 11
+
+    def test_a_step_without_host_lens_says_so(self) -> None:
+        drawn = draw_steps(leveled([CASE.laid_out(host_lens=False), CASE]))
+        assert drawn.count("the host has no lengths") == 1 and "no lengths" in drawn.splitlines()[0]
 
     def test_shared_blocks_have_a_star(self) -> None:
         case = Case(Batch((Request(4, 1, (7, 1)), Request(4, 1, (7, 2))), 4))

@@ -20,7 +20,7 @@ from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.explain import explain
 from cumae.properties.results.failure_file import load_failure
-from cumae.properties.results.steps import draw_steps, svg_steps
+from cumae.properties.results.steps import svg_steps
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.budget import Budget
@@ -245,9 +245,3 @@ def test_the_answer_of_the_step_before_is_named() -> None:
     verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
     assert verdict.failure is not None
     assert verdict.failure.finding.cause == "stale: the answer of the step before"
-
-
-def test_a_step_without_host_lens_is_told() -> None:
-    known = step((3, 2))
-    drawn = draw_steps(leveled([known.laid_out(host_lens=False), known]))
-    assert drawn.count("the host has no lengths") == 1 and "no lengths" in drawn.splitlines()[0]
