@@ -9,15 +9,36 @@ from cumae.properties.cases.domain import Domain
 
 
 class _Narrower(NamedTuple):
-    """A promise that a real function may need. ``if_odd``: the cases that make one think of it.
+    """A promise that a real function may need: its value, or the value for a case.
 
-    ``if_enough``: whether it is told only where it leaves out every case on which a function failed.
+    ``if_odd``: the cases that make one think of it. ``if_enough``: whether it is told only where it leaves
+    out every case on which a function failed.
     """
 
     name: str
-    value: Any
+    value: Any | Callable[[Case], Any]
     if_odd: Callable[[Case], bool] = lambda case: True
     if_enough: bool = False
+
+
+ODD_LOGITS = ("nan_and_inf", "huge_and_tiny", "negative", "large_biases", "ties", "equal")
+"""Kinds of logits that a router may not be made for."""
+LONG = 4096
+"""Most cached tokens of a request that nobody calls long."""
+
+
+def _longest(case: Case) -> int:
+    """Return the most cached tokens of a case's requests."""
+    return max((request.context_len for request in case.batch.requests), default=0)
+
+
+def _but(odd: str) -> tuple[str, ...]:
+    """Return the kinds of logits but one."""
+    return tuple(kind for kind in LOGITS_KINDS if kind != odd)
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 _NARROWER = (
@@ -37,14 +58,25 @@ _NARROWER = (
     _Narrower("world", (1,)),
     _Narrower("large_slots", False),
     _Narrower("max_block_id", 65_535),
+    _Narrower(
+        "max_context_len",
+        lambda case: 2 ** ((_longest(case) - 1).bit_length() - 1),
+        if_odd=lambda case: _longest(case) > LONG,
+        if_enough=True,
+    ),
     _Narrower("logits_dtype", ("fp32",)),
-    _Narrower("logits_kind", tuple(kind for kind in LOGITS_KINDS if kind != "nan_and_inf")),
+    *(_Narrower("logits_kind", _but(odd), if_enough=odd != "nan_and_inf") for odd in ODD_LOGITS),
     _Narrower("page_slack", (0,)),
     _Narrower("key_slack", (0,)),
     _Narrower(
         "head_dims",
         ((64, 64), (128, 128)),
         if_odd=lambda case: case.options.heads.head_dim != case.options.heads.value_dim,
+    ),
+    _Narrower(
+        "num_heads",
+        (1, 2, 4, 8, 16, 32, 64, 128),
+        if_odd=lambda case: not _is_power_of_two(case.options.heads.num_heads),
     ),
     _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
 )
@@ -67,7 +99,7 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     """
     all_out, this_out = list[str](), list[str]()
     for promise, narrower in _leaving_out(case, domain):
-        told = f"Domain({promise.name}={promise.value!r})"
+        told = f"Domain({promise.name}={_value(promise, case)!r})"
         if all(narrower.why_not(other) is not None for other in failed):
             all_out.append(told)
         elif not promise.if_enough:
@@ -96,11 +128,15 @@ def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[_Narrower, Domain
         if not promise.if_odd(case):
             continue
         try:
-            narrower = domain.having(**{promise.name: promise.value})
+            narrower = domain.having(**{promise.name: _value(promise, case)})
         except ValueError:  # it contradicts another promise
             continue
         if narrower.why_not(case) is not None:
             yield promise, narrower
+
+
+def _value(promise: _Narrower, case: Case) -> Any:
+    return promise.value(case) if callable(promise.value) else promise.value
 
 
 def _promised(domain: Domain, name: str) -> Any:

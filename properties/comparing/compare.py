@@ -100,6 +100,8 @@ def wrong_extent(
         if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"
+            if not cause and binding.domain.padding == "written" and not binding.forms[name].is_in_place:
+                what += "; Domain(keeps=False) leaves it open"
             one = max(first, second, key=lambda seen: int((excess & elements(~unwritten(seen, name))).sum()))
             where = excess & elements(~unwritten(one, name))
             return difference(check, binding, name, where, one.before[name], one.outputs[name], what, cause)

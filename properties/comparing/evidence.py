@@ -93,6 +93,7 @@ def read_output(binding: Binding, seen: Observation, expected: dict[str, Expecte
         if name in binding.dialect.inputs:
             return (
                 f"`{name}` is an output of {binding.operation.name} here and has no value before the call; "
-                f"to read it, give it another name: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+                f"if the function reads it, give it another name: "
+                f"DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
             )
     return ""

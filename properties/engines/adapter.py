@@ -11,7 +11,9 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Dialect, DialectName
 from cumae.properties.engines.known import Known
 from cumae.properties.operations import Operation
+from cumae.properties.taking.imports import reaches
 from cumae.properties.taking.take import take
+from cumae.properties.taking.unpack import file_of
 
 Function = Callable[..., Any]
 
@@ -52,7 +54,10 @@ class Adapter:
         place = root / "python" / self.file  # the package folder in SGLang's checkout
         if not place.is_file():
             place = root / self.file
-        taken = take(place, *self.names, **self.stubs)
+        file = file_of(place)
+        # Another release may not need them all.
+        needed = {name: value for name, value in self.stubs.items() if reaches(name, file)}
+        taken = take(file, *self.names, **needed)
         return taken if len(self.names) > 1 else (taken,)
 
 

@@ -31,7 +31,7 @@ def pinned_cases(
         for case in steps_of(tried):
             reason = binding.why_not(case)
             shown = str(one) if isinstance(one, (str, Path)) else type(one).__name__
-            require(reason is None, name, shown, f"be promised by {binding.name}: it varies {reason}")
+            require(reason is None, name, shown, f"be promised by {binding.name}: it has {reason}")
         pinned.append(tried)
     return tuple(pinned)
 

@@ -60,7 +60,7 @@ class Job:
         binding = binding_of(load_function(self.target), self.operation, self.dialect, self.domain)
         for case in (step for one in self.cases or () for step in steps_of(one)):
             if (reason := binding.why_not(case)) is not None:
-                raise ValueError(f"case, must be within what {binding.name} promises: it varies {reason}")
+                raise ValueError(f"case, must be within what {binding.name} promises: it has {reason}")
         return binding
 
 

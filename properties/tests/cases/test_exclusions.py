@@ -3,6 +3,7 @@
 import pytest
 
 from cumae.oracle import Batch, Case, Options, Request
+from cumae.oracle.router_logits import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import left_out_by
 
@@ -14,6 +15,10 @@ def _having(**options: int) -> Case:
     return Case(PLAIN.batch, options=Options.of(**options))
 
 
+def _cached(context_len: int) -> Case:
+    return Case(Batch((Request(context_len, 1, tuple(range(context_len // 4096 + 1))),), 4096))
+
+
 @pytest.mark.parametrize(
     ("case", "told"),
     [
@@ -23,6 +28,11 @@ def _having(**options: int) -> Case:
         (_having(head_dim=8, value_dim=8), ""),
         (_having(kv_lora_rank=16, qk_rope_head_dim=0), "Domain(latent_dims=((512, 64),))"),
         (_having(kv_lora_rank=16, qk_rope_head_dim=8), ""),
+        (_having(num_heads=6), "Domain(num_heads=(1, 2, 4, 8, 16, 32, 64, 128))"),
+        (_having(num_heads=8), ""),
+        (_cached(4096), ""),
+        (_cached(8192), "Domain(max_context_len=4096)"),
+        (_cached(12_288), "Domain(max_context_len=8192)"),
     ],
 )
 def test_a_promise_is_named_if_it_leaves_the_case_out(case: Case, told: str) -> None:
@@ -32,3 +42,11 @@ def test_a_promise_is_named_if_it_leaves_the_case_out(case: Case, told: str) -> 
 def test_whole_prefixes_are_named_only_if_no_other_case_failed() -> None:
     assert left_out_by(BEGUN, Domain(), [BEGUN]) == "Domain(whole_prefixes=True)"
     assert left_out_by(BEGUN, Domain(), [BEGUN, PLAIN]) == ""
+
+
+def test_a_kind_of_logits_is_named_if_only_it_fails() -> None:
+    kinds = (k for k in LOGITS_KINDS if k != "ties")
+    told = f"Domain(logits_kind={tuple(kinds)!r})"
+    ties = Case(PLAIN.batch, options=Options.of(logits_kind="ties"))
+    assert left_out_by(ties, Domain(), [ties]) == told
+    assert left_out_by(ties, Domain(), [ties, PLAIN]) == ""

@@ -22,7 +22,8 @@ Tensor = torch.Tensor
 def test_an_adapter_says_where_a_function_is_and_what_it_promises(tree: Path, wheel: Path) -> None:
     engine = Engine("eng", "vllm", ("1.0",))
 
-    @engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain(captured=False))
+    # No name of the file is `older`, as in a release that no longer imports it.
+    @engine.adapts(FILE, "Positions", operation="position_ids", domain=cumae.Domain(captured=False), older=1)
     def positions_of_a_step(kind: Any) -> Callable[..., None]:
         kernel = kind()
 

@@ -59,7 +59,7 @@ def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: cuma
     assert failure is not None
     assert failure.finding.cause == (
         "`query_start_loc` is an output of sequence_layout here and has no value before the call; "
-        "to read it, give it another name: DIALECTS['vllm'].extend(other='query_start_loc')"
+        "if the function reads it, give it another name: DIALECTS['vllm'].extend(other='query_start_loc')"
     )
 
 

@@ -153,3 +153,19 @@ def test_latent_rows_without_a_slot_are_seen_too() -> None:
     )
     assert verdict.failure is not None
     assert "must keep what it held" in verdict.failure.finding.message
+
+
+def test_a_promise_is_named_for_what_is_nobodys() -> None:
+    """Of vLLM's table the columns behind a request's blocks keep their values, unless nothing is promised."""
+
+    def whole(input_block_table: torch.Tensor) -> None:
+        input_block_table.fill_(0)
+
+    case = Case(Batch((Request(0, 1, (0,)), Request(0, 5, (1, 2, 3))), 2))
+    messages = []
+    for domain in (Domain(captured=False, padding="written"), Domain(captured=False, keeps=False)):
+        binding = binding_of(whole, "page_table", dialect="vllm", domain=domain)
+        found = CHECKS["writes_everything"](Trial(binding, case, DEVICE))
+        messages.append(None if found is None else found.message)
+    told = "was written and must keep what it held; Domain(keeps=False) leaves it open"
+    assert messages == [f"`input_block_table[1]` {told}", None]
