@@ -37,6 +37,7 @@ class Domain:
     ``rowless_requests``: whether a request may have no row of the table, -1. ``missing_blocks``: whether a
     live token may have no block, -1. ``reserved_blocks``: lowest block ids that belong to no request.
     ``max_block_id``: the largest block id. ``large_slots``: whether slots of 2^31 and more are promised.
+    ``far_rows``: whether rows of tables, new tokens and keys may begin 2^31 elements behind the first.
     ``strided``: whether tables and rows may be non-contiguous, and their tensors begin at any element.
     ``views``: arguments that may then be views: vectors with a step, and others with gaps between their rows;
     none by default, because most engines pass contiguous ones.
@@ -73,6 +74,7 @@ class Domain:
     padded_together: bool = False
     keeps: bool = True
     large_slots: bool = True
+    far_rows: bool = True
     max_block_id: int = INT32_MAX
     max_context_len: int = MAX_LEN
     max_query_len: int = MAX_LEN

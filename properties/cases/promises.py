@@ -72,6 +72,18 @@ def _padding(promised: Padding, case: Case) -> str | None:
     return "padding" if padded else None
 
 
+def far_rows(case: Case) -> str:
+    """Return which rows of a case begin 2^31 elements or more behind the first, "" if none do."""
+    layout, batch = case.layout, case.batch
+    num_rows = max(len(batch.requests), 1 + max(layout.row_index or (), default=-1))
+    if (num_rows - 1) * (layout.min_table_columns + layout.table_row_gap) > INT32_MAX:
+        return "table rows past 2^31"
+    gap = max(layout.new_row_gap, layout.key_row_gap)
+    if gap and (max(case.num_keys, batch.num_tokens) - 1) * gap > INT32_MAX:
+        return "rows past 2^31"
+    return ""
+
+
 def tokens_each(batch: Batch) -> int:
     """Return the number of new tokens of each request if all have the same, else 1."""
     lens = {request.query_len for request in batch.requests}
@@ -219,6 +231,7 @@ PROMISES: Mapping[str, Promise] = {
         ),
         never=(True,),
     ),
+    "far_rows": Promise(require_bool, lambda promised, c: far_rows(c) or None, never=(True,)),
     "phases": Promise(
         several(choice(("prefill", "decode"))),
         of_requests(lambda known, r, c: None if r.phase in known else f"a {r.phase}"),

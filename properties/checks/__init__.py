@@ -8,6 +8,7 @@ import numpy as np
 
 from cumae.oracle import INDEX_DTYPES, Batch, Case, Inputs, Layout, Request
 from cumae.oracle.model.rules import require_choice
+from cumae.properties.cases.promises import far_rows
 from cumae.properties.checks.accepts_index_types import accepts_index_types
 from cumae.properties.checks.accepts_strides import accepts_strides
 from cumae.properties.checks.agrees import agrees
@@ -19,7 +20,7 @@ from cumae.properties.checks.keeps_facts import keeps_facts
 from cumae.properties.checks.never_synchronises import never_synchronises
 from cumae.properties.checks.replays_in_graph import replays_in_graph
 from cumae.properties.checks.stays_in_bounds import stays_in_bounds
-from cumae.properties.checks.survives_large_ids import gaps_of, survives_large_ids
+from cumae.properties.checks.survives_large_ids import survives_large_ids
 from cumae.properties.checks.waits_for_arguments import waits_for_arguments
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.dialects import Floats, Held, Ints, Rows
@@ -29,7 +30,7 @@ from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.running.trial import Trial
-from cumae.properties.running.variants import enlarging
+from cumae.properties.running.variants import enlarging, gaps_of
 
 CheckName = Literal[
     "agrees",
@@ -104,7 +105,8 @@ def _shows_large_ids(binding: Binding) -> bool:
     cases = [] if enlarge is None else list(enlarge(_PROBE))
     if binding.operation.enlarge is None:
         cases = [case for case in cases if _differ(_held(binding, _PROBE), _held(binding, case))]
-    return any(binding.domain.strided or not gaps_of(case.layout) for case in cases)
+    strided, far = binding.domain.strided, binding.domain.far_rows
+    return any((strided or not gaps_of(c.layout)) and (far or not far_rows(c)) for c in cases)
 
 
 def _differ(held: list[Held], other: list[Held]) -> bool:

@@ -8,23 +8,21 @@ from warnings import warn
 
 import torch
 
-from cumae.oracle import Case, Inputs, Layout
+from cumae.oracle import Case, Inputs
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.checks.accepts_strides import difference_of
 from cumae.properties.checks.agrees import agrees
 from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.operations import VALUE, Expected
-from cumae.properties.operations.enlarged import MOST_ROWS_OF_SMALL_TABLES, has_large_slots
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import COMPLEMENT, POISON
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
+from cumae.properties.running.variants import gaps_of
 from cumae.properties.running.volume import measuring_volume
 
-SMALL_ID = 2**16 - 1
-"""A largest block id that a function may promise."""
 MODERATE_GAP = 3
 PROBED, NARROW = 2**22, 16
 """Entries of a table that is large but not huge, and columns of a narrow one."""
@@ -91,17 +89,8 @@ def _first_finding(trial: Trial) -> Finding | None:
         if seen.watch is not None:
             # An overflow alone is no fault: in a masked lane it does no harm.
             where += "".join(f"; {told}" for told in seen.watch.asserted[:1])
-        far = [f"{name} = {getattr(case.layout, name):,}" for name in gaps]
-        where += f"; {', '.join(far)}: Domain(strided=False) promises none" if far else ""
         if len(case.batch.requests) > len(trial.quiet.case.batch.requests):
-            where += f"; Domain(max_requests={MOST_ROWS_OF_SMALL_TABLES}) promises smaller tables"
             found = replace(found, axis="", wrong=())  # places are those of the case that is shown
-        if columns := case.layout.min_table_columns:
-            where += f"; max_context_len + max_query_len < {columns:,} promises narrower tables"
-        if trial.binding.domain.large_slots and has_large_slots(bench.case):
-            where += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
-        if raised_by:
-            where += f"; Domain(max_block_id={SMALL_ID}) promises smaller ids"
         raised_by = raised_by if case is bench.case else 0
         return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
     return None
@@ -202,8 +191,3 @@ def _allocated_with(trial: Trial, case: Case, num_columns: int) -> int:
     finally:
         if not was_tracing:
             tracemalloc.stop()
-
-
-def gaps_of(layout: Layout) -> list[str]:
-    """Return the fields of a layout that give a gap between rows or blocks."""
-    return [name for name, value in layout.strides.items() if name.endswith("_gap") and value > 0]

@@ -13,8 +13,6 @@ from cumae.properties.dialects.held import ITEM_BYTES
 _SPAN = 2**31
 _COLUMNS = 2**20
 """Columns of a table whose rows pass 2^31: a request of a million tokens, one per column."""
-MOST_ROWS_OF_SMALL_TABLES = _SPAN // _COLUMNS - 1
-"""Rows with which even a table of so many columns has fewer than 2^31 entries."""
 _MOST_BYTES = 2**34 + 2**30
 """Largest size of a cache of keys and values, which must fit on a GPU."""
 

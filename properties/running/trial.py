@@ -16,7 +16,7 @@ from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.together import calls_together, observe_together
-from cumae.properties.running.variants import enlarged_cases, quiet_case, raised_by
+from cumae.properties.running.variants import enlarged_cases, how_moved, quiet_case, raised_by
 
 Begins = Callable[[Case | None, str], None]
 ORDER_SEED = 1
@@ -230,7 +230,7 @@ class Trial:
         writes_caches = all(form.is_in_place and form.is_rows for form in forms)
         for large in enlarged_cases(self.binding, self.quiet.case):
             by = raised_by(self.quiet.case, large)
-            because = f"when {by} is added to every block id" if by else _far_told(self.quiet.case, large)
+            because = how_moved(self.binding.domain, self.quiet.case, large)
             moved = self.quiet if by and writes_caches else None
             begins = self._telling(None, because)
             benches.append((Bench(self.binding, large, self.device, begins=begins, moved=moved), by))
@@ -246,13 +246,3 @@ class Trial:
         theirs = name in self.binding.returned or self.binding.forms[name].is_in_place
         state = expected.state
         return np.asarray(expected.is_repeatable if theirs else (state != FREE) & (state != UNORDERED))
-
-
-def _far_told(case: Case, large: Case) -> str:
-    """Return in words how a case was moved to offsets past 2^31."""
-    told, columns = "at offsets past 2^31", large.layout.min_table_columns
-    if not columns:
-        return told
-    ahead = len(large.batch.requests) - len(case.batch.requests)
-    where = f"behind {ahead:,} requests without new tokens" if ahead else "in its last rows"
-    return f"{told}, in a table of {columns:,} columns, {where}"

@@ -3,12 +3,17 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cumae.oracle import DENSE, Case, GarbageKind, Inputs
+from cumae.oracle import DENSE, Case, GarbageKind, Inputs, Layout
 from cumae.oracle.model.rules import INT32_MAX
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.promises import far_rows
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import has_large_slots, large_slots, with_small_slots, without_empty
+
+SMALL_ID = 2**16 - 1
+"""A largest block id that a function may promise."""
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
@@ -60,3 +65,26 @@ def raised_by(case: Case, enlarged: Case) -> int:
     pairs = zip(case.batch.requests[::-1], enlarged.batch.requests[::-1], strict=False)
     steps = (b - a for one, other in pairs for a, b in zip(one.block_ids, other.block_ids, strict=True))
     return max(steps, default=0)
+
+
+def how_moved(domain: Domain, case: Case, enlarged: Case) -> str:
+    """Return in words how a case was moved to larger offsets, and the promises under which it is not."""
+    by, columns, gaps = raised_by(case, enlarged), enlarged.layout.min_table_columns, gaps_of(enlarged.layout)
+    told = f"when {by} is added to every block id" if by else "at offsets past 2^31"
+    if columns:
+        ahead = len(enlarged.batch.requests) - len(case.batch.requests)
+        where = f"behind {ahead:,} requests without new tokens" if ahead else "in its last rows"
+        told += f", in a table of {columns:,} columns, {where}"
+    told += "".join(f"; {name} = {getattr(enlarged.layout, name):,}" for name in gaps)
+    if far_rows(enlarged):
+        told += "; Domain(far_rows=False) promises none"
+    if domain.large_slots and has_large_slots(enlarged):
+        told += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
+    if by:
+        told += f"; Domain(max_block_id={SMALL_ID}) promises smaller ids"
+    return told
+
+
+def gaps_of(layout: Layout) -> list[str]:
+    """Return the fields of a layout that give a gap between rows or blocks."""
+    return [name for name, value in layout.strides.items() if name.endswith("_gap") and value > 0]

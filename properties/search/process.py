@@ -192,6 +192,8 @@ def _last_of(told: State) -> Case:
 
 def _told_of(status: int) -> str:
     """Return how a process ended, in words."""
+    if status == -signal.SIGKILL:
+        return f"the process died with signal {-status}, as where memory runs out"
     if status < 0:
         return f"the process died with signal {-status}"
     if status == CUT_OFF:

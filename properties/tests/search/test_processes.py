@@ -52,7 +52,7 @@ def test_one_process_after_the_other_tells_its_case_before_it_dies(processes: Pr
         *("agrees", "disagrees", "agrees", "disagrees", "agrees")
     ]
     assert found[1].failure is not None and found[3].failure is not None
-    assert found[1].failure.finding.message == "the process died with signal 9"
+    assert found[1].failure.finding.message == "the process died with signal 9, as where memory runs out"
     assert (found[1].failure.case, found[1].cases) == (steps(2, 1, 3), 2)
     closed_all = "the process lost its connection: its file descriptors were closed"
     assert found[3].failure.finding.message == closed_all and found[3].failure.finding.ended
