@@ -37,7 +37,7 @@ _STATES = replace(
     "_gather_block_tables_kernel",
     operation="page_table",
     dialect=_STATES,
-    domain=STEPS.having(all_but=("survives_large_ids",)),
+    domain=STEPS.having(far_rows=False),
 )
 def gather_block_tables(kernel: Any) -> Callable[..., None]:
     """Runner V2: the rows of the second of two groups, zeros in padded rows and before the window.

@@ -20,7 +20,7 @@ _GRANTED = {"missing_blocks": False, "min_tokens": 1}
     "_compute_swa_indices_and_lens_kernel",
     operation="window_slots",
     domain=SMALL.having(
-        window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",), all_but=("survives_large_ids",)
+        window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",), far_rows=False
     ),
 )
 def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:

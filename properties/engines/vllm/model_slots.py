@@ -154,7 +154,7 @@ def selected_slots_on_cpu(function: Any) -> Callable[..., Tensor]:
     "_get_aligned_state_indices_kernel",
     operation="kv_indices",
     dialect=LAST_PAGE,
-    domain=FULL.having(strided=True, views=("seq_lens",), all_but=("survives_large_ids",)),
+    domain=FULL.having(strided=True, views=("seq_lens",), far_rows=False),
 )
 def kimi_state_indices(kernel: Any) -> Callable[..., Tensor]:
     """Kimi K3: the block with the state of each request, 32 rows a program."""

@@ -149,7 +149,7 @@ def qsa_metadata(function: Any) -> Callable[..., None]:
         *_of_tokens("ring_slots", lambda case: 1),
         starts="query_start_loc",
     ),
-    domain=SMALL.having(all_but=("survives_large_ids",), **_GRANTED),
+    domain=SMALL.having(max_block_id=65_535, far_rows=False, **_GRANTED),
     _metadata_launch_pdl=can_begin_early,
 )
 def qsa_metadata_of_rings(function: Any) -> Callable[..., None]:
