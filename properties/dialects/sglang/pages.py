@@ -11,6 +11,7 @@ from cumae.properties.dialects.sglang.step import (
     draft_token_num,
     extend_prefix_lens,
     forward_mode,
+    num_spare_pages,
     slots_of,
 )
 
@@ -24,7 +25,7 @@ def num_pages(case: Case) -> list[int]:
 
 def page_columns(case: Case) -> int:
     """Return the columns of the page table."""
-    return max(num_pages(case), default=0) + case.layout.num_spare_columns
+    return max(num_pages(case), default=0) + num_spare_pages(case)
 
 
 def read_lens(case: Case) -> list[int]:

@@ -10,6 +10,8 @@ from cumae.properties.dialects.held import IntArray, Ints, in_table
 from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED_SEQ_LEN
 
 ForwardMode = Literal["extend", "decode", "verify"]
+MOST_SPARE_TOKENS = 1024
+"""Most positions by which spare pages widen the pool's rows."""
 
 
 def forward_mode(batch: Batch) -> ForwardMode:
@@ -70,11 +72,21 @@ def slots_of(case: Case, request: Request) -> IntArray:
     return blocks * size + positions % size
 
 
+def num_spare_pages(case: Case) -> int:
+    """Return the pages of a row of the pool beyond those of the longest request."""
+    return min(case.layout.num_spare_columns, MOST_SPARE_TOKENS // case.batch.block_size)
+
+
 def req_to_token(inputs: Inputs) -> Ints:
-    """Return the pool's rows: zeros in row 0, a slot for each token, garbage after and in unused rows."""
-    case = inputs.case
+    """Return the pool's rows: zeros in row 0, a slot for each token, garbage after and in unused rows.
+
+    A row reaches to the first position of its last spare page.
+    """
+    case, size = inputs.case, inputs.case.batch.block_size
     layout, requests, rows = case.layout, case.batch.requests, pool_rows(case)
-    width = max(cache_seqlens(case), default=0) + layout.num_spare_columns
+    longest = max(cache_seqlens(case), default=0)
+    last_page = -(-longest // size) + num_spare_pages(case) - 1
+    width = max(longest + layout.num_spare_columns, last_page * size + 1)
     table = _unused((max(rows, default=0) + 1 + layout.num_spare_rows, width), case)
     table[DUMP_ROW] = 0
     for row, request in zip(rows, requests, strict=True):

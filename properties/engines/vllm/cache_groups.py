@@ -19,9 +19,7 @@ _GRANTED = {"missing_blocks": False, "min_tokens": 1}
     "vllm/v1/attention/backends/mla/sparse_swa.py",
     "_compute_swa_indices_and_lens_kernel",
     operation="window_slots",
-    domain=SMALL.having(
-        window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",), far_rows=False
-    ),
+    domain=SMALL.having(window=_WINDOWS, **_GRANTED, strided=True, views=("swa_indices",), far_rows=False),
 )
 def swa_indices_and_lens(kernel: Any) -> Callable[..., None]:
     """Windows of a step without images or replayed tokens; the first token and the others in turn.
