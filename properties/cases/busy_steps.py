@@ -67,19 +67,19 @@ def deep_and_a_chunk(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind 4,096 tokens or more, and two chunks behind 2,048."""
     lens: list[Lens] = [("decode", DEEP + mixed(b) % 900, 1) for b in range(count)]
     lens += [("prefill", 2_050, 600), ("prefill", 2_600, 520)]
-    return _in_large_pages(ladder, lens, count)
+    return in_large_pages(ladder, lens, count)
 
 
 def deep_chunks(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` chunks of 64 tokens or more, each behind 4,096 or more; keys are grouped."""
     lens: list[Lens] = [("prefill", DEEP + mixed(b) % 900, 64 + mixed(b, 1) % 30) for b in range(count)]
-    return _in_large_pages(ladder.having("compress_ratio", GROUP) or ladder, lens, count)
+    return in_large_pages(ladder.having("compress_ratio", GROUP) or ladder, lens, count)
 
 
 def all_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, each behind more tokens than 16 bits count."""
     lens: list[Lens] = [("decode", FAR + 611 * b, 1) for b in range(count)]
-    return _in_large_pages(ladder, lens, count)
+    return in_large_pages(ladder, lens, count)
 
 
 def deep_under(option: str, value: int, ladder: Ladder, count: int) -> Case | None:
@@ -88,14 +88,14 @@ def deep_under(option: str, value: int, ladder: Ladder, count: int) -> Case | No
     if having is None:
         return None
     lens: list[Lens] = [("decode", 8_200 + mixed(b) % 900, 1) for b in range(count)]
-    return _in_large_pages(having, lens, count)
+    return in_large_pages(having, lens, count)
 
 
 def one_beyond(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes with context, one of which is behind more than 2^17 tokens."""
     lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
     lens[count // 2] = ("decode", 140_003, 1)
-    return _in_large_pages(ladder.unlimited, lens, count)
+    return in_large_pages(ladder.unlimited, lens, count)
 
 
 def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
@@ -146,7 +146,7 @@ def with_heads(
     return counted.step(lens, seed=count, padding=(0, 0), block_size=block_size)
 
 
-def _in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | None:
+def in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | None:
     """Return a case of these requests in the largest usual pages."""
     size = max((size for size in ladder.sizes if size <= LARGEST_PAGE), default=ladder.usual_block)
     return ladder.step(lens, seed=seed, padding=(0, 0), block_size=size)

@@ -150,7 +150,7 @@ FEATURES: tuple[Feature, ...] = (
     row(
         "options",
         "split_size",
-        lambda d: d.pick("split_size", (1, 2, 3, 4, 6, 7, 41, 64, 256, 1024)),
+        lambda d: d.pick("split_size", (1, 2, 3, 4, 6, 7, 41, 64, 192, 256, 1024)),
         engines=(1, 64, 128, 256, 512, 1024),
     ),
     row(

@@ -19,6 +19,7 @@ from cumae.properties.cases.engine_steps import (
     routed,
     selecting,
 )
+from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (
@@ -133,6 +134,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **{f"in order {order}": (partial(in_order, order), (700, 300)) for order in PAGE_ORDERS},
     **BUSY,
     **ARRIVALS,
+    **FULL,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed ")))

@@ -49,7 +49,7 @@ LAYOUT: tuple[Feature, ...] = (
     always("new_row_gap", lambda d: d.choices.pick((0, 1, 8, 300)) if d.strided else 0),
     always("key_row_gap", lambda d: d.choices.pick((0, 1, 8)) if d.strided else 0),
     always("vector_step", lambda d: d.choices.pick((1, 2, 3)) if d.strided else 1),
-    always("storage_offset", lambda d: d.choices.pick((0, 0, 1, 2, 5)) if d.strided else 0),
+    always("storage_offset", lambda d: d.choices.pick((0, 0, 0, 1, 2, 3, 4, 5, 8)) if d.strided else 0),
     always("garbage", lambda d: d.choices.pick(GARBAGE_KINDS)),
     always("index_dtype", lambda d: d.pick("index_dtype", INDEX_DTYPES), engines=INDEX_DTYPES),
     row(

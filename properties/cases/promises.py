@@ -19,7 +19,7 @@ from cumae.properties.cases.promise import (
     whole,
 )
 
-BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 256, 512, 656, 1056, 4096)
+BLOCK_SIZES = (1, 2, 3, 4, 5, 7, 8, 16, 24, 32, 64, 128, 192, 256, 512, 656, 1056, 4096)
 """Tokens of a block; those beyond 256 are for hybrid models, where a block is as large as a state.
 
 In fp32, a product with the reciprocal of 656 gives a wrong quotient for some positions, as that of 41 does.

@@ -30,9 +30,16 @@ ROUTER_SHAPES = (
 """Experts, groups, groups kept, experts selected: once all that are kept.
 The last eight are those of released models."""
 
+UNGROUPED = (16, 48, 64, 72, 96, 128, 160, 192, 256, 288, 320, 384, 512)
+"""Experts of models without groups."""
+
 
 def router_shape(d: Draw) -> tuple[int, int, int, int]:
     """Return the sizes of a router; many experts only for few rows."""
+    if d.domain.router_shapes is None and d.choices.chance(20):
+        num_experts = d.choices.pick(UNGROUPED)
+        if d.num_rows * num_experts <= MOST_SELECTED:
+            return num_experts, 1, 1, d.choices.pick((1, 2, 3, 4, 6, 8, 10, 12))
     if d.domain.router_shapes is None and d.choices.chance(25):
         num_groups, size = d.choices.pick((1, 2, 3, 5, 8)), d.choices.integer(2, 40)
         if d.num_rows * num_groups * size <= MOST_SELECTED:

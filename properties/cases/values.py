@@ -113,7 +113,9 @@ def window(d: Draw) -> int:
     limited = (d.limits_keys_by("window") or promised) and d.values.get("compress_ratio", 1) == 1
     if not limited:
         return 0
-    return int(d.pick("window", [n for n in (1, 2, 3, 4, 6, 16, 128, 129) if not listed or _is_listed(d, n)]))
+    return int(
+        d.pick("window", [n for n in (1, 2, 3, 4, 6, 16, 128, 129, 192) if not listed or _is_listed(d, n)])
+    )
 
 
 def min_window_columns(d: Draw) -> int:
@@ -129,7 +131,7 @@ def _is_listed(d: Draw, columns: int) -> bool:
 
 def ring_capacity(d: Draw) -> int:
     """Return the tokens of a request's ring."""
-    return int(d.pick("ring_capacity", (4, 1, 2, 3, 5, 6, 8, 41, 64, 96, 127, 1024)))
+    return int(d.pick("ring_capacity", (4, 1, 2, 3, 5, 6, 8, 41, 64, 96, 127, 192, 1024)))
 
 
 def dummy_request(d: Draw) -> bool:

@@ -9,13 +9,14 @@ from typing import Any
 from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.busy_steps import OF_HEADS
 from cumae.properties.cases.composed import composed
+from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, LINED, SERVED, FAR, COMPOSED = 1.0, 0.2, 1.3, 0.5, 1.0
+ALIKE, LINED, FILLED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 1.3, 0.5, 1.0
 """The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, as models are
 served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it is
 twice as much."""
@@ -43,7 +44,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS} if "head_format" in ladder.named else {*ARRIVALS, *OF_HEADS}
+    without = {*ARRIVALS, *FULL, *(() if "head_format" in ladder.named else OF_HEADS)}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -51,9 +52,10 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
-    """Examine steps as a queue fills them, with work of their own."""
-    visits = [(name, name, ladder) for name in ARRIVALS if sees_requests(visitor) or name in OF_TOKENS]
-    _examine(visitor, visits, LINED)
+    """Examine steps as a queue fills them, and full ones, with work of their own."""
+    for kinds, work in ((ARRIVALS, LINED), (FULL, FILLED)):
+        visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
+        _examine(visitor, visits, work)
 
 
 def _examine(visitor: Visitor, visits: Sequence[tuple[str, str, Ladder]], work: float) -> None:

@@ -1,0 +1,99 @@
+"""Steps that fill a budget of tokens, and crowds that are all deep: those of production and of benchmarks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cumae.oracle import Case
+from cumae.properties.cases.busy_steps import in_large_pages
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.draws import edited
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.ordinary import beyond_windows
+
+REST = 31
+"""Tokens of a chunk for each decode beside it: of a budget of 8,192, 256 decodes leave 7,936."""
+DEEP = 2_050
+"""Cached tokens behind which all requests of a crowd lie."""
+PAGE = 64
+"""Tokens of a page, which whole chunks fill."""
+DRAFTED = {"topk": 2_048, "split_size": 256, "num_workers": 132}
+"""Selections of a model with drafts: those of DeepSeek-V3.2."""
+
+
+def decodes_and_the_rest(each: int, cached: int, is_first: bool, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of ``each`` tokens, and a chunk of the rest of a budget.
+
+    ``cached``: tokens of its prompt that were computed before. ``is_first``: it stands before the decodes.
+    """
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, each) for b in range(count)]
+    lens.insert(0 if is_first else count, ("prefill", cached, REST * count))
+    return in_large_pages(ladder.unlimited, lens, count)
+
+
+def all_deep(world: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each behind 2,048 tokens or more, on so many ranks."""
+    ranks = ladder.unlimited if world == 1 else ladder.having("world", world)
+    lens: list[Lens] = [("decode", DEEP + mixed(b) % 900, 1) for b in range(count)]
+    return None if ranks is None else in_large_pages(ranks, lens, count)
+
+
+def drafts_beyond_selections(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of two tokens, all of which see more keys than are selected."""
+    for option, value in DRAFTED.items():
+        ladder = ladder.having(option, value) or ladder
+    lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 2) for b in range(count)]
+    return in_large_pages(ladder, lens, count)
+
+
+def equal_prompts(query_len: int, cached: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` prompts of one length, as benchmarks send them."""
+    return in_large_pages(ladder, [("prefill", cached, query_len)] * count, count)
+
+
+def chunks_that_go_on(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` chunks of one length, each with as many cached tokens as the one before has.
+
+    Engines that cut prompts into chunks of one size have such steps.
+    """
+    return in_large_pages(ladder.unlimited, [("prefill", 512 * b, 512) for b in range(count)], count)
+
+
+def whole_pages_padded(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` chunks and prefixes of whole pages, and an odd number of padded tokens."""
+    lens: list[Lens] = [("prefill", b % 3 * PAGE, (1 + b % 4) * PAGE) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(3, 1))
+
+
+def in_rising_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` new prompts, whose pages a fresh server takes one after the other."""
+    plain = ladder.without("world", "window", "missing_blocks")
+    lens: list[Lens] = [("prefill", 0, plain.usual_block * 2 + 3 + 5 * b) for b in range(count)]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    if case is None or len(set(i for r in case.batch.requests for i in r.block_ids)) < 2:
+        return None
+    requests = case.batch.requests
+    ids = sorted(i for request in requests for i in request.block_ids)
+    if ids[0] < 0 or len(set(ids)) < len(ids):
+        return None
+    rising = iter(ids)
+    renamed = [replace(r, block_ids=tuple(next(rising) for _ in r.block_ids)) for r in requests]
+    return edited(case, renamed, case.layout.row_index)
+
+
+FULL: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    "rising pages": (in_rising_pages, (19, 5)),
+    "whole pages, padded": (whole_pages_padded, (9, 4)),
+    "full graphs of 256, in windows": (partial(beyond_windows, 128, 130), (256,)),
+    "prompts of 1,024 tokens": (partial(equal_prompts, 1_024, 0), (8, 5)),
+    "prompts of 512 tokens behind a prefix": (partial(equal_prompts, 512, 1_024), (16, 5)),
+    "chunks that go on": (chunks_that_go_on, (9, 5)),
+    "decodes and the rest of a budget": (partial(decodes_and_the_rest, 1, 0, False), (256, 134)),
+    "drafts and the rest of a budget": (partial(decodes_and_the_rest, 4, 0, False), (134,)),
+    "a chunk before hundreds of decodes": (partial(decodes_and_the_rest, 1, 2_048, True), (256, 134)),
+    "drafts beyond selections": (drafts_beyond_selections, (131, 67)),
+    "hundreds of deep decodes": (partial(all_deep, 1), (259, 131)),
+    "hundreds of deep decodes on ranks": (partial(all_deep, 8), (259, 131)),
+}
+"""By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
