@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count as count_from
+from itertools import islice
 
 from cumae.oracle import Case
 from cumae.properties.cases.busy_steps import in_large_pages
@@ -63,22 +65,19 @@ def chunks_that_go_on(ladder: Ladder, count: int) -> Case | None:
 def whole_pages_padded(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` chunks and prefixes of whole pages, and an odd number of padded tokens."""
     lens: list[Lens] = [("prefill", b % 3 * PAGE, (1 + b % 4) * PAGE) for b in range(count)]
-    return ladder.step(lens, seed=count, padding=(3, 1))
+    return ladder.step(lens, seed=count, padding=(3, 0))
 
 
 def in_rising_pages(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` new prompts, whose pages a fresh server takes one after the other."""
-    plain = ladder.without("world", "window", "missing_blocks")
+    plain = ladder.without("world", "window", "missing_blocks", "kernel_block_size")
     lens: list[Lens] = [("prefill", 0, plain.usual_block * 2 + 3 + 5 * b) for b in range(count)]
     case = plain.step(lens, seed=count, padding=(0, 0))
-    if case is None or len(set(i for r in case.batch.requests for i in r.block_ids)) < 2:
+    ids = [] if case is None else [i for request in case.batch.requests for i in request.block_ids]
+    if case is None or min(ids, default=-1) < 0 or len(set(ids)) < len(ids):
         return None
-    requests = case.batch.requests
-    ids = sorted(i for request in requests for i in request.block_ids)
-    if ids[0] < 0 or len(set(ids)) < len(ids):
-        return None
-    rising = iter(ids)
-    renamed = [replace(r, block_ids=tuple(next(rising) for _ in r.block_ids)) for r in requests]
+    rising = count_from(min(ids))
+    renamed = [replace(r, block_ids=tuple(islice(rising, len(r.block_ids)))) for r in case.batch.requests]
     return edited(case, renamed, case.layout.row_index)
 
 

@@ -128,20 +128,25 @@ def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -
     return ""
 
 
-def cause_of_numbers(expected: Words, actual: Words, item_bytes: int) -> str:
+def cause_of_numbers(expected: Words, actual: Words, item_bytes: int, *, rounds: bool = True) -> str:
     """Return the fault that explains every number in which rows of bytes differ, "" if there is none.
+
+    ``rounds``: whether numbers are rounded at all. Of bytes, 0x7f and 0xff are NaN, and next to no number.
 
     >>> cause_of_numbers(np.array([[0, 0x80, 7, 9]], np.uint8), np.array([[0, 0, 7, 9]], np.uint8), 2)
     'the sign of zero: -0.0 and 0.0 have different bits'
     >>> cause_of_numbers(np.array([[0x3A, 9]], np.uint8), np.array([[0x3B, 9]], np.uint8), 1)
     'rounding: each wrong number is next to the right one'
+    >>> cause_of_numbers(np.array([[0x7E]], np.uint8), np.array([[0x7F]], np.uint8), 1)
+    ''
     """
     numbers = [np.ascontiguousarray(one).view(f"<u{item_bytes}") for one in (expected, actual)]
     wanted, found = (one[numbers[0] != numbers[1]].astype(np.int64) for one in numbers)
     sign = 1 << (8 * item_bytes - 1)
     if np.all((wanted ^ found == sign) & (wanted % sign == 0)):
         return "the sign of zero: -0.0 and 0.0 have different bits"
-    if np.all(abs(wanted - found) == 1):
+    is_nan = item_bytes == 1 and bool(np.isin(np.concatenate([wanted, found]) % 128, 127).any())
+    if rounds and not is_nan and np.all(abs(wanted - found) == 1):
         return "rounding: each wrong number is next to the right one"
     return ""
 

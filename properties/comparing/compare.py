@@ -48,12 +48,20 @@ def wrong_values(
             cause = cause or likely_cause(*evidence(binding, seen, name, want, case))
             if not cause and case is not None and words.ndim > 1:
                 item_bytes = ITEM_BYTES[binding.forms[name].dtype_for(case)]
-                cause = cause_of_numbers(want.words[differs], words[differs], item_bytes)
+                rounds = _rounds(binding, case)
+                cause = cause_of_numbers(want.words[differs], words[differs], item_bytes, rounds=rounds)
             what = "differs from the oracle"
             found = difference(check, binding, name, differs, want.words, words, what, cause)
             found = with_strays(found, seen)
             return found if case is None else replace(found, rows=looked_up_rows(binding, case))
     return None if case is None else wrong_answer(check, binding, seen, expected, case)
+
+
+def _rounds(binding: Binding, case: Case) -> bool:
+    """Return whether numbers of a case are converted, and not only copied."""
+    options, features = case.options, binding.operation.features
+    of_rows = "row_format" in features and options.rows.row_format == "fp8"
+    return of_rows or ("head_format" in features and options.heads.is_scaled)
 
 
 def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, want: Expected) -> Finding:

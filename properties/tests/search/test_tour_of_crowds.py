@@ -14,6 +14,7 @@ from cumae.fixtures.limits import (
     served_steps,
     steps_behind_others,
     steps_of_arrivals,
+    steps_of_budgets,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -28,6 +29,7 @@ ORDINARY = (
     *ordinary_steps.LIMITS,
     *steps_behind_others.LIMITS,
     *steps_of_arrivals.LIMITS,
+    *steps_of_budgets.LIMITS,
     *deep_and_long_steps.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
