@@ -58,7 +58,6 @@ def _copy_rows(
     cache_row_stride: tl.tensor,
     new_row_stride: tl.tensor,
     key_row_stride: tl.tensor,
-    rows_each: tl.tensor,
     WORD: tl.constexpr,
     WORDS_PER_GRAIN: tl.constexpr,
     GRAIN: tl.constexpr,
@@ -68,19 +67,19 @@ def _copy_rows(
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
     wait_for_kernel_before(BEGINS_EARLY)
-    i_first = tl.program_id(0).to(tl.int64) * rows_each
+    i_first = tl.program_id(0).to(tl.int64) * ROWS
     i_stop = tl.minimum(tl.load(cu_seqlens_k + num_requests).to(tl.int64), capacity)
     if i_first >= i_stop:
         return
-    i_behind = tl.minimum(i_first + rows_each, i_stop)
     o_row = i_first + tl.arange(0, ROWS)
-    m_row = o_row < i_behind
+    m_row = o_row < i_stop
 
     # The request of a row is the first whose end lies past it: searched for the first row, then the last.
     cu_stops = cu_seqlens_k + 1
     zero = tl.full((), 0, tl.int32)
     first_request = count_stops(cu_seqlens_k, num_requests, zero, i_first)
-    last_request = count_stops(cu_seqlens_k, num_requests, first_request, i_behind - 1)
+    i_last = tl.minimum(i_first + ROWS, i_stop) - 1
+    last_request = count_stops(cu_seqlens_k, num_requests, first_request, i_last)
 
     i_request = tl.full((ROWS,), 0, tl.int32) + first_request
     high_request = tl.full((ROWS,), 0, tl.int32) + last_request
@@ -116,7 +115,7 @@ def _copy_rows(
         origin = tl.where(m_copied, origin, NO_ROW)
         target = keys.to(tl.pointer_type(WORD)) + i_first * key_row_stride * WORDS_PER_GRAIN
         gap = key_row_stride * WORDS_PER_GRAIN - num_words
-        for i_word in range(0, rows_each * num_words, COLUMNS):
+        for i_word in range(0, ROWS * num_words, COLUMNS):
             o_word = i_word + tl.arange(0, COLUMNS)
             # Exact for rows as short as these; a division of integers would take longer.
             i_row = ((o_word + 0.5) * (1.0 / num_words)).to(tl.int32)
@@ -214,16 +213,11 @@ def write_prefix_interleave(
     strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
     rows, num_warps = (ROWS_OF_FEW, 4) if capacity <= MOST_OF_FEW else (WORDS_OF_MANY // columns, 1)
-    rows_each = rows
     is_flat = capacity >= LEAST_OF_FLAT and grain < 16 and grains * grain < BYTES_OF_FLAT
     if is_flat:
         rows, columns, num_warps = ROWS_OF_FLAT, WORDS_OF_FLAT, 4
-        # As many as fill all passes but for a part of a row.
-        num_words = grains * words_per_grain
-        passes = max(1, ROWS_OF_FLAT * num_words // WORDS_OF_FLAT)
-        rows_each = min(ROWS_OF_FLAT, passes * WORDS_OF_FLAT // num_words)
     with torch.cuda.device(cache.get_device()):
-        _copy_rows[(-(-capacity // rows_each),)](
+        _copy_rows[(-(-capacity // rows),)](
             as_bytes(cache),
             as_bytes(new_rows),
             cu_seqlens_k if block_table is None else block_table,
@@ -240,7 +234,6 @@ def write_prefix_interleave(
             table_width,
             *((0, 0) if block_table is None else block_table.stride()),
             *(stride * cache.element_size() // grain for stride in strides),
-            rows_each,
             WORD=word,
             WORDS_PER_GRAIN=words_per_grain,
             GRAIN=grain,

@@ -141,7 +141,8 @@ def test_large_ids_on_which_it_raises_are_told() -> None:
     failure = failure_on(function, "slot_mapping")
     assert (failure.finding.check, failure.case) == ("survives_large_ids", SMALL)
     assert "no such table" in failure.finding.message
-    assert failure.finding.message.endswith("is added to every block id")
+    assert "is added to every block id; " in failure.finding.message
+    assert failure.finding.message.endswith("Domain(max_block_id=65535) promises smaller ids")
 
 
 def job(target: str, **more: Any) -> Job:
