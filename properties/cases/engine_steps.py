@@ -12,6 +12,8 @@ COLUMNS = 131
 WINDOW = 128
 WORLD, GROUP = 4, 8
 """Ranks, and tokens of a compressed key, whose runs are several groups each."""
+SELECTIONS = {"topk": 2_048, "split_size": 256, "num_workers": 132}
+"""DeepSeek-V3.2's selections, in work items for all multiprocessors of an H200."""
 
 
 def in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
@@ -113,7 +115,7 @@ def routed(
 
 def for_all_workers(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, an item each: as many as 132 workers take at a time, or twice."""
-    for option, value in {"topk": 2_048, "split_size": 256, "num_workers": 132}.items():
+    for option, value in SELECTIONS.items():
         if (having := ladder.having(option, value)) is None:
             return None
         ladder = having

@@ -23,6 +23,8 @@ class _Narrower(NamedTuple):
 
 ODD_LOGITS = ("nan_and_inf", "huge_and_tiny", "negative", "large_biases", "ties", "equal")
 """Kinds of logits that a router may not be made for."""
+SMALL_ID = 2**16 - 1
+"""A largest block id that a function may promise."""
 LONG = 4096
 """Most cached tokens of a request that nobody calls long."""
 
@@ -57,7 +59,7 @@ _NARROWER = (
     _Narrower("index_dtype", ("int32", "int64")),
     _Narrower("world", (1,)),
     _Narrower("large_slots", False),
-    _Narrower("max_block_id", 65_535),
+    _Narrower("max_block_id", SMALL_ID),
     _Narrower(
         "max_context_len",
         lambda case: 2 ** ((_longest(case) - 1).bit_length() - 1),

@@ -11,6 +11,7 @@ from cumae.properties.cases.busy_steps import in_large_pages
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited
+from cumae.properties.cases.engine_steps import SELECTIONS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.ordinary import beyond_windows
 from cumae.properties.cases.served import sharing
@@ -21,8 +22,6 @@ DEEP = 2_050
 """Cached tokens behind which all requests of a crowd lie."""
 PAGE = 64
 """Tokens of a page, which whole chunks fill."""
-DRAFTED = {"topk": 2_048, "split_size": 256, "num_workers": 132}
-"""Selections of a model with drafts: those of DeepSeek-V3.2."""
 
 
 def decodes_and_the_rest(each: int, cached: int, is_first: bool, ladder: Ladder, count: int) -> Case | None:
@@ -44,7 +43,7 @@ def all_deep(world: int, ladder: Ladder, count: int) -> Case | None:
 
 def drafts_beyond_selections(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of two tokens, all of which see more keys than are selected."""
-    for option, value in DRAFTED.items():
+    for option, value in SELECTIONS.items():
         ladder = ladder.having(option, value) or ladder
     lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 2) for b in range(count)]
     return in_large_pages(ladder, lens, count)

@@ -6,14 +6,12 @@ from typing import Any
 from cumae.oracle import DENSE, Case, GarbageKind, Inputs, Layout
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.exclusions import SMALL_ID
 from cumae.properties.cases.promises import far_rows
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.enlarged import has_large_slots, large_slots, with_small_slots, without_empty
-
-SMALL_ID = 2**16 - 1
-"""A largest block id that a function may promise."""
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:

@@ -240,3 +240,14 @@ def test_a_promised_window_is_not_left_out_where_keys_could_be_compressed() -> N
     drawn = list(islice(seeded_cases(1, binding.domain, binding.features), 60))
     assert {case.options.keys.window for case in drawn} == {512}
     assert all(binding.why_not(case) is None for case in drawn)
+
+
+def test_far_rows_are_those_of_tables_and_of_keys_whose_offset_passes_2_31() -> None:
+    decodes = tuple(Request(3, 1, (b,), "decode") for b in range(3))
+    plain, near = Case(Batch(decodes, 16)), Domain(far_rows=False)
+    assert near.why_not(plain) is None
+    assert near.why_not(plain.laid_out(table_row_gap=2**30)) == "table rows past 2^31"
+    assert near.why_not(plain.laid_out(table_row_gap=2**30 - 1)) is None
+    assert near.why_not(plain.laid_out(new_row_gap=2**30)) == "rows past 2^31"
+    assert near.why_not(plain.laid_out(min_table_columns=2**20, row_index=(2_048, 0, 1))) is not None
+    assert near.why_not(plain.laid_out(min_table_columns=2**20, row_index=(2_047, 0, 1))) is None

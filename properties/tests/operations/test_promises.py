@@ -238,6 +238,18 @@ def test_the_tables_of_sglang_are_as_wide_as_every_length() -> None:
         assert not found["req_to_token"][0].any() and not found["page_table_1"][-1].any()
 
 
+@pytest.mark.parametrize("block_size", [1, 4, 512])
+def test_the_last_page_of_a_table_of_sglang_begins_inside_the_row_of_the_pool(block_size: int) -> None:
+    requests = (Request(5, 1, (4, 5, 6, 7, 8, 9), "decode"),)
+    case = Case(Batch(requests, block_size), Layout(num_spare_columns=3))
+        Batch((Request(5, 1, (4, 5, 6, 7, 8, 9), "decode"),), block_size), Layout(num_spare_columns=3)
+    )
+    found = cumae.tensors(case, "sglang", DEVICE)
+    last = (int(found["max_seq_pages"]) - 1) * block_size
+    assert last < found["req_to_token"].shape[1]
+    assert int(found["max_seq_pages"]) > -(-6 // block_size)
+
+
 def test_no_live_request_stands_in_the_row_that_sglang_gives_nobody() -> None:
     binding = binding_of(lambda req_to_token, req_pool_indices, out_cache_loc: None, "slot_mapping", "sglang")
     case = Case(Batch((Request(0, 1, (3,)),), 4), Layout(row_index=(-1,)))

@@ -86,21 +86,21 @@ class TestAgainstTheSimulation:
         assert min(seen.values()) > 10, seen
 
 
-def is_noticed(broken: Broken, case: Case) -> bool:
-    """Whether a broken oracle gives another answer, or reads an entry that belongs to nobody."""
+def gives_another_answer(broken: Broken, case: Case) -> bool:
+    """Whether a broken oracle gives another answer; it gives none where it reads an entry of nobody."""
     try:
         return bool(oracle_answer(broken.oracle, case) != simulated_answer(broken.operation, case))
     except TypeError as error:
         if "'Mark'" not in str(error):
             raise
-        return True
+        return False
 
 
 class TestBrokenOracles:
     @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.oracle.__name__)
     def test_the_comparison_notices(self, broken: Broken) -> None:
         drawn = islice(seeded_cases(5, features=broken.features), 300)
-        assert any(is_noticed(broken, case) for case in drawn)
+        assert any(gives_another_answer(broken, case) for case in drawn)
 
     def test_without_context_positions_from_zero_are_right(self) -> None:
         case = Case(step(prefill(0, 3), prefill(0, 2)))
