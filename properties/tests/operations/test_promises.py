@@ -242,8 +242,6 @@ def test_the_tables_of_sglang_are_as_wide_as_every_length() -> None:
 def test_the_last_page_of_a_table_of_sglang_begins_inside_the_row_of_the_pool(block_size: int) -> None:
     requests = (Request(5, 1, (4, 5, 6, 7, 8, 9), "decode"),)
     case = Case(Batch(requests, block_size), Layout(num_spare_columns=3))
-        Batch((Request(5, 1, (4, 5, 6, 7, 8, 9), "decode"),), block_size), Layout(num_spare_columns=3)
-    )
     found = cumae.tensors(case, "sglang", DEVICE)
     last = (int(found["max_seq_pages"]) - 1) * block_size
     assert last < found["req_to_token"].shape[1]
