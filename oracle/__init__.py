@@ -34,7 +34,7 @@ from cumae.oracle.model.inputs import INPUTS, Inputs
 from cumae.oracle.model.latent_rows import ROW_FORMATS, RowFormat
 from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
-from cumae.oracle.model.options import KeyScope, Options
+from cumae.oracle.model.options import SELECTION_ORDERS, KeyScope, Options, SelectionOrder
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
 from cumae.oracle.page_read import PageRead, page_read
@@ -74,6 +74,7 @@ __all__ = [
     "OPERATIONS",
     "PAGE_ORDERS",
     "ROW_FORMATS",
+    "SELECTION_ORDERS",
     "UNTOUCHED",
     "AllocateSlots",
     "AnyChunks",
@@ -118,6 +119,7 @@ __all__ = [
     "Rounding",
     "RowFormat",
     "ScheduleKey",
+    "SelectionOrder",
     "SequenceChunks",
     "SequenceLayout",
     "SlotMapping",

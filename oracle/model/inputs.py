@@ -124,20 +124,22 @@ def _row_index(inputs: Inputs) -> list[Any]:
 
 
 def _topk_indices(inputs: Inputs) -> list[list[Any]]:
-    case, topk = inputs.case, inputs.case.options.selection.topk
-    kv_lens = kv_lens_of(inputs["context_lens"], inputs["query_lens"], case.num_tokens_padded, topk)
-    return topk_indices(kv_lens, inputs["position_ids"], topk)
+    case, selection = inputs.case, inputs.case.options.selection
+    lens = inputs["context_lens"], inputs["query_lens"]
+    kv_lens = kv_lens_of(*lens, case.num_tokens_padded, selection.topk)
+    return topk_indices(kv_lens, inputs["position_ids"], selection.topk, selection.selection_order)
 
 
 def _selected_positions(inputs: Inputs) -> list[list[Any]]:
-    beyond = None
-    if inputs.case.options.selection.select_beyond:
+    beyond, selection = None, inputs.case.options.selection
+    if selection.select_beyond:
         table = inputs["block_table"]
         beyond = (len(table[0]) if table else 0) * inputs["block_size"] * inputs["world"]
     owners = inputs["token_to_request"]
     live = [row < inputs["num_tokens"] for row in range(len(owners))]
-    first = inputs.case.options.selection.selected_first
-    return selected_positions(inputs["topk_indices"], owners, live, inputs["workspace_ids"], beyond, first)
+    rows, workspaces = inputs["topk_indices"], inputs["workspace_ids"]
+    how = selection.selected_first, selection.selects_fewer
+    return selected_positions(rows, owners, live, workspaces, beyond, *how)
 
 
 def _num_drafts(inputs: Inputs) -> list[Any]:

@@ -11,6 +11,8 @@ from cumae.oracle.model.router import NEUTRAL_ROUTER, Router
 from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
 
 KeyScope = Literal["all", "prefill"]
+SelectionOrder = Literal["mixed", "rising", "falling", "alike"]
+SELECTION_ORDERS: tuple[SelectionOrder, ...] = ("mixed", "rising", "falling", "alike")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +83,27 @@ class Selection:
 
     ``topk``: keys that a token selects at most. ``select_beyond``: whether some selected positions lie
     beyond the table, where there is no key. ``selected_first``: whether the positions of each row stand
-    before its -1. ``prefill_workspace``: the keys of prefills that compute something are gathered into a
-    workspace, from which their tokens read selected positions.
+    before its -1. ``selects_fewer``: whether some rows hold fewer positions than they have keys to select.
+    ``selection_order``: the order of each row's positions; "mixed" differs from row to row, and "alike" gives
+    a row what the row before selects, if its token is the next one and sees as many keys.
+    ``prefill_workspace``: the keys of prefills that compute something are gathered into a workspace, from
+    which their tokens read selected positions.
     """
 
     topk: int = 2
     prefill_workspace: bool = False
     select_beyond: bool = False
     selected_first: bool = False
+    selects_fewer: bool = False
+    selection_order: SelectionOrder = "mixed"
 
     def __post_init__(self) -> None:
         require_int("topk", self.topk, 1, 2**16)
         require_bool("prefill_workspace", self.prefill_workspace)
         require_bool("select_beyond", self.select_beyond)
         require_bool("selected_first", self.selected_first)
+        require_bool("selects_fewer", self.selects_fewer)
+        require_choice("selection_order", self.selection_order, SELECTION_ORDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +223,8 @@ class Options:
 
         Raises ``ValueError`` for a field that no group has.
 
-        >>> Options.of(topk=3, rank=1).selection
-        Selection(topk=3, prefill_workspace=False, select_beyond=False, selected_first=False)
+        >>> Options.of(topk=3, rank=1).parallel
+        Parallel(rank=1, interleave=1)
         """
         try:
             return _of(tuple(values), *values.values())

@@ -17,16 +17,29 @@ FAR_BEYOND = 2**30
 """How far beyond the table some rows select a position: products of it do not fit 32 bits."""
 
 
-def topk_indices(kv_lens: Sequence[int], positions: Sequence[int], topk: int) -> list[list[Any]]:
-    """Return each token's ``kv_lens`` selected positions, its own among them, padded with GARBAGE.
+def topk_indices(
+    kv_lens: Sequence[int], positions: Sequence[int], topk: int, order: str = "mixed"
+) -> list[list[Any]]:
+    """Return each token's ``kv_lens`` selected positions, padded with GARBAGE.
+
+    A token's own position is among them, but for those that repeat the row before, as ``order`` "alike" has
+    it.
 
     >>> topk_indices([1, 3, 0], [0, 4, 0], topk=3)
     [[0, GARBAGE, GARBAGE], [2, 4, 3], [GARBAGE, GARBAGE, GARBAGE]]
+    >>> topk_indices([3, 3], [4, 5], topk=3, order="alike")
+    [[2, 4, 3], [2, 4, 3]]
     """
-    return [
-        _selection(row, position, kv_len) + [GARBAGE] * (topk - kv_len) if kv_len else [GARBAGE] * topk
-        for row, (position, kv_len) in enumerate(zip(positions, kv_lens, strict=True))
-    ]
+    rows: list[list[Any]] = []
+    for row, (position, kv_len) in enumerate(zip(positions, kv_lens, strict=True)):
+        before = (positions[row - 1] + 1, kv_lens[row - 1]) if row else None
+        if not kv_len:
+            rows.append([GARBAGE] * topk)
+        elif order == "alike" and before == (position, kv_len):
+            rows.append(rows[-1])
+        else:
+            rows.append(_selection(row, position, kv_len, order) + [GARBAGE] * (topk - kv_len))
+    return rows
 
 
 def _coprime(step: int, size: int) -> int:
@@ -36,9 +49,13 @@ def _coprime(step: int, size: int) -> int:
     return step
 
 
-def _selection(row: int, position: int, count: int) -> list[int]:
-    """Return ``count`` positions up to ``position``, itself among them, scattered; some rows are in order."""
-    order = ORDERED.get(row % 10)
+def _selection(row: int, position: int, count: int, of_all: str) -> list[int]:
+    """Return ``count`` positions up to ``position``, itself among them, in the order ``of_all`` rows.
+
+    Mixed rows are scattered, and some are in an order of their own; rows alike follow from their count.
+    """
+    row = 1 if of_all == "alike" else row
+    order = ORDERED.get(row % 10) if of_all in ("mixed", "alike") else of_all
     if order == "in blocks":
         return _in_blocks(row, position, count)
     size = position + 1
@@ -75,10 +92,11 @@ def selected_positions(
     workspaces: Sequence[int] | None,
     beyond: int | None,
     first: bool = False,
+    fewer: bool = False,
 ) -> list[list[Any]]:
     """Return selected positions, some rows with -1 around them or one position ``beyond`` the table.
 
-    ``first``: no -1 stands before a position.
+    ``first``: no -1 stands before a position. ``fewer``: of three rows, two select some of their positions.
     A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
     workspace selects nothing beyond the table, because the table does not bound a workspace.
     """
@@ -88,6 +106,8 @@ def selected_positions(
             rows.append([GARBAGE if token_to_request[row] < 0 else -1] * len(positions))
             continue
         num_used = len(positions) - positions.count(GARBAGE)
+        if fewer and row % 3 and num_used:
+            num_used -= row // 3 % num_used
         found = [*positions[:num_used], *[-1] * (len(positions) - num_used)]
         unused = range(num_used, len(found))
         if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):

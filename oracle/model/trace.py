@@ -11,6 +11,7 @@ from cumae.oracle.model.rules import require
 class Trace:
     """Steps of one engine; block size, ranks, options and buffers are the same in all of them.
 
+    Only the order of selected positions may change, as each layer selects other keys.
     Raises ``ValueError`` for an empty trace and for steps that cannot be of one engine.
     """
 
@@ -37,7 +38,10 @@ _NAMES = ("batch.block_size", "batch.world", "options", "max_num_tokens")
 
 
 def _engine_of(case: Case) -> tuple[object, ...]:
-    return case.batch.block_size, case.batch.world, case.options, case.max_num_tokens
+    options = case.options
+    if options.selection.selection_order != "mixed":
+        options = options.having(selection_order="mixed")
+    return case.batch.block_size, case.batch.world, options, case.max_num_tokens
 
 
 def leveled(steps: Sequence[Case], spare: int = 0) -> Trace:

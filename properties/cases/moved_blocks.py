@@ -1,10 +1,10 @@
-"""Traces whose steps have the same lengths, in other blocks or other rows of the table."""
+"""Traces whose steps have the same lengths: in other blocks, in other rows of the table, in other layers."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cumae.oracle import Batch, Case, Request, Trace
+from cumae.oracle import SELECTION_ORDERS, Batch, Case, Request, Trace, leveled
 from cumae.properties.cases.alike import traced
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited, permuted
@@ -67,6 +67,17 @@ def in_far_rows(ladder: Ladder) -> Trace | None:
     moved = (tuple(row + tile for row in step.layout.row_index or ()) for tile in (64, 128))
     others = [valid(partial(edited, step, list(step.batch.requests), rows)) for rows in moved]
     return traced([each for other in others for each in (step, other)] + [step])
+
+
+def in_other_layers(ladder: Ladder) -> Trace | None:
+    """Return a trace of one step again and again, in which each layer selects other keys."""
+    orders = ladder.domain.among("selection_order", SELECTION_ORDERS)
+    if "selection_order" not in ladder.features or len(orders) < 2:
+        return None
+    if (step := ladder.unlimited.step(PAGED, seed=len(PAGED), padding=(0, 0))) is None:
+        return None
+    layers = [step.options.having(selection_order=order) for order in (*orders, orders[0])]
+    return valid(lambda: leveled([replace(step, options=options) for options in layers]))
 
 
 def _of_five(ladder: Ladder, room: tuple[int, int]) -> Case | None:

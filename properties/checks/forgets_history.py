@@ -27,6 +27,7 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "window": (3, 128, 0),
     "key_scope": ("prefill", "all"),
     "rank": (1, 0),
+    "selection_order": ("falling", "mixed"),
     "topk": (2, 3),
     "split_size": (1, 2),
     "num_workers": (1, 2),

@@ -17,7 +17,16 @@ def _faults(inputs: Inputs, outputs: Mapping[str, list[Any]]) -> Sequence[str]:
 
 _OF_RANKS = ("world", "rank", "interleave")
 SELECTING = frozenset(
-    {"topk", "select_beyond", "selected_first", *_OF_RANKS, "missing_blocks", "prefill_workspace"}
+    {
+        "topk",
+        "select_beyond",
+        "selected_first",
+        "selects_fewer",
+        "selection_order",
+        *_OF_RANKS,
+        "missing_blocks",
+        "prefill_workspace",
+    }
 )
 """The features of operations that look up the slots of selected positions."""
 COMPACT_TOPK_SLOTS = Operation(

@@ -106,7 +106,7 @@ PERSISTENT_BUFFERS = Operation(
             starts=-1,
         ),
     ),
-    frozenset({"topk", "num_spare_tokens", "missing_blocks"}),
+    frozenset({"topk", "selection_order", "num_spare_tokens", "missing_blocks"}),
     "a step writes its rows and all of `kv_indptr`, and clears those rows that only the step before had",
     ("cumae.gpu_impl:PersistentBuffers",),
 )

@@ -13,7 +13,7 @@ from cumae.properties.cases.collisions import (
 )
 from cumae.properties.cases.growth import advanced, given_back, grown, steady, verified_unevenly
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, reordered
+from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, in_other_layers, reordered
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
 
@@ -40,6 +40,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
     others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), in_other_blocks(ladder))
+    others += (in_other_layers(ladder),)
     late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE
     for trace in chain(collisions(ladder), phased, others):
         if trace is not None:

@@ -84,7 +84,7 @@ def _on_host(values: Callable[[Inputs], list[int]]) -> Input:
 
 
 INPUTS = {
-    "topk_indices": Input(_topk_indices, ("topk",)),
+    "topk_indices": Input(_topk_indices, ("selected_first", "selects_fewer", "selection_order", "topk")),
     "page_table_1": Input(page_table_1),
     "batch_size": _host(lambda case: case.num_requests_padded),
     "chunk_capacity": _host(_chunk_capacity, "workspace"),

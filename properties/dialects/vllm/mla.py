@@ -8,6 +8,9 @@ from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Output
 
+SELECTED = ("select_beyond", "selected_first", "selects_fewer", "selection_order", "topk")
+"""Features that selected positions show."""
+
 
 def _host(value: Callable[[Case], int], *carries: str) -> Input:
     return Input(lambda inputs: value(inputs.case), carries)
@@ -91,7 +94,7 @@ def _selection(name: str, follows: str) -> Output:
 
 
 INPUTS = {
-    "token_indices": Input(_token_indices, ("select_beyond", "selected_first", "topk")),
+    "token_indices": Input(_token_indices, SELECTED),
     "NUM_TOPK_TOKENS": _host(_topk, "topk"),
     "BLOCK_SIZE": _host(lambda case: case.batch.block_size),
     "HAS_PREFILL_WORKSPACE": _host(
