@@ -19,6 +19,8 @@ LogitsKind = Literal[
     "nan_and_inf",
     "zero_bias",
     "large_biases",
+    "low_biases",
+    "wide",
 ]
 LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "random",
@@ -31,10 +33,14 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "nan_and_inf",
     "zero_bias",
     "large_biases",
+    "low_biases",
+    "wide",
 )
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
 _FP32, _BITS = Struct("<f"), Struct("<I")
+_BIASES = {"negative": (-2.5, 1.0), "large_biases": (13.0, 2.0), "low_biases": (-12.0, 2.0)}
+"""The least bias, and the width of the range."""
 _FAR = (0.0, -0.0, 1e-45, -1e-38, 1e-30, 16.6, -16.6, 17.4, 88.0, -88.0, 104.0, -104.0, 1e30, -3.3e38, 3.3e38)
 
 
@@ -57,7 +63,7 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         return [as_stored(_moved(rounded_to_fp32(short), draw.randrange(-1, 2)), dtype) for short in shorts]
     if kind in values:
         return [as_stored(draw.choice(values[kind]), dtype) for _ in range(num_experts)]
-    least, width = {"negative": (-2.5, 1.0), "large_biases": (13.0, 2.0)}.get(kind, (-0.1, 0.2))
+    least, width = _BIASES.get(kind, (-0.1, 0.2))
     return [as_stored(least + width * draw.random(), dtype) for _ in range(num_experts)]
 
 
@@ -82,8 +88,9 @@ def router_logits(
         return [draw.choice(few) for _ in range(num_experts)]
     if kind == "huge_and_tiny":
         return [as_stored(draw.choice(_FAR), dtype) for _ in range(num_experts)]
+    width = 10.0 if kind == "wide" else 2.5
     row = [
-        as_stored(2.5 * (draw.random() + draw.random() + draw.random() - 1.5), dtype)
+        as_stored(width * (draw.random() + draw.random() + draw.random() - 1.5), dtype)
         for _ in range(num_experts)
     ]
     if kind == "nan_and_inf":

@@ -1,8 +1,7 @@
-"""Steps of busy engines: budgets full of prompts, contexts that are all deep, heads as of models."""
+"""Steps of busy engines: budgets full of prompts, contexts that are all deep."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import product
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
@@ -25,17 +24,6 @@ FAR = 66_003
 """Cached tokens of each of a few requests, more than 16 bits count."""
 LARGEST_PAGE = 512
 """The largest page of deep contexts; in the largest ones that fit they have the fewest ids."""
-HEADS = ((8, 128), (4, 128), (16, 64), (2, 256))
-"""Heads of a token on one rank, and numbers of each, as released models have them."""
-PAGES = (
-    *product(("NHD", "HND"), ("bf16", "fp8")),
-    ("packed", "bf16"),
-    ("shuffled", "bf16"),
-    ("NHD", "fp8_own"),
-)
-"""Orders and formats of their pages."""
-HYBRID_PAGES = (656, 1_056)
-"""The pages of hybrid models."""
 CHUNK, WINDOW, GROUP = 64, 512, 4
 """Tokens of a chunk that requests fill, keys of a window that prompts cross, tokens of a compressed key."""
 
@@ -116,36 +104,6 @@ def in_falling_rows(ladder: Ladder, count: int) -> Case | None:
     return None
 
 
-def with_heads(
-    order: str,
-    head_format: str,
-    heads: tuple[int, int],
-    ladder: Ladder,
-    count: int,
-    *,
-    window: int = 0,
-    block_size: int = 0,
-) -> Case | None:
-    """Return a case of more than ``count`` tokens in pages of one kind. ``heads``: how many, and how wide.
-
-    ``window``: one that every decode is beyond; 0 for any. ``block_size``: 0 for the usual one.
-    """
-    num_heads, dim = heads
-    options = {"page_order": order, "head_format": head_format, "head_dims": (dim, dim)}
-    for option, value in (options | ({"window": window} if window else {})).items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    counted = ladder.having("num_heads", num_heads) or ladder
-    if block_size and block_size not in counted.sizes:
-        return None
-    lens: list[Lens] = [("decode", window + 5 + mixed(b) % 30, 1) for b in range(count - 9)]
-    lens.append(("prefill", window + 9, 12))
-    if not window:
-        lens.append(("prefill", 0, 3))
-    return counted.step(lens, seed=count, padding=(0, 0), block_size=block_size)
-
-
 def in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | None:
     """Return a case of these requests in the largest usual pages."""
     size = max((size for size in ladder.sizes if size <= LARGEST_PAGE), default=ladder.usual_block)
@@ -176,18 +134,3 @@ BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] =
     "prompts between drafts": (prompts_between_drafts, (35, 9)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_HEADS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
-    f"{heads[0]} heads of {heads[1]} in {kind}, {order}": (partial(with_heads, order, kind, heads), (35, 19))
-    for heads, (order, kind) in product(HEADS, PAGES)
-} | {
-    "8 heads of 64 in windows": (partial(with_heads, "NHD", "bf16", (8, 64), window=128), (35, 19)),
-    "8 heads of 64 in windows, fp8": (partial(with_heads, "NHD", "fp8", (8, 64), window=128), (35, 19)),
-    **{
-        f"2 heads of 256 in pages of {size}": (
-            partial(with_heads, "NHD", "bf16", (2, 256), block_size=size),
-            (35, 19),
-        )
-        for size in HYBRID_PAGES
-    },
-}
-"""Likewise, of pages as wide as models have them."""

@@ -43,7 +43,7 @@ def page_order(d: Draw) -> str:
 
 def num_heads(d: Draw) -> int:
     """Return how many heads a token has."""
-    counts = d.domain.among("num_heads", (1, 2, 3, 6, 8))
+    counts = d.domain.among("num_heads", (1, 2, 3, 5, 6, 8, 10))
     if _num_tokens(d) > MANY_ROWS:
         return int(min(counts))
     is_small = _small(d)

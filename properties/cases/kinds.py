@@ -5,7 +5,7 @@ from functools import partial
 
 from cumae.oracle import PAGE_ORDERS, Case
 from cumae.properties.cases.arrivals import ARRIVALS
-from cumae.properties.cases.busy_steps import BUSY, OF_HEADS
+from cumae.properties.cases.busy_steps import BUSY
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
     for_all_workers,
@@ -20,6 +20,7 @@ from cumae.properties.cases.engine_steps import (
     selecting,
 )
 from cumae.properties.cases.full_budgets import FULL
+from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (

@@ -24,6 +24,7 @@ TILE, EXCHANGED = 16, (4, 9)
 """Rows and pages that are nearly in order: in each tile of them, two places are exchanged."""
 FP8 = {"page_order": "HND", "head_format": "fp8", "num_heads": 8}
 """Options of pages of quantised heads."""
+ROWS_OF_TOKENS = {"page_order": "NHD", "head_dims": (128, 128)}
 WIDE_HEADS = {"num_heads": 8, "head_dims": (64, 64)}
 MODELS: Mapping[str, Mapping[str, Any]] = {
     "small pages": {"block_size": (16, 1, 32)},
@@ -77,6 +78,19 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
     "packed heads": {"block_size": (16, 64), **FP8, "page_order": "packed"},
     "shuffled heads": {"block_size": (16, 64), **FP8, "page_order": "shuffled"},
     "fp8 rows on ranks": {"block_size": 64, "row_format": "fp8", "world": 2, "interleave": 64},
+    "fp8 rows of prefixes": {"block_size": 64, "row_format": "fp8", "key_scope": "prefill"},
+    "fp8 in rows of tokens": {"block_size": (16, 64), **FP8, **ROWS_OF_TOKENS, "num_heads": 4},
+    "fp8 in hybrid pages": {"block_size": (656, 1_056), **FP8, "num_heads": 2, "head_dims": (128, 128)},
+    "fp8 wide windows": {"block_size": (16, 64), "window": 1_024, **FP8, "head_dims": (128, 128)},
+    "ten heads": {"block_size": (16, 64), **FP8, "num_heads": 10, "head_dims": (128, 128)},
+    "five heads": {"block_size": (16, 64), "head_format": "bf16", "num_heads": 5, "head_dims": (64, 64)},
+    "heads of 256": {"block_size": (16, 64), "window": 1_024, "num_heads": 2, "head_dims": (256, 256)},
+    "heads of 512": {"block_size": (16, 64), "head_format": "bf16", "num_heads": 1, "head_dims": (512, 512)},
+    "windows of 768": {"block_size": (16, 64), "window": 768},
+    "windows of prefixes": {"block_size": 64, "window": 512, "key_scope": "prefill"},
+    "groups on four ranks": {"block_size": 256, "world": 4, "interleave": 32, "compress_ratio": 4},
+    "selections on two ranks": {"block_size": 64, "world": 2, "interleave": 1, "topk": 2_048},
+    "chunks of 128": {"block_size": 64, "chunk_size": 128, "absolute_chunks": True, "ring_capacity": 192},
 }
 """These, and some that differ from them in one option."""
 

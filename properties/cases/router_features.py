@@ -2,7 +2,7 @@
 
 from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS
 from cumae.properties.cases.feature import BOTH, Feature, row
-from cumae.properties.cases.router_values import ROUTER_SHAPES, bias_dtype, router_shape
+from cumae.properties.cases.router_values import SERVED, bias_dtype, router_shape
 
 ROUTER: tuple[Feature, ...] = (
     row(
@@ -39,7 +39,7 @@ ROUTER: tuple[Feature, ...] = (
             (8, 4, 2, 2),
         ),
         shown_by=("bias", "logits"),
-        engines=ROUTER_SHAPES[-8:],
+        engines=SERVED,
     ),
     row(
         "options",

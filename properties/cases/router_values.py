@@ -4,6 +4,30 @@ from cumae.oracle import FLOAT_DTYPES
 from cumae.properties.cases.draw import Draw
 from cumae.properties.cases.values import MOST_SELECTED
 
+SERVED = (
+    (8, 1, 1, 2),
+    (16, 1, 1, 1),
+    (32, 1, 1, 4),
+    (48, 1, 1, 3),
+    (64, 1, 1, 6),
+    (64, 1, 1, 8),
+    (128, 1, 1, 1),
+    (128, 1, 1, 4),
+    (128, 1, 1, 6),
+    (128, 1, 1, 8),
+    (160, 1, 1, 8),
+    (160, 8, 3, 6),
+    (192, 1, 1, 8),
+    (256, 1, 1, 6),
+    (256, 1, 1, 8),
+    (256, 8, 4, 8),
+    (384, 1, 1, 8),
+    (512, 1, 1, 10),
+    (512, 1, 1, 22),
+    (768, 1, 1, 12),
+)
+"""Experts, groups, groups kept and experts selected of released models."""
+
 ROUTER_SHAPES = (
     (8, 2, 1, 2),
     (4, 2, 1, 1),
@@ -18,17 +42,9 @@ ROUTER_SHAPES = (
     (256, 4, 2, 8),
     (60, 6, 4, 4),
     (64, 8, 6, 8),
-    (64, 1, 1, 6),
-    (128, 1, 1, 8),
-    (160, 8, 3, 6),
-    (256, 8, 4, 8),
-    (384, 1, 1, 8),
-    (512, 1, 1, 10),
-    (512, 1, 1, 22),
-    (768, 1, 1, 12),
+    *SERVED,
 )
-"""Experts, groups, groups kept, experts selected: once all that are kept.
-The last eight are those of released models."""
+"""Those, and smaller or stranger ones: once all experts that are kept are selected."""
 
 UNGROUPED = (16, 48, 64, 72, 96, 128, 160, 192, 256, 288, 320, 384, 512)
 """Experts of models without groups."""

@@ -7,19 +7,19 @@ from itertools import product
 from typing import Any
 
 from cumae.properties.cases.arrivals import ARRIVALS
-from cumae.properties.cases.busy_steps import OF_HEADS
 from cumae.properties.cases.composed import composed
 from cumae.properties.cases.full_budgets import FULL
+from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, LINED, FILLED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 1.3, 0.5, 1.0
-"""The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, as models are
-served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it is
-twice as much."""
+ALIKE, LINED, FILLED, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.5, 1.3, 0.5, 1.0
+"""The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, of full ones,
+with heads as of models, as models are served, of their longest contexts, and put together. Where examples are
+counted, not seconds, it is twice as much."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -33,8 +33,8 @@ NUM_COMPOSED, MOST_COMPOSED = 280, (261, 65, 16, 4)
 LEAST_LEFT_OUT = 6
 """After so many in a row that are too much, and one of each model, no more of them are built."""
 FAIR, EVEN = 8.0, 2.0
-"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; the
-far contexts of one model, which cost about as much as another's, less."""
+"""Of the work that is left for the kinds of steps, one kind takes at most so many times an equal part; kinds
+that cost about as much as each other, far contexts and heads of one model, less."""
 WORLD = 2
 """The number of ranks of steps of one kind."""
 ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, then others")
@@ -44,7 +44,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS, *FULL, *(() if "head_format" in ladder.named else OF_HEADS)}
+    without = {*ARRIVALS, *FULL, *OF_HEADS}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -52,18 +52,21 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
-    """Examine steps as a queue fills them, and full ones, with work of their own."""
-    for kinds, work in ((ARRIVALS, LINED), (FULL, FILLED)):
+    """Examine steps as a queue fills them, full ones, and heads as of models, with work of their own."""
+    heads = OF_HEADS if "head_format" in ladder.named else {}
+    for kinds, work, fair in ((ARRIVALS, LINED, FAIR), (FULL, FILLED, FAIR), (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
-        _examine(visitor, visits, work)
+        _examine(visitor, visits, work, fair)
 
 
-def _examine(visitor: Visitor, visits: Sequence[tuple[str, str, Ladder]], work: float) -> None:
+def _examine(
+    visitor: Visitor, visits: Sequence[tuple[str, str, Ladder]], work: float, fair: float = FAIR
+) -> None:
     """Examine steps of one kind each: the kind, a name and the ladder of it."""
     with visitor.own_work(_share(visitor, work)):
         for i, (name, kind, rungs) in enumerate(visits):
             build, sizes = KINDS[name]
-            share = min(FAIR / (len(visits) - i), 1.0)
+            share = min(fair / (len(visits) - i), 1.0)
             visitor.first(kind, partial(build, rungs), sizes, share)
 
 
