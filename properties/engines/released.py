@@ -1,5 +1,6 @@
 """The adapters of all engines, each tried on released code."""
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -8,7 +9,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from cumae.oracle.model.rules import require_choice
-from cumae.properties.engines.adapter import Engine
+from cumae.properties.engines.adapter import Adapter, Engine
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
 from cumae.properties.running.device import current, prepare
@@ -31,7 +32,8 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
 
     ``root``: the wheel, the folder of packages or the checkout. ``status``: ``agrees``; ``NEW`` for a
     disagreement; ``known`` if the function agrees beside a known one, or ``mended`` if also its case agrees;
-    ``gone`` if the function could not be taken. ``report``: why, in words.
+    ``gone`` if the function could not be taken, and ``changed`` if it takes other arguments than in the
+    releases that its adapter knows. ``report``: why, in words.
     """
     adapter = engine_of(engine).adapters[name]
     known, domain = adapter.known, adapter.domain
@@ -46,6 +48,8 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
     counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
     said = {**_nothing(engine, name), "status": verdict.status, **counts}
     if verdict.failure is not None:
+        if told := _other_arguments(adapter, verdict.failure.finding.traceback):
+            return {**said, "status": "changed", "report": told}
         return {**said, "status": "NEW", "report": explain(verdict)}
     if known is None or not verdict.ok:
         return said
@@ -73,6 +77,16 @@ def alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
             return pool.submit(tried, engine, name, root, budget, device).result()
         except BrokenProcessPool:
             return {**_nothing(engine, name), "status": "died", "report": "the function killed its process"}
+
+
+def _other_arguments(adapter: Adapter, traceback: str) -> str:
+    """Return in words that a function does not take its adapter's arguments; "" if it failed otherwise."""
+    called = "|".join(re.escape(name) for name in adapter.names)
+    wrong = rf"TypeError: (.*\b({called})(\.__init__|\.__call__)?\(\) (got|missing|takes) .*)"
+    if (found := re.search(wrong, traceback)) is None:
+        return ""
+    known = ", ".join(adapter.versions)
+    return f"{found[1]}: its adapter passes the arguments of {known}"
 
 
 def _nothing(engine: str, name: str) -> dict[str, Any]:
