@@ -66,6 +66,16 @@ _NARROWER = (
         if_odd=lambda case: _longest(case) > LONG,
         if_enough=True,
     ),
+    *(
+        _Narrower(
+            f"{kind}_scale_thousandths",
+            (1_000, 500, 250, 125),
+            if_odd=lambda case: case.options.heads.head_format == "fp8",
+        )
+        for kind in ("key", "value")
+    ),
+    _Narrower("select_beyond", (False,)),
+    _Narrower("selects_fewer", (False,)),
     _Narrower("logits_dtype", ("fp32",)),
     *(_Narrower("logits_kind", _but(odd), if_enough=odd != "nan_and_inf") for odd in ODD_LOGITS),
     _Narrower("page_slack", (0,)),
@@ -115,6 +125,11 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
 def is_kept_without(case: Case, other: Case, domain: Domain) -> bool:
     """Whether a promise that leaves a case of a domain out keeps the other."""
     return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain))
+
+
+def domains_without(case: Case, domain: Domain) -> list[Domain]:
+    """Return the domains of the promises, each of which leaves a case of a domain out."""
+    return [narrower for _, narrower in _leaving_out(case, domain)]
 
 
 def num_leaving_out(case: Case, domain: Domain) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -11,7 +12,10 @@ import numpy as np
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, permuted, renamed
+from cumae.properties.cases.edits import with_block_size
+from cumae.properties.cases.reducer import valid
 from cumae.properties.cases.requests import MANY
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.comparing.compare import changed, wrong_values
 from cumae.properties.comparing.difference import with_strays
 from cumae.properties.comparing.judged import wrong_besides
@@ -45,6 +49,9 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
 """Options that differ from layer to layer, from model to model, or from rank to rank, and values of each."""
 MOST_OPTIONS = 2
 """Options that differ, one after the other, for one step."""
+MOST_DRAWN, MOST_DOUBTED, LEAST_KEYS = 40, 6, 20
+"""Cases that are drawn to tell a function that does not read an option from one that keeps answers; those
+that are called, and their least keys: small ones are alike."""
 _FEATURE_OF = {"chunk_blocks": "workspace", "scaling_thousandths": "scaling_factor", "logits_seed": "router"}
 
 
@@ -62,8 +69,8 @@ def forgets_history(trial: Trial) -> Finding | None:
     live = {name: trial.expected[name].is_repeatable & _written(trial, name) for name in names}
     if not live:
         return None
-    earlier = _earlier(trial.quiet.case, trial.number), _with_other_options(trial)
-    for case, what in chain(*earlier):
+    earlier = _earlier(trial.quiet.case, trial.number)
+    for k, (case, what) in enumerate(chain(earlier, _with_other_options(trial))):
         if binding.why_not(case) is not None:
             continue
         if trial.is_over():
@@ -77,6 +84,7 @@ def forgets_history(trial: Trial) -> Finding | None:
             bench = trial.bench(trial.quiet.case, because)
             seen = bench.answered(bench.call(POISON, earlier=before), watch)
         if (stale := _stale(trial, other, seen_before, what)) is not None:
+            trial.doubted = _with_options_of(trial, case) if k >= len(earlier) else ()
             return stale
         seen = replace(base, outputs={name: seen.outputs[name] for name in live}, shapes=seen.shapes)
         told = replace(base, outputs={name: base.outputs[name] for name in live})
@@ -102,6 +110,26 @@ def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding 
         return None
     message = f"a call on {what} gives the answer for this case, on which it was called before"
     return Finding("forgets_history", message, found.rule, output=found.output)
+
+
+def _with_options_of(trial: Trial, other: Case) -> tuple[Case, ...]:
+    """Return drawn cases with the options of another case: a function that does not read them is wrong there.
+
+    One that keeps answers is right on these, which it has not seen.
+    """
+    domain, features, batch = trial.binding.domain, trial.binding.features, other.batch
+    if "world" in features:
+        domain = domain.having(world=(batch.world,))
+    found: list[Case] = []
+    for drawn in islice(seeded_cases(other.num_keys, domain, features), MOST_DRAWN):
+        case = valid(partial(_of_options, drawn, other))
+        if case is not None and case.num_keys >= LEAST_KEYS and trial.binding.why_not(case) is None:
+            found.append(case)
+    return tuple(found[:MOST_DOUBTED])
+
+
+def _of_options(case: Case, other: Case) -> Case:
+    return replace(with_block_size(case, other.batch.block_size), options=other.options)
 
 
 def _written(trial: Trial, name: str) -> Mask:

@@ -13,6 +13,7 @@ from cumae.oracle.model.rules import require, require_choice
 from cumae.properties.commands.fuzz import parse_time
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.engines.adapter import Adapter
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import machine
@@ -88,11 +89,21 @@ def _roots(name: str | None, at: Path | None) -> dict[str, Path]:
         require(bool(found), "NAME", name, f"be given: none of {', '.join(ENGINES)} is installed")
         return found
     require_choice("NAME", name, ENGINES)
+    if at is not None:
+        rule = f"hold {name}: it has no file of its adapters"
+        require(any(_has_file(one, at) for one in engine_of(name).adapters.values()), "--at", str(at), rule)
     root = at or _installed(name)
     if root is None:
         how = f"pip download --no-deps {engine_of(name).distribution or name}"
         raise ValueError(f"NAME = {name!r}, must be installed, or given by --at: `{how}` gets a wheel")
     return {name: root}
+
+
+def _has_file(adapter: Adapter, root: Path) -> bool:
+    try:
+        return adapter.file_in(root).is_file()
+    except ValueError:
+        return False
 
 
 def _installed(package: str) -> Path | None:

@@ -42,7 +42,7 @@ def parse_time(text: str) -> float:
     """Return seconds of ``90``, ``60s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if match is None or float(match[1]) == 0:
-        raise ValueError(f"--time = {text!r}, must be a time such as 60s, 5m or 1h")
+        raise ValueError(f"--time = {text!r}, must be a time above 0 such as 60s, 5m or 1h")
     return float(match[1]) * _UNITS[match[2] or "s"]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cumae.oracle import Case
-from cumae.properties.comparing.cause import cause_of_numbers, likely_cause
+from cumae.properties.comparing.cause import PADDING, cause_of_numbers, likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
 from cumae.properties.comparing.judged import wrong_answer
@@ -99,6 +99,8 @@ def wrong_extent(
             cause = read_output(binding, first, {name: want})
             cause = cause or cause_of_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
+            if cause.startswith(PADDING) and binding.domain.padding == "written":
+                what += "; Domain(padding='untouched') leaves it open"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             found = with_strays(found, first)
             found = found if case is None else replace(found, rows=looked_up_rows(binding, case))

@@ -48,13 +48,14 @@ class Adapter:
         function.__name__ = function.__qualname__ = self.name
         return function
 
+    def file_in(self, root: Path | str) -> Path:
+        """Return the file in a wheel, a folder of packages or a checkout; ``ValueError`` if it has none."""
+        place = Path(root) / "python" / self.file  # the package folder in SGLang's checkout
+        return file_of(place if place.is_file() else Path(root) / self.file)
+
     def definitions(self, root: Path | str) -> tuple[Any, ...]:
         """Return the definitions to adapt, newly taken. Raises ``ValueError`` as ``function`` does."""
-        root = Path(root)
-        place = root / "python" / self.file  # the package folder in SGLang's checkout
-        if not place.is_file():
-            place = root / self.file
-        file = file_of(place)
+        file = self.file_in(root)
         # Another release may not need them all.
         needed = {name: value for name, value in self.stubs.items() if reaches(name, file)}
         taken = take(file, *self.names, **needed)

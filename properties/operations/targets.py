@@ -28,7 +28,7 @@ def load_function(target: str) -> Callable[..., Any]:
     """
     module_name, _, name = target.rpartition(":")
     if not module_name or not name:
-        raise ValueError(f"target = {target!r}, must be package.module:function")
+        raise ValueError(f"target = {target!r}, must be package.module:function or file.py:function")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

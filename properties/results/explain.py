@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 def explain(verdict: Verdict, *, verbose: bool = False, again: Sequence[str] | None = None) -> str:
-    """Return the report of a verdict; one line if everything agreed.
+    """Return the report of a verdict; one line if everything agreed, and what was noted besides.
 
     ``verbose``: with the whole traceback if the function raised. ``again``: the lines that say how to run it
     again, by default with ``cumae replay``.
@@ -39,7 +39,7 @@ def report_lines(
 ) -> list[Line]:
     """Return the lines of a report as ``explain`` joins them; the arguments are the same."""
     if verdict.failure is None:
-        return [Line(summary(verdict))]
+        return [Line(summary(verdict)), *(Line(f"  {note}") for note in verdict.notes)]
     failure, finding = verdict.failure, verdict.failure.finding
     title = f"{verdict.target} disagrees with {verdict.operation}: {finding.check}"
     return [

@@ -39,8 +39,9 @@ class Trial:
     when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
     ``number``: of the case in its search; it chooses among variants of which one is tried. ``is_quick``:
     whether calls are brief, so that several may be made before the time is checked. ``shown``: the
-    case that the last check's finding is about, if it is not the trial's own. ``shares``: whether programs
-    or threads of a launch were seen to share elements.
+    case that the last check's finding is about, if it is not the trial's own. ``doubted``: other cases on
+    which the function is wrong too if it keeps no answers. ``shares``: whether programs or threads of a
+    launch were seen to share elements.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Trial:
         self.number = number
         self.is_quick = is_quick
         self.shown: Case | None = None
+        self.doubted: tuple[Case, ...] = ()
         self.case = case
         self.device = device
         self.running: Case | None = None

@@ -13,12 +13,14 @@ from cumae.properties.running.device import Device
 from cumae.properties.running.integrity import tampering
 from cumae.properties.running.observation import KernelRaised
 
+LEAST_WRONG = 2
+"""Doubted cases on which a function that keeps no answers is wrong; on one of them, any may be wrong."""
 ANSWERS = "a function must return the outputs that it does not name, in their order"
 
 
 def finding_of(check: str, trial: Trial) -> Finding | None:
     """Return the finding of one check; a kernel that raises on a valid case is a finding too."""
-    trial.raised, trial.shown = False, None
+    trial.raised, trial.shown, trial.doubted = False, None, ()
     try:
         return CHECKS[check](trial)
     except (KernelRaised, RuntimeError) as error:
@@ -35,8 +37,11 @@ def of_the_case_run(
     A check may also call the function on other cases. If it raised on one of these and raises there
     again, the report is about that case: under `agrees` if that is among ``checks``, else under the same
     check. A check may also name the variant of the case that its finding is about. ``again`` returns the
-    trial of a case under a check.
+    trial of a case under a check. If the function is wrong on two doubted cases, it is about the first one.
     """
+    wrong = [(found, case) for case in trial.doubted if (found := _wrong(case, checks, again)) is not None]
+    if len(wrong) >= LEAST_WRONG:
+        return wrong[0]
     other = trial.running if trial.raised else None
     if other is not None:
         for check in dict.fromkeys(("agrees", finding.check)):
@@ -65,6 +70,11 @@ def finding_of_error(check: str, error: Exception, device: Device) -> Finding:
     elif not error.traceback:  # it did not raise: it returned something else
         rule = ANSWERS
     return Finding(check, f"the kernel {error}{told}", rule, ended=bool(told), traceback=error.traceback)
+
+
+def _wrong(case: Case, checks: Collection[str], again: Callable[[str, Case], Trial]) -> Finding | None:
+    """Return the finding of `agrees` on a case, if it is among the checks."""
+    return finding_of("agrees", again("agrees", case)) if "agrees" in checks else None
 
 
 def tampered(check: str) -> Finding | None:

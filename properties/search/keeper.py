@@ -74,9 +74,12 @@ class Keeper:
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)
 
-    def failed_too(self, case: Case) -> None:
-        """Note a failing case, smaller or not: what the report says of promises may change."""
-        if len(self._failed) < MOST_FAILED:
+    def failed_too(self, case: Case, *, beside: bool = False) -> None:
+        """Note a failing case, smaller or not: what the report says of promises may change.
+
+        ``beside``: it was tried for this, and is remembered although many are.
+        """
+        if beside or len(self._failed) < MOST_FAILED:
             self._failed.append(case)
             self._plain_failed |= not num_leaving_out(case, self.binding.domain)
         if (known := self.verdict.failure) is not None:
@@ -85,7 +88,9 @@ class Keeper:
 
     def _left_out_by(self, case: Case, finding: Finding) -> str:
         """Return the promises that leave a case out, "" where none helps or the finding names it."""
-        if finding.check in NAMES_IT or finding.cause == CAST or finding.rule == ANSWERS:
+        if finding.check in NAMES_IT or finding.rule == ANSWERS:
+            return ""
+        if finding.cause == CAST and case.batch.num_tokens:
             return ""
         if self._plain_failed:
             return ""

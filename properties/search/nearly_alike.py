@@ -39,8 +39,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     """
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
-    others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), in_other_blocks(ladder))
-    others += (in_other_layers(ladder),)
+    moved = (in_other_blocks(ladder), in_other_layers(ladder))
+    others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), *moved)
     late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE
     for trace in chain(collisions(ladder), phased, others):
         if trace is not None:
@@ -50,7 +50,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    moved = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    for trace in chain(moved, sized, late, alone):
+    alike = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
+    for trace in chain(alike, sized, late, alone):
         if trace is not None:
             examine_trace(examiner, trace)

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from cumae.oracle import Case, Layout, Trace
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.exclusions import is_kept_without, num_leaving_out
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.exclusions import domains_without, is_kept_without, num_leaving_out
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
+from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.running.observation import KernelRaised
@@ -20,8 +22,9 @@ BY_CHANCE, DETERMINISTIC = ("agrees", "forgets_history", "keeps_facts"), "is_det
 """Checks under which an answer that is wrong by chance is found, and the check that names it."""
 MOST_AGAIN = 16
 """Calls that are made again on the failing case."""
-MOST_BESIDE = 8
-"""Cases that are tried beside the smallest failing one."""
+MOST_BESIDE, MOST_DRAWN, MOST_SMALL = 8, 12, 64
+"""Cases that are tried beside the smallest failing one; drawn ones of each promise that leaves it out, and
+the most requests and tokens of those."""
 PLAIN: Sequence[Lens] = (("prefill", 0, 3), ("decode", 4, 1))
 """The only request of the first two of them: what an engine surely runs."""
 
@@ -95,7 +98,7 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     """Try a few cases beside the smallest failing one: those that a promise keeps which leaves that one out.
 
     If one of them fails too, the report says that the promise is not enough, or none if it is a plain one.
-    Behind these come those that most promises leave out.
+    Behind these come those that most promises leave out, and drawn ones of each promise.
     """
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:
@@ -105,12 +108,22 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     plain = [replace(step, layout=Layout()) for step in steps if step is not None]
     others = sorted((c for c in cases if isinstance(c, Case)), key=lambda c: -num_leaving_out(c, domain))
     beside = (c for c in (*plain, *others) if is_kept_without(known.case, c, domain))
-    for case in islice(beside, MOST_BESIDE):
+    narrower = [] if known.finding.ended else domains_without(known.case, domain)
+    for case in chain(islice(beside, MOST_BESIDE), *(_drawn(examiner, one) for one in narrower)):
         if examiner.pace.must_stop():
             return
+        if examiner.binding.why_not(case) is not None:
+            continue
         found = examiner.first_finding(case, (check,))
         if found is not None:
-            examiner.keeper.failed_too(case)
+            examiner.keeper.failed_too(case, beside=True)
+
+
+def _drawn(examiner: Examiner, domain: Domain) -> list[Case]:
+    """Return a few small drawn cases of a domain."""
+    cases = islice(seeded_cases(1, domain, examiner.binding.features), 2 * MOST_DRAWN)
+    small = (c for c in cases if len(c.batch.requests) <= MOST_SMALL and c.batch.num_tokens <= MOST_SMALL)
+    return list(islice(small, MOST_DRAWN))
 
 
 def _as_a_case(examiner: Examiner, case: Case) -> None:

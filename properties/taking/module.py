@@ -5,6 +5,7 @@ import __future__
 import ast
 import builtins
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -240,6 +241,8 @@ class Module(ModuleType):
         path = place(name if names or level else top(name), self._path, level)
         if path is not None:
             return self._loader.module(path)
+        if level == 0 and top(name).endswith("_triton") and (fork := _of_fork(name, names or ())) is not None:
+            return fork
         if names and not _TRITON.keys().isdisjoint(names):
             known = {n: _triton(n) or Stub(f"{name}.{n}", "foreign", n) for n in names}
             return _Given(known | given)
@@ -253,6 +256,16 @@ _TRITON = {"triton": "triton", "tl": "triton.language"}
 def _triton(name: str) -> ModuleType | None:
     """Return the module of Triton that engines call so, None for another name."""
     return import_module(_TRITON[name]) if name in _TRITON else None
+
+
+def _of_fork(name: str, names: Sequence[str]) -> ModuleType | None:
+    """Return what an import from a fork of Triton, under a name of its own, gives in Triton, if it does."""
+    real = name.replace(top(name), "triton", 1)
+    try:
+        found: ModuleType = builtins.__import__(real, None, None, tuple(names))
+    except ModuleNotFoundError:
+        return None
+    return found if all(hasattr(found, one) for one in names) else None
 
 
 class _Given(ModuleType):

@@ -3,7 +3,7 @@
 import torch
 
 import cumae
-from cumae.oracle import Batch, Case, Layout, Request
+from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.exclusions import left_out_by
 
 
@@ -73,7 +73,7 @@ def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
             raise IndexError
         return torch.zeros_like(query_lens, dtype=torch.int64)
 
-    domain = cumae.Domain(padding="any", max_context_len=0, max_query_len=1, empty_requests=False)
+    domain = cumae.Domain(padding="none", max_context_len=0, max_query_len=1, empty_requests=False)
     verdict = cumae.check(raises_for_none, "position_ids", domain=domain, examples=5, save_to=None)
     told = cumae.explain(verdict)
     assert f"promise {none}\n" in told, told
@@ -89,3 +89,74 @@ def test_another_promise_than_the_one_that_was_made_is_not_offered() -> None:
     assert left_out_by(far, cumae.Domain()) == "Domain(large_slots=False), Domain(max_block_id=65535)"
     short = Case(Batch((Request(0, 1, (0,)),), 16), Layout(page_slack=-1))
     assert left_out_by(short, cumae.Domain()) == "Domain(page_slack=(0,))"
+
+
+def test_a_promise_that_leaves_only_the_smallest_case_out_is_not_enough() -> None:
+    def wrong_for_several(
+        context_lens: torch.Tensor, query_lens: torch.Tensor, num_requests: int
+    ) -> torch.Tensor:
+        lens = zip(context_lens[:num_requests].tolist(), query_lens[:num_requests].tolist(), strict=True)
+        rows = [torch.arange(start, start + count) for start, count in lens]
+        return torch.cat([torch.empty(0, dtype=torch.int64), *rows]) + (num_requests > 1)
+
+    domain = cumae.Domain(captured=False, padding="none", all_but=("never_synchronises",))
+    verdict = cumae.check(wrong_for_several, "position_ids", domain=domain, examples=60, save_to=None)
+    assert verdict.failure is not None and len(verdict.failure.case.batch.requests) == 2
+    told = verdict.failure.finding.left_out_by
+    assert not told or (
+        told.startswith("Domain(") and told.endswith("which is not enough: other cases fail, too")
+    )
+    assert "; or" not in told, told
+
+
+def test_scales_and_selections_are_offered() -> None:
+    heads = Options.of(head_format="fp8", key_scale_thousandths=15)
+    scaled = Case(Batch((Request(0, 1, (0,)),), 16), options=heads)
+    assert left_out_by(scaled, cumae.Domain()) == "Domain(key_scale_thousandths=(1000, 500, 250, 125))"
+    beyond = Case(
+        Batch((Request(0, 1, (0,)),), 16), options=Options.of(select_beyond=True, selects_fewer=True)
+    )
+    told = "Domain(select_beyond=(False,)), Domain(selects_fewer=(False,))"
+    assert left_out_by(beyond, cumae.Domain()) == told
+
+
+def test_a_step_without_tokens_is_offered_where_only_it_has_another_dtype() -> None:
+    def long_if_empty(
+        context_lens: torch.Tensor, query_lens: torch.Tensor, num_requests: int
+    ) -> torch.Tensor:
+        lens = zip(context_lens[:num_requests].tolist(), query_lens[:num_requests].tolist(), strict=True)
+        rows = [torch.arange(start, start + count) for start, count in lens]
+        return torch.cat(rows) if rows else torch.empty(0, dtype=torch.int32)
+
+    domain = cumae.Domain(captured=False, padding="none", all_but=("never_synchronises",))
+    verdict = cumae.check(long_if_empty, "position_ids", domain=domain, examples=20, save_to=None)
+    assert verdict.failure is not None
+    told = "Domain(min_requests=1), Domain(min_tokens=1)"
+    assert verdict.failure.finding.left_out_by == told, cumae.explain(verdict)
+
+
+def test_a_function_that_does_not_read_its_rank_is_not_said_to_remember() -> None:
+    def runs_from_the_rank_on(
+        seq_lens: torch.Tensor, world: int, rank: int, interleave: int, local_lens: torch.Tensor
+    ) -> None:
+        rounds, rest = seq_lens // (world * interleave), seq_lens % (world * interleave)
+        local_lens.copy_(rounds * interleave + (rest - rank).clamp(0, interleave))
+
+    domain = cumae.Domain(captured=False, padding="any")
+    for seed in range(3):
+        verdict = cumae.check(
+            runs_from_the_rank_on, "local_lens", domain=domain, examples=40, seed=seed, save_to=None
+        )
+        assert verdict.failure is not None and verdict.failure.finding.check == "agrees"
+
+
+def test_padding_that_is_left_alone_names_its_promise() -> None:
+    def live_rows(seq_lens: torch.Tensor, num_requests: int, local_lens: torch.Tensor) -> None:
+        local_lens[:num_requests] = seq_lens[:num_requests]
+
+    domain = cumae.Domain(world=(1,), captured=False)
+    verdict = cumae.check(live_rows, "local_lens", domain=domain, examples=20, save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.message.endswith("; Domain(padding='untouched') leaves it open")
+    open_ = domain.having(padding="untouched")
+    assert cumae.check(live_rows, "local_lens", domain=open_, examples=20, save_to=None).ok

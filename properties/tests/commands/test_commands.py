@@ -81,7 +81,7 @@ def test_the_list_tells_what_each_option_means(tmp_path: Path) -> None:
             "cumae: --axes = True, must not stand with an operation, 'page_read'",
         ),
         (["list", "rotary"], "cumae: operation = 'rotary', must be one of 'sequence_layout', "),
-        (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time such as 60s, 5m or 1h"),
+        (["fuzz", "--time", "soon"], "cumae: --time = 'soon', must be a time above 0 such as 60s, 5m or 1h"),
         (["fuzz", "--shard", "3/2"], "cumae: --shard = '3/2', must be i/n with 1 <= i <= n"),
         (["fuzz", "--op", "rotary"], "cumae: --op = 'rotary', must be one of 'sequence_layout', "),
         (["fuzz", "--limit", "0"], "cumae: --limit = 0.0, must be a number of seconds > 0"),

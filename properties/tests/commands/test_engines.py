@@ -111,10 +111,14 @@ def test_a_function_that_kills_its_process_is_told(tmp_path: Path) -> None:
         (("nccl",), "NAME = 'nccl', must be one of"),
         (("fla", "--at", "/nowhere"), "--at = '/nowhere', must exist"),
         (("--at", "."), "NAME = None, must be given with --at"),
-        (("fla", "--at", ".", "--only", "softmax"), "--only = 'softmax', must be one of"),
+        (("fla", "--at", "."), "--at = '.', must hold fla: it has no file of its adapters"),
+        (("fla", "--at", "TREE", "--only", "softmax"), "--only = 'softmax', must be one of"),
         (("fla",), "NAME = 'fla', must be installed, or given by --at: `pip download --no-deps fla-core`"),
     ],
 )
-def test_bad_input_names_the_field_and_the_rule(arguments: tuple[str, ...], told: str) -> None:
+def test_bad_input_names_the_field_and_the_rule(
+    arguments: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    tree = str(_tree(tmp_path, 0))
     with pytest.raises(ValueError, match=re.escape(told)):
-        _run(*arguments)
+        _run(*(tree if one == "TREE" else one for one in arguments))

@@ -183,3 +183,20 @@ def test_taking_imports_neither_the_package_nor_torch(tree: Path) -> None:
     file = tree / "eng/kernels/double.py"
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=environment, timeout=120)
+
+
+def test_a_fork_of_triton_under_another_name_is_triton(tmp_path: Path) -> None:
+    file = tmp_path / "forked.py"
+    file.write_text(
+        "import eng_triton as triton\nimport eng_triton.language as tl\nfrom eng_triton import jit\n"
+        "from eng_triton.language import gone\nfrom eng_triton.tools import tool\n"
+        "@triton.jit\ndef kernel(x):\n    tl.store(x, 1)\n@jit\ndef other(x):\n    tl.store(x, 2)\n"
+        "def uses():\n    return gone, tool\n"
+    )
+    kernel, other = cumae.take(file, "kernel", "other")
+    written = torch.zeros(2, dtype=torch.int32)
+    kernel[(1,)](written)
+    other[(1,)](written[1:])
+    assert written.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="eng_triton"):
+        cumae.take(file, "uses")()[1].field.size + 1
