@@ -24,8 +24,8 @@ def last_locs(case: Case) -> list[int]:
 def free_pages(case: Case) -> list[int]:
     """Return the free pages: those that the step takes, in order, then spare pages that no request holds.
 
-    A request takes the blocks behind its cached prefix. The spare pages lie beyond all ids, the last one
-    first; a layout without spare blocks has exactly enough.
+    A request takes the blocks behind its cached prefix. The spare pages lie beyond all ids: in rising order
+    if the others rise, as on a fresh server, else the last one first. A layout without any has just enough.
     Raises ``ValueError`` if a block to be taken is missing.
     """
     size, found = case.batch.tokens_per_block, []
@@ -34,5 +34,5 @@ def free_pages(case: Case) -> list[int]:
             block_id = request.block_ids[column]
             require(block_id >= 0, f"requests[{b}].block_ids[{column}]", block_id, "be a page to take")
             found.append(block_id)
-    beyond = case.num_cache_blocks
-    return found + [beyond - 1 - i for i in range(case.layout.num_spare_blocks)]
+    beyond = range(case.num_cache_blocks - case.layout.num_spare_blocks, case.num_cache_blocks)
+    return [*found, *(beyond if found == sorted(found) else reversed(beyond))]
