@@ -68,9 +68,8 @@ def some_drafts(ladder: Ladder, count: int) -> Case | None:
 def long_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify 9 to 48 tokens each, as where suffixes are drafted."""
     verifying = ladder.having("max_drafts", LONG_DRAFT - 1) or ladder
-    lens: list[Lens] = [
-        ("decode", 65 + mixed(b) % 90, 9 + mixed(b, 1) % (LONG_DRAFT - 8)) for b in range(count)
-    ]
+    new = [9 + mixed(b, 1) % (LONG_DRAFT - 8) for b in range(count)]
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 90, n), n) for b, n in enumerate(new)]
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 
@@ -83,9 +82,10 @@ def one_long_draft(ladder: Ladder, count: int) -> Case | None:
 
 
 def a_draft_fewer(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes of five tokens each, or of four."""
+    """Return a case of ``count`` decodes that verify four drafts each, or three."""
     verifying = ladder.having("max_drafts", 4) or ladder
-    lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 4 + mixed(b, 1) % 2) for b in range(count)]
+    new = [4 + mixed(b, 1) % 2 for b in range(count)]
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 900, n), n) for b, n in enumerate(new)]
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 

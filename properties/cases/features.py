@@ -32,7 +32,7 @@ from cumae.properties.cases.values import (
     workspace_slack,
 )
 
-WORLDS = (1, 1, 1, 2, 3, 4, 6, 8, 16)
+WORLDS = (1, 1, 1, 2, 3, 4, 6, 8, 16, 32)
 FEATURES: tuple[Feature, ...] = (
     row(
         "batch",

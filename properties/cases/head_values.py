@@ -43,7 +43,7 @@ def page_order(d: Draw) -> str:
 
 def num_heads(d: Draw) -> int:
     """Return how many heads a token has."""
-    counts = d.domain.among("num_heads", (1, 2, 3, 5, 6, 8, 10))
+    counts = d.domain.among("num_heads", (1, 2, 3, 4, 5, 6, 8, 10, 12, 16))
     if _num_tokens(d) > MANY_ROWS:
         return int(min(counts))
     is_small = _small(d)
@@ -65,7 +65,7 @@ def head_dims(d: Draw) -> tuple[int, int]:
 
 def scale(d: Draw, name: str) -> int:
     """Return the thousandths of a scale, for fp8. Of 15, a product with the reciprocal is no quotient."""
-    return int(d.pick(name, (1000, 125, 2827, 3, 15))) if d.values["head_format"] == "fp8" else 1000
+    return int(d.pick(name, (1000, 125, 2827, 3, 15, 62))) if d.values["head_format"] == "fp8" else 1000
 
 
 def _heads(d: Draw, **others: Any) -> Heads:

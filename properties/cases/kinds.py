@@ -22,6 +22,7 @@ from cumae.properties.cases.engine_steps import (
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (
     RUNS,
@@ -126,6 +127,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
     "routed by large biases": (partial(routed, (256, 8, 4, 8), logits="large_biases"), (67, 37)),
     "routed alone": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (1,)),
+    "routed in bf16, many": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (2_051, 530)),
     "routed in bf16": (partial(routed, (384, 1, 1, 8), dtype="bf16"), (37,)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (67, 37)),
@@ -136,6 +138,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **BUSY,
     **ARRIVALS,
     **FULL,
+    **MEETING,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed ")))

@@ -78,6 +78,8 @@ MORE_MODELS: Mapping[str, Mapping[str, Any]] = {
     "packed heads": {"block_size": (16, 64), **FP8, "page_order": "packed"},
     "shuffled heads": {"block_size": (16, 64), **FP8, "page_order": "shuffled"},
     "fp8 rows on ranks": {"block_size": 64, "row_format": "fp8", "world": 2, "interleave": 64},
+    "bf16 rows": {"block_size": (64, 16), "row_format": "bf16"},
+    "hybrid in parts": {"block_size": (656, 1_056), "kernel_block_size": 16},
     "fp8 rows of prefixes": {"block_size": 64, "row_format": "fp8", "key_scope": "prefill"},
     "fp8 in rows of tokens": {"block_size": (16, 64), **FP8, **ROWS_OF_TOKENS, "num_heads": 4},
     "fp8 in hybrid pages": {"block_size": (656, 1_056), **FP8, "num_heads": 2, "head_dims": (128, 128)},

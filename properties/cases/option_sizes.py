@@ -19,6 +19,7 @@ LENGTHS = (
     "world",
     "row",
     "num_heads",
+    "compress_ratio",
 )
 """The options that are lengths or counts; ``row`` is the width of a latent row."""
 MOST_HEADS = 2**8

@@ -8,7 +8,7 @@ ROUTER: tuple[Feature, ...] = (
     row(
         "options",
         "scaling_thousandths",
-        lambda d: d.pick("scaling_thousandths", (1000, 2500, 2827, 1, 16000)),
+        lambda d: d.pick("scaling_thousandths", (1000, 2500, 2827, 1, 16000, 1446)),
         "scaling_factor",
         small=({"scaling_thousandths": 2500},),
     ),

@@ -7,8 +7,8 @@ from cumae.properties.cases.draw import Draw
 MOST_SELECTED = 2**14
 RATIOS = (1, 2, 4, 8, 128)
 WINDOWS = (0, 127, 128, 129, 512, 1024, 4096)
-CHUNKS = (1, 2, 8, 64, 128, 256)
-RINGS = (4, 8, 64, 128, 256)
+CHUNKS = (1, 2, 8, 32, 64, 128, 256, 512)
+RINGS = (4, 8, 32, 64, 128, 256, 512)
 TOPKS = (2, 64, 512, 1024, 2048, 4096)
 MOST_DRAFTS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 64)
 DRAFTS = tuple(most + 1 for most in MOST_DRAFTS[1:])

@@ -12,14 +12,15 @@ from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, LINED, FILLED, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.5, 1.3, 0.5, 1.0
+ALIKE, LINED, FILLED, MET, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.2, 0.5, 1.3, 0.5, 1.0
 """The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, of full ones,
-with heads as of models, as models are served, of their longest contexts, and put together. Where examples are
-counted, not seconds, it is twice as much."""
+of kinds that meet, with heads as of models, as models are served, of their longest contexts, and of steps put
+together. Where examples are counted, not seconds, it is twice as much."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -44,7 +45,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS, *FULL, *OF_HEADS}
+    without = {*ARRIVALS, *FULL, *MEETING, *OF_HEADS}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -52,9 +53,13 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
-    """Examine steps as a queue fills them, full ones, and heads as of models, with work of their own."""
+    """Examine steps as a queue fills them, full ones, and those where kinds meet, with work of their own.
+
+    So are heads as of models.
+    """
     heads = OF_HEADS if "head_format" in ladder.named else {}
-    for kinds, work, fair in ((ARRIVALS, LINED, FAIR), (FULL, FILLED, FAIR), (heads, HEADED, EVEN)):
+    parts = ((ARRIVALS, LINED, FAIR), (FULL, FILLED, FAIR), (MEETING, MET, FAIR), (heads, HEADED, EVEN))
+    for kinds, work, fair in parts:
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)
 
