@@ -20,6 +20,8 @@ PAGES = (
 )
 """Orders and formats of their pages."""
 ODD_HEADS = (
+    ((8, 128), "packed", "fp8"),
+    ((8, 64), "shuffled", "fp8"),
     ((1, 512), "NHD", "bf16"),
     ((1, 512), "NHD", "fp8"),
     ((10, 128), "HND", "bf16"),
@@ -27,7 +29,7 @@ ODD_HEADS = (
     ((5, 64), "NHD", "fp8"),
     ((5, 128), "HND", "fp8"),
 )
-"""Some that are wider, or whose number is no power of two, and their pages."""
+"""Some in pages that fewer engines have, that are wider, or whose number is no power of two."""
 HYBRID, HYBRID_PAGES = (2, 256), (656, 1_056)
 """Heads of hybrid models, and tokens of their pages."""
 WINDOWED = (((8, 64), 128, (35, 19)), ((2, 256), 1_024, (14,)))

@@ -103,7 +103,7 @@ def one_far_on_six_ranks(ladder: Ladder, count: int) -> Case | None:
         return None
     lens: list[Lens] = [("decode", 65 + mixed(b) % 900, 1) for b in range(count)]
     lens[count // 2] = ("decode", FAR, 1)
-    return runs.step(lens, seed=count, padding=(0, 0), block_size=16)
+    return runs.step(lens, seed=count, padding=(0, 0))
 
 
 def idle_in_wide_rows(ladder: Ladder, count: int) -> Case | None:

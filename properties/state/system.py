@@ -147,7 +147,7 @@ class System:
         found = wrong_values(self.check, self.binding, whole, expected, bench.case)
         if found is not None and self._is_stale(found, seen):
             found = replace(found, cause=STALE)
-        elif found is not None and self._is_answer_before(found, seen):
+        elif found is not None and self._is_answer_before(found, seen, bench):
             found = replace(found, cause=REPEATED)
         elif found is not None and found.cause and self._is_right_anew(bench):
             found = replace(found, cause=EARLIER)  # of the numbers alone, another fault is as likely
@@ -161,12 +161,13 @@ class System:
         index = found.index * self.binding.forms[found.output].per_item
         return bool(np.all(seen.outputs[found.output][index] == seen.before[found.output][index]))
 
-    def _is_answer_before(self, found: Finding, seen: Observation) -> bool:
-        """Whether the wrong output was returned, element by element as in the step before."""
+    def _is_answer_before(self, found: Finding, seen: Observation, bench: Bench) -> bool:
+        """Whether the wrong output was returned as in the step before, and a new instance is right."""
         if found.output not in self.binding.returned or found.output not in self._answered:
             return False
-        before, words = self._answered[found.output], seen.outputs[found.output]
-        return len(words) > 1 and np.array_equal(before, words)
+        if not np.array_equal(self._answered[found.output], seen.outputs[found.output]):
+            return False
+        return not self.binding.keeps_state or self._is_right_anew(bench)
 
     def _is_right_anew(self, bench: Bench) -> bool:
         """Whether a new instance is right on the step of a bench, which is not the first one."""

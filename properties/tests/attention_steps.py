@@ -22,7 +22,14 @@ from cumae.properties.faults.outcome import Clock, OutOfTime
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.tests.traces import a_token_ago, one_engine, step_of
 
-DOMAIN = Domain(block_sizes=(1, 2, 3, 4, 5, 7), max_context_len=24, max_query_len=9, max_requests=6)
+DOMAIN = Domain(
+    block_sizes=(1, 2, 3, 4, 5, 7),
+    max_context_len=24,
+    max_query_len=9,
+    max_requests=6,
+    selects_fewer=(False,),  # a row attends to as many keys as its schedule has
+    selection_order=("mixed",),  # attention does not see in which order keys are listed
+)
 # Attention is not defined over keys without a block or dropped for lack of room; no path reads the others.
 DRAWN = NAMES - {
     "missing_blocks",

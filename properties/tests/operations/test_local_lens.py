@@ -103,3 +103,30 @@ def test_the_launcher_refuses_bad_input_before_it_writes(field: str, value: Any,
     with pytest.raises(ValueError, match=rf"^{re.escape(says)}.*, must "):
         write_local_lens(**bad)
     assert all((bad[name] == 77).all() for name in ("local_lens", "rank_lens") if name != field)
+
+
+def test_a_function_that_does_not_read_its_rank_is_not_said_to_remember() -> None:
+    def runs_from_the_rank_on(
+        seq_lens: torch.Tensor, world: int, rank: int, interleave: int, local_lens: torch.Tensor
+    ) -> None:
+        rounds, rest = seq_lens // (world * interleave), seq_lens % (world * interleave)
+        local_lens.copy_(rounds * interleave + (rest - rank).clamp(0, interleave))
+
+    domain = cumae.Domain(captured=False, padding="any")
+    for seed in range(3):
+        verdict = cumae.check(
+            runs_from_the_rank_on, "local_lens", domain=domain, examples=40, seed=seed, save_to=None
+        )
+        assert verdict.failure is not None and verdict.failure.finding.check == "agrees"
+
+
+def test_padding_that_is_left_alone_names_its_promise() -> None:
+    def live_rows(seq_lens: torch.Tensor, num_requests: int, local_lens: torch.Tensor) -> None:
+        local_lens[:num_requests] = seq_lens[:num_requests]
+
+    domain = cumae.Domain(world=(1,), captured=False)
+    verdict = cumae.check(live_rows, "local_lens", domain=domain, examples=20, save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.message.endswith("; Domain(padding='untouched') leaves it open")
+    open_ = domain.having(padding="untouched")
+    assert cumae.check(live_rows, "local_lens", domain=open_, examples=20, save_to=None).ok

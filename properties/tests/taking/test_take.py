@@ -194,7 +194,7 @@ def test_a_fork_of_triton_under_another_name_is_triton(tmp_path: Path) -> None:
         "def uses():\n    return gone, tool\n"
     )
     kernel, other = cumae.take(file, "kernel", "other")
-    written = torch.zeros(2, dtype=torch.int32)
+    written = torch.zeros(2, dtype=torch.int32, device=DEVICE)
     kernel[(1,)](written)
     other[(1,)](written[1:])
     assert written.tolist() == [1, 2]
