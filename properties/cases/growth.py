@@ -16,8 +16,20 @@ GROWING = (18, 33, 50, 70, 21, 37, 55, 39, 20, 52, 66, 34, 49, 23, 17, 68, 71, 3
 """Cached tokens of decodes, each of which has its last page for twelve steps more."""
 MIDDLE = (6, 9)
 """Two of them that are neither the first, the last nor the longest."""
+COUNTED = 258
+"""Steps of a trace that is long enough for a counter in a byte."""
 LARGE = 64
 """The page size of decodes that grow for long: each has its last page to the end."""
+
+
+def shrunk_again(ladder: Ladder) -> Trace | None:
+    """Return a trace of three sizes in turns, for more steps than a byte counts.
+
+    Three divides no power of two: a step is smaller than the one before wherever such a counter begins anew.
+    """
+    plain = ladder.unlimited
+    turns = [plain.step([("prefill", 3, count)], seed=count, padding=(0, 0)) for count in (3, 2, 1)]
+    return traced([turns[k % 3] for k in range(COUNTED)])
 
 
 def advanced(ladder: Ladder) -> Trace | None:

@@ -38,6 +38,24 @@ def tree_of_prompts(ladder: Ladder, count: int) -> Case | None:
     return edited(case, requests, case.layout.row_index)
 
 
+def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share their first page and lack the third one."""
+    plain = ladder.without("world", "window")
+    plain = plain.having("topk", 64) or plain
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", 4 * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
+    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) < 5:
+        return None
+    free = count_from(max(0, min(i for request in case.batch.requests for i in request.block_ids)))
+    root = next(free)
+    requests = [
+        having_blocks(request, (root, next(free), -1, *islice(free, len(request.block_ids) - 3)))
+        for request in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
 def prompts_before_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of three prompts without drafts, and ``count`` decodes that verify three each."""
     verifying = ladder.having("max_drafts", 3) or ladder
@@ -122,6 +140,7 @@ def deep_chunk_in_wide_rows(ladder: Ladder, count: int) -> Case | None:
 
 MEETING: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "a tree of prompts": (tree_of_prompts, (19, 9)),
+    "a page missing behind a shared one": (missing_behind_shared, (19, 5)),
     "prompts before drafts": (prompts_before_drafts, (19, 5)),
     "decodes between chunks": (partial(decodes_between_chunks, 64), (19, 9)),
     "decodes between chunks of selections": (partial(decodes_between_chunks, 512), (19, 9)),

@@ -11,7 +11,7 @@ from cumae.properties.cases.collisions import (
     in_other_phases,
     of_one_size,
 )
-from cumae.properties.cases.growth import advanced, given_back, grown, steady, verified_unevenly
+from cumae.properties.cases.growth import advanced, given_back, grown, shrunk_again, steady, verified_unevenly
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, in_other_layers, reordered
 from cumae.properties.search.examiner import Examiner
@@ -51,6 +51,6 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
     alike = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    for trace in chain(alike, sized, late, alone):
+    for trace in chain(alike, sized, late, alone, (shrunk_again(ladder),)):
         if trace is not None:
             examine_trace(examiner, trace)

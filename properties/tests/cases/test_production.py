@@ -6,15 +6,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cumae.oracle import Case, Trace
+from cumae.oracle import SELECTION_ORDERS, Case, Trace
 from cumae.properties.cases import production
 from cumae.properties.cases.collisions import changed_far, exchanged, in_other_phases
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
-from cumae.properties.cases.growth import advanced, verified_unevenly
+from cumae.properties.cases.growth import advanced, shrunk_again, verified_unevenly
 from cumae.properties.cases.kinds import KINDS
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks
+from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, in_other_layers
 
 LADDER = Ladder(Domain(), NAMES)
 
@@ -178,3 +178,18 @@ def test_rows_of_a_table_move_by_whole_tiles() -> None:
     assert moved == [{64}, {0}, {128}, {0}]
     assert len({tuple(step.batch.requests) for step in trace.steps}) == 1
     assert in_far_rows(Ladder(Domain(), ())) is None
+
+
+def test_a_step_is_smaller_than_the_one_before_wherever_a_byte_begins_anew() -> None:
+    trace = shrunk_again(LADDER)
+    assert trace is not None and len(trace.steps) > 256
+    tokens = [one.batch.num_tokens for one in trace.steps]
+    assert all(tokens[2**k] < tokens[2**k - 1] for k in range(9))
+
+
+def test_each_layer_selects_other_keys_of_the_same_step() -> None:
+    trace = in_other_layers(LADDER)
+    assert trace is not None and len({one.batch for one in trace.steps}) == 1
+    orders = [one.options.selection.selection_order for one in trace.steps]
+    assert set(orders) == set(SELECTION_ORDERS) and orders[0] == orders[-1]
+    assert in_other_layers(Ladder(Domain(selection_order=("rising",)), NAMES)) is None
