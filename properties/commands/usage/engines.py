@@ -33,7 +33,8 @@ def engines(**given: Any) -> int:
     """Run the functions of the engine NAME, such as vllm, against their oracles.
 
     Without NAME, run those of every engine that is installed. No engine is imported. A disagreement is known,
-    with a case that is run again, or NEW; the exit status is 1 unless each function agrees or is known.
+    with a case that is run again, or NEW; a function is gone, or changed where it takes other arguments. The
+    exit status is 1 unless each function agrees or is known.
     """
     from cumae.properties.commands.engines import engines as run
 
