@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from itertools import count as count_from
 from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.draw import NEUTRAL
-from cumae.properties.cases.draws import edited
+from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.cases.feature import Feature
 from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of
@@ -84,6 +85,21 @@ def shorter_throughout(case: Case) -> Iterator[Callable[[], Case]]:
     for name in ("context_len", "query_len"):
         for most in (0, 1, 2):
             yield lambda name=name, most=most: all_capped(case, name, most)  # type: ignore[misc]
+    ids = [i for request in requests for i in request.block_ids if i >= 0]
+    for most in (0, 1, 2) if len(set(ids)) < len(ids) else ():  # a block that is shared cannot be written to
+        yield lambda most=most: all_capped(_apart(case), "context_len", most)  # type: ignore[misc]
+
+
+def _apart(case: Case) -> Case:
+    """Return the case in which each request has blocks of its own: new ones in place of shared ones."""
+    seen: set[int] = set()
+    free = count_from(1 + max((i for request in case.batch.requests for i in request.block_ids), default=-1))
+    requests = []
+    for request in case.batch.requests:
+        ids = tuple(next(free) if i in seen and i >= 0 else i for i in request.block_ids)
+        seen.update(ids)
+        requests.append(having_blocks(request, ids))
+    return edited(case, requests, case.layout.row_index)
 
 
 def _emptied(case: Case, start: int, width: int) -> Case:

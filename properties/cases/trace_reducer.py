@@ -198,12 +198,14 @@ def _edits_of_all() -> Iterator[Callable[[Case], Case]]:
 
 
 def _halved(case: Case) -> Case:
-    """Return the case with half of every length and half of the selection, rounded up."""
+    """Return the case with half of every length and half of a selection, rounded up."""
     for row, request in enumerate(case.batch.requests):
         case = shorten(case, row, "context_len", -(-request.context_len // 2))
         case = shorten(case, row, "query_len", -(-request.query_len // 2))
-    topk, split_size = case.options.selection.topk, case.options.schedule.split_size
-    return replace(case, options=case.options.having(topk=-(-topk // 2), split_size=-(-split_size // 2)))
+    have = {"topk": case.options.selection.topk, "split_size": case.options.schedule.split_size}
+    # A function without a selection has the neutral one.
+    half = {name: -(-value // 2) for name, value in have.items() if value != NEUTRAL[name]}
+    return replace(case, options=case.options.having(**half)) if half else case
 
 
 def _paddings() -> Iterator[Callable[[Case], Case]]:

@@ -89,3 +89,12 @@ def test_each_stride_becomes_dense_or_as_short_as_fails() -> None:
 def test_a_case_that_cannot_shrink_comes_back() -> None:
     case = Case(Batch((Request(0, 1, (0,)),), 1))
     assert reduce_case(case, lambda c: c == case) == case
+
+
+def test_contexts_that_share_blocks_shrink_together() -> None:
+    requests = tuple(Request(32 + b % 16, 1, (0, 1, 2 + b), "decode") for b in range(80))
+    case = Case(Batch(requests, 16))
+    reduced = reduce_case(
+        case, lambda tried: len(tried.batch.requests) == 80 and tried.batch.num_tokens == 80
+    )
+    assert {(request.context_len, request.query_len) for request in reduced.batch.requests} == {(0, 1)}

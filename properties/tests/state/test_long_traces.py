@@ -128,3 +128,15 @@ def test_dropped_tensors_are_forgotten_and_the_first_ones_never() -> None:
     assert list(allocated.damage()) == ["allocated tensor 0 was written outside its elements"]
     kept.as_strided((9,), (1,))[8] = 1
     assert len(list(allocated.damage())) == 2
+
+
+def test_lengths_are_halved_where_nothing_is_selected() -> None:
+    """The neutral selection stays: another one is not promised by a function that selects nothing."""
+    neutral = step((1, 1)).options.selection.topk
+
+    def fails(trace: Trace) -> bool:
+        lens = [r.context_len for one in trace.steps for r in one.batch.requests]
+        return len(lens) == 2 and min(lens) >= 32 and trace.steps[0].options.selection.topk == neutral
+
+    reduced = reduce_trace(leveled([step((2048, 0)), step((2048, 0))]), fails)
+    assert [r.context_len for one in reduced.steps for r in one.batch.requests] == [32, 32]
