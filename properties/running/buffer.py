@@ -74,7 +74,10 @@ class Buffer:
         return np.ascontiguousarray(self.elements(content)).view(kind).reshape(-1)
 
     def damage(self, *, elements_too: bool) -> str | None:
-        """Return the place of the first changed byte outside the elements, or anywhere; None if none."""
+        """Return the place of the first changed byte outside the elements, or anywhere; None if none.
+
+        Of an integer it also returns the value before and behind.
+        """
         before, after = self.before, self.after
         if before is None or after is None:
             return None
@@ -92,7 +95,16 @@ class Buffer:
             return None
         size = self.span_bytes(changed)
         outside = where[(where < 0) | (where >= size)]
-        return self._place(int(outside[0] if len(outside) else where[0]), size)
+        byte = int(outside[0] if len(outside) else where[0])
+        each = ITEM_BYTES[self.dtype]
+        if not self.dtype.startswith("int") or not 0 <= byte < size:
+            return self._place(byte, size)
+        first = self.lead + byte // each * each
+        was, now = (
+            int.from_bytes(one[first : first + each].tobytes(), "little", signed=True)
+            for one in (before, after)
+        )
+        return f"{self._place(byte, size)}: it was {was} and is {now}"
 
     @property
     def is_dense(self) -> bool:
