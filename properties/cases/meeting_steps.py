@@ -7,14 +7,13 @@ from itertools import islice
 
 from cumae.oracle import Case, Request
 from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.busy_steps import FAR
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.served import with_drafts
 
-FAR = 66_003
-"""Cached tokens of one request, more than 16 bits count."""
 GROUP, BUDGET = 128, 8_300
 """Tokens of a compressed key, and new tokens of a request that fill more than 64 of them."""
 HYBRID, PART = 656, 16
