@@ -233,6 +233,11 @@ def _with_ids(case: Case, change: Callable[[tuple[int, ...], int], tuple[int, ..
     return edited(case, requests, case.layout.row_index)
 
 
+def with_options_of(case: Case, other: Case) -> Case:
+    """Return the case in blocks and with the options of another case."""
+    return replace(with_block_size(case, other.batch.block_size), options=other.options)
+
+
 def with_block_size(case: Case, size: int) -> Case:
     """Return the case with smaller blocks and fresh ids, without prefix sharing."""
     taken = min((i for r in case.batch.requests for i in r.block_ids if i >= 0), default=0)

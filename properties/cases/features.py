@@ -4,11 +4,12 @@ Draws, ``Domain``, the small domain, hidden features and the reducer are derived
 value of a field is its default.
 """
 
-from cumae.oracle import ROW_FORMATS, SELECTION_ORDERS
+from cumae.oracle import ROW_FORMATS
 from cumae.properties.cases.feature import BOTH, Feature, always, row
 from cumae.properties.cases.head_features import HEADS
 from cumae.properties.cases.layout_features import LAYOUT
 from cumae.properties.cases.router_features import ROUTER
+from cumae.properties.cases.selection_features import SELECTIONS
 from cumae.properties.cases.values import (
     CHUNKS,
     MOST_DRAFTS,
@@ -199,49 +200,7 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("chunk_context_lens",),
     ),
     *ROUTER,
-    row(
-        "options",
-        "prefill_workspace",
-        lambda d: d.flag("prefill_workspace", 40),
-        engines=BOTH,
-        small=(
-            {"prefill_workspace": True, "topk": 3},
-            {"prefill_workspace": True, "rank": 1, "world": 2},
-        ),
-        shown_by=("workspace_ids", "workspace_starts"),
-    ),
-    row(
-        "options",
-        "select_beyond",
-        lambda d: d.flag("select_beyond", 50),
-        engines=BOTH,
-        small=({"select_beyond": True, "topk": 3},),
-        shown_by=("selected_positions",),
-    ),
-    row(
-        "options",
-        "selected_first",
-        lambda d: d.flag("selected_first", 50),
-        engines=BOTH,
-        small=({"selected_first": True, "topk": 4},),
-        shown_by=("selected_positions",),
-    ),
-    row(
-        "options",
-        "selects_fewer",
-        lambda d: d.flag("selects_fewer", 25),
-        engines=BOTH,
-        small=({"selects_fewer": True, "topk": 3},),
-        shown_by=("selected_positions",),
-    ),
-    row(
-        "options",
-        "selection_order",
-        lambda d: d.pick("selection_order", ("mixed", *SELECTION_ORDERS)),
-        engines=SELECTION_ORDERS,
-        small=({"selection_order": "rising", "topk": 3}, {"selection_order": "alike", "topk": 2}),
-        shown_by=("selected_positions", "topk_indices"),
-    ),
+    *SELECTIONS,
     row(
         "options",
         "max_drafts",

@@ -12,7 +12,7 @@ import numpy as np
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, permuted, renamed
-from cumae.properties.cases.edits import with_block_size
+from cumae.properties.cases.edits import with_options_of
 from cumae.properties.cases.reducer import valid
 from cumae.properties.cases.requests import MANY
 from cumae.properties.cases.seeded import seeded_cases
@@ -122,14 +122,10 @@ def _with_options_of(trial: Trial, other: Case) -> tuple[Case, ...]:
         domain = domain.having(world=(batch.world,))
     found: list[Case] = []
     for drawn in islice(seeded_cases(other.num_keys, domain, features), MOST_DRAWN):
-        case = valid(partial(_of_options, drawn, other))
+        case = valid(partial(with_options_of, drawn, other))
         if case is not None and case.num_keys >= LEAST_KEYS and trial.binding.why_not(case) is None:
             found.append(case)
     return tuple(found[:MOST_DOUBTED])
-
-
-def _of_options(case: Case, other: Case) -> Case:
-    return replace(with_block_size(case, other.batch.block_size), options=other.options)
 
 
 def _written(trial: Trial, name: str) -> Mask:

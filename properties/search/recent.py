@@ -2,12 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
 
 from cumae.oracle import Case, leveled
-from cumae.properties.cases.edits import with_block_size
+from cumae.properties.cases.edits import with_options_of
 from cumae.properties.cases.reducer import valid
 from cumae.properties.cases.requests import MANY
 
@@ -47,5 +47,4 @@ class Recent:
 
 def _of_engine(case: Case, other: Case) -> Case:
     """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be one."""
-    same = replace(with_block_size(case, other.batch.block_size), options=other.options)
-    return leveled([same, other]).steps[0]
+    return leveled([with_options_of(case, other), other]).steps[0]

@@ -53,9 +53,9 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
-    """Examine steps as a queue fills them, full ones, and those where kinds meet, with work of their own.
+    """Examine steps as a queue fills them, full ones, those where kinds meet, and heads as of models.
 
-    So are heads as of models.
+    Each part has work of its own.
     """
     heads = OF_HEADS if "head_format" in ladder.named else {}
     parts = ((ARRIVALS, LINED, FAIR), (FULL, FILLED, FAIR), (MEETING, MET, FAIR), (heads, HEADED, EVEN))

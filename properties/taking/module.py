@@ -5,8 +5,6 @@ import __future__
 import ast
 import builtins
 import sys
-from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +28,7 @@ from cumae.properties.taking.names import (
     statement_of,
 )
 from cumae.properties.taking.on_cpu import OnCpu, stand_ins, take_first_config
+from cumae.properties.taking.real_triton import TRITON, named_so, of_fork
 from cumae.properties.taking.stub import Stub
 
 if TYPE_CHECKING:
@@ -241,31 +240,12 @@ class Module(ModuleType):
         path = place(name if names or level else top(name), self._path, level)
         if path is not None:
             return self._loader.module(path)
-        if level == 0 and top(name).endswith("_triton") and (fork := _of_fork(name, names or ())) is not None:
+        if level == 0 and (fork := of_fork(name, names or ())) is not None:
             return fork
-        if names and not _TRITON.keys().isdisjoint(names):
-            known = {n: _triton(n) or Stub(f"{name}.{n}", "foreign", n) for n in names}
+        if names and not TRITON.keys().isdisjoint(names):
+            known = {n: named_so(n) or Stub(f"{name}.{n}", "foreign", n) for n in names}
             return _Given(known | given)
         return Stub(name, "foreign") if names else Stub(top(name), "foreign", top(name))
-
-
-_TRITON = {"triton": "triton", "tl": "triton.language"}
-"""What engines import from modules of their own; with a stub of it, a kernel would be a plain function."""
-
-
-def _triton(name: str) -> ModuleType | None:
-    """Return the module of Triton that engines call so, None for another name."""
-    return import_module(_TRITON[name]) if name in _TRITON else None
-
-
-def _of_fork(name: str, names: Sequence[str]) -> ModuleType | None:
-    """Return what an import from a fork of Triton, under a name of its own, gives in Triton, if it does."""
-    real = name.replace(top(name), "triton", 1)
-    try:
-        found: ModuleType = builtins.__import__(real, None, None, tuple(names))
-    except ModuleNotFoundError:
-        return None
-    return found if all(hasattr(found, one) for one in names) else None
 
 
 class _Given(ModuleType):

@@ -28,7 +28,7 @@ DOMAIN = Domain(
     max_query_len=9,
     max_requests=6,
     selects_fewer=(False,),  # a row attends to as many keys as its schedule has
-    selection_order=("mixed",),  # attention does not see in which order keys are listed
+    selection_order=("mixed",),  # rising rows of a request begin alike: one may stand for the other
 )
 # Attention is not defined over keys without a block or dropped for lack of room; no path reads the others.
 DRAWN = NAMES - {

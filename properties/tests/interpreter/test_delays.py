@@ -19,6 +19,7 @@ from cumae.properties.interpreter.delays import Delays
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.threads import Layout
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.results.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
@@ -145,6 +146,7 @@ def test_a_stale_load_that_makes_no_difference_is_a_note() -> None:
     assert verdict.ok
     (note,) = verdict.notes
     assert note.startswith("the load at wrong_threads.py:") and "no `tl.debug_barrier`" in note
+    assert explain(verdict).endswith(f"\n  {note}")
 
 
 def test_a_store_of_the_value_that_was_loaded_overtakes_nothing() -> None:

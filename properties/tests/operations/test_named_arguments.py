@@ -151,6 +151,20 @@ def test_a_write_behind_a_tensor_is_told_by_its_element() -> None:
     assert found.message == "`position_ids` was written at element 2, of which it has 2"
 
 
+def test_a_changed_input_is_told_with_its_value_before_and_behind() -> None:
+    def launch(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        position_ids.copy_(torch.arange(7, 7 + len(position_ids)))
+        context_lens[0] = -3
+
+    case = Case(Batch((Request(7, 2, (3, 1, 2)),), 4))
+    found = CHECKS["stays_in_bounds"](Trial(binding_of(launch, "position_ids"), case, DEVICE))
+    assert found is not None
+    assert (
+        found.message
+        == "input `context_lens` was changed at element 0, of which it has 1: it was 7 and is -3"
+    )
+
+
 def returns_ids(token_to_request: torch.Tensor, position_ids: torch.Tensor) -> dict[str, torch.Tensor]:
     return {"position_ids": token_to_request.long()}
 

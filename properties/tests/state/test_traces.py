@@ -245,3 +245,29 @@ def test_the_answer_of_the_step_before_is_named() -> None:
     verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
     assert verdict.failure is not None
     assert verdict.failure.finding.cause == "stale: the answer of the step before"
+
+
+class OneMoreLater:
+    """Returns positions that are one too large from the second step on."""
+
+    def __init__(self) -> None:
+        self._more = 0
+
+    def __call__(
+        self, context_lens: torch.Tensor, query_lens: torch.Tensor, num_requests: int, num_tokens_padded: int
+    ) -> torch.Tensor:
+        lens = zip(context_lens[:num_requests].tolist(), query_lens[:num_requests].tolist(), strict=True)
+        found = torch.zeros(num_tokens_padded, dtype=torch.int64, device=DEVICE)
+        live = [position for start, count in lens for position in range(start, start + count)]
+        found[: len(live)] = torch.tensor(live, dtype=torch.int64) + self._more
+        self._more = 1
+        return found
+
+
+def test_a_trace_says_that_a_new_instance_is_right_and_not_what_the_numbers_suggest() -> None:
+    steps = leveled([step((20, 3)), step((30, 2))])
+    domain = Domain(captured=False, all_but=("never_synchronises",))
+    binding = binding_of(OneMoreLater, "position_ids", domain=domain)
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
+    assert verdict.failure is not None
+    assert verdict.failure.finding.cause == "an earlier step: a new instance is right on this one"
