@@ -24,6 +24,8 @@ from cumae.oracle.router_margins import (
 IN_BF16 = 'it is a bf16 number near it, as a cumae.router(rounding="bf16") may give'
 NEAR_IN_BF16 = 2**-6
 """The part of a weight by which a few operations in bf16 may miss it."""
+NEAR_FACTORS = 2**-10
+"""The part of the largest factor by which those of a row that are taken for one may differ."""
 LOWER_FIRST = 'the lower index goes first, unless the operation is cumae.router(ties="any")'
 
 
@@ -168,5 +170,13 @@ def _wrong_weight(
             within = wanted - least if found < wanted else most - wanted
             told = f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
             is_rounded = as_stored(found, "bf16") == found and abs(found - wanted) <= NEAR_IN_BF16 * wanted
-            return told + (f": {IN_BF16}" if is_rounded else "")
+            return told + (f": {IN_BF16}" if is_rounded else _factor(weights, exact))
     return ""
+
+
+def _factor(weights: Sequence[float], exact: Sequence[float]) -> str:
+    """Return that a row's weights are the right ones times one factor, "" if not or if it is 0."""
+    factors = [found / wanted for found, wanted in zip(weights, exact, strict=True) if wanted > 0]
+    if len(factors) < 2 or min(factors) <= 0 or max(factors) - min(factors) > NEAR_FACTORS * max(factors):
+        return ""
+    return f": each weight of the row is {factors[0]:.4g} times the right one"

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 INT32_MAX = 2**31 - 1
+MOST_NAMED = 40
+"""The most choices that an error lists."""
 Allowed = range | tuple[object, ...]
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 160
@@ -52,7 +54,9 @@ def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return
-    rule = "be one of " + ", ".join(map(repr, choices))
+    rule = "be one of " + ", ".join(map(repr, choices[:MOST_NAMED]))
+    if len(choices) > MOST_NAMED:
+        rule += f" and {len(choices) - MOST_NAMED} more"
     hint = did_you_mean(value, choices) if len(choices) > 4 else ""  # of a few, all are in sight
     require(False, name, value, rule, tuple(choices), hint)
 

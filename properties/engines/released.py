@@ -83,10 +83,10 @@ def _other_arguments(adapter: Adapter, traceback: str) -> str:
     """Return in words that a function does not take its adapter's arguments; "" if it failed otherwise."""
     called = "|".join(re.escape(name) for name in adapter.names)
     wrong = rf"TypeError: (.*\b({called})(\.__init__|\.__call__)?\(\) (got|missing|takes) .*)"
-    if (found := re.search(wrong, traceback)) is None:
-        return ""
+    unknown = r"AttributeError: ('types\.SimpleNamespace' object has no attribute .*)"
+    found = re.search(wrong, traceback) or re.search(unknown, traceback)
     known = ", ".join(adapter.versions)
-    return f"{found[1]}: its adapter passes the arguments of {known}"
+    return f"{found[1]}: its adapter passes the arguments of {known}" if found else ""
 
 
 def _nothing(engine: str, name: str) -> dict[str, Any]:

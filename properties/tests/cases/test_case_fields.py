@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
-from cumae.oracle.model.rules import INT32_MAX
+from cumae.oracle.model.rules import INT32_MAX, MOST_NAMED, require_choice
 from cumae.properties.tests.cases_by_hand import SMALL, refusal
 
 # (record, field, value, the rule as the error states it).
@@ -185,3 +185,10 @@ def test_a_table_without_rows_bounds_no_context() -> None:
     case = Case(Batch((), 1), Layout(num_spare_columns=3, context_slack=100))
     assert case.max_context_len == 0
     assert case.laid_out(num_spare_rows=1).max_context_len == 100
+
+
+@pytest.mark.parametrize(("count", "rest"), [(MOST_NAMED, ""), (MOST_NAMED + 3, " and 3 more")])
+def test_of_many_choices_the_first_are_named(count: int, rest: str) -> None:
+    names = [f"f{i}" for i in range(count)]
+    with pytest.raises(ValueError, match=rf"^--only = 'f100' .*must be one of 'f0', .*, 'f39'{rest}$"):
+        require_choice("--only", "f100", names)

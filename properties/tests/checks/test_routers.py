@@ -1,5 +1,6 @@
 """Wrong routers fail the check that is there for it, right ones none."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,3 +156,15 @@ def test_a_weight_in_bf16_near_the_right_one_is_told(weight: float, is_told: boo
     asked |= {"renormalize": False, "expert_ids": [0], "expert_weights": [weight]}
     (fault,) = oracle.grouped_topk_faults([[0.3, -2.0]], [0.0, 0.0], **asked)
     assert ('cumae.router(rounding="bf16")' in fault) == is_told
+
+
+@pytest.mark.parametrize(
+    ("weights", "told"), [([0.3, 0.2], "0.4 times"), ([0.6, 0.4], "0.8 times"), ([0.3, 0.3], ""), ([0, 0], "")]
+)
+def test_weights_off_by_one_factor_are_told_with_it(weights: list[float], told: str) -> None:
+    """Of experts whose scores are 0.6 and 0.4, with a factor of 1.25 for 0.75 and 0.5."""
+    logit = [math.log(0.6 / 0.4), math.log(0.4 / 0.6)]
+    asked: dict[str, Any] = {"num_groups": 1, "topk_group": 1, "top_k": 2, "scaling_factor": 1.25}
+    asked |= {"renormalize": True, "expert_ids": [0, 1], "expert_weights": weights}
+    (fault,) = oracle.grouped_topk_faults([logit], [0.0, 0.0], **asked)
+    assert fault.endswith(f": each weight of the row is {told} the right one") == bool(told)
