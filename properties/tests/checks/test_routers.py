@@ -159,7 +159,8 @@ def test_a_weight_in_bf16_near_the_right_one_is_told(weight: float, is_told: boo
 
 
 @pytest.mark.parametrize(
-    ("weights", "told"), [([0.3, 0.2], "0.4 times"), ([0.6, 0.4], "0.8 times"), ([0.3, 0.3], ""), ([0, 0], "")]
+    ("weights", "told"),
+    [([0.3, 0.2], "0.4 times"), ([0.6, 0.4], "0.8 times"), ([0.3, 0.3], ""), ([0, 0], "")],
 )
 def test_weights_off_by_one_factor_are_told_with_it(weights: list[float], told: str) -> None:
     """Of experts whose scores are 0.6 and 0.4, with a factor of 1.25 for 0.75 and 0.5."""
