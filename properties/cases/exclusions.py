@@ -12,7 +12,7 @@ class _Narrower(NamedTuple):
     """A promise that a real function may need: its value, or the value for a case.
 
     ``if_odd``: the cases that make one think of it. ``if_enough``: whether it is told only where it leaves
-    out every case on which a function failed.
+    out every case on which a function failed, and no other promise of the same name does.
     """
 
     name: str
@@ -21,8 +21,17 @@ class _Narrower(NamedTuple):
     if_enough: bool = False
 
 
-ODD_LOGITS = ("nan_and_inf", "huge_and_tiny", "negative", "large_biases", "ties", "equal")
-"""Kinds of logits that a router may not be made for."""
+ODD_LOGITS = (
+    ("nan_and_inf",),
+    ("huge_and_tiny",),
+    ("negative",),
+    ("low_biases",),
+    ("negative", "low_biases"),
+    ("large_biases",),
+    ("ties",),
+    ("equal",),
+)
+"""Kinds of logits that a router may not be made for; those of choices below 0 alone and together."""
 SMALL_ID = 2**16 - 1
 """A largest block id that a function may promise."""
 LONG = 4096
@@ -34,9 +43,9 @@ def _longest(case: Case) -> int:
     return max((request.context_len for request in case.batch.requests), default=0)
 
 
-def _but(odd: str) -> tuple[str, ...]:
-    """Return the kinds of logits but one."""
-    return tuple(kind for kind in LOGITS_KINDS if kind != odd)
+def _but(odd: Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds of logits but these."""
+    return tuple(kind for kind in LOGITS_KINDS if kind not in odd)
 
 
 def _is_power_of_two(number: int) -> bool:
@@ -77,7 +86,7 @@ _NARROWER = (
     _Narrower("select_beyond", (False,)),
     _Narrower("selects_fewer", (False,)),
     _Narrower("logits_dtype", ("fp32",)),
-    *(_Narrower("logits_kind", _but(odd), if_enough=odd != "nan_and_inf") for odd in ODD_LOGITS),
+    *(_Narrower("logits_kind", _but(odd), if_enough="nan_and_inf" not in odd) for odd in ODD_LOGITS),
     _Narrower("page_slack", (0,)),
     _Narrower("key_slack", (0,)),
     _Narrower(
@@ -109,11 +118,13 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
     'Domain(min_requests=1), Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
-    all_out, this_out = list[str](), list[str]()
+    all_out, this_out, names = list[str](), list[str](), set[str]()
     for promise, narrower in _leaving_out(case, domain):
         told = f"Domain({promise.name}={_value(promise, case)!r})"
         if all(narrower.why_not(other) is not None for other in failed):
-            all_out.append(told)
+            if not promise.if_enough or promise.name not in names:
+                all_out.append(told)
+            names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
     told = ", ".join(all_out)

@@ -10,7 +10,7 @@ from cumae.properties.engines.lmdeploy.engine import ENGINE, STEPS
 from cumae.properties.operations.router import router
 
 Tensor = torch.Tensor
-_POSITIVE = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "negative"))
+_POSITIVE = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "negative", "low_biases"))
 """Kinds with choices above 0: LMDeploy keeps experts of other groups as 0, "for routing compatibility"."""
 
 

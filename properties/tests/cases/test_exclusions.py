@@ -3,7 +3,7 @@
 import pytest
 
 from cumae.oracle import Batch, Case, Options, Request
-from cumae.oracle.router_logits import LOGITS_KINDS
+from cumae.oracle.router_logits import LOGITS_KINDS, LogitsKind
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import left_out_by
 
@@ -50,3 +50,10 @@ def test_a_kind_of_logits_is_named_if_only_it_fails() -> None:
     ties = Case(PLAIN.batch, options=Options.of(logits_kind="ties"))
     assert left_out_by(ties, Domain(), [ties]) == told
     assert left_out_by(ties, Domain(), [ties, PLAIN]) == ""
+
+
+@pytest.mark.parametrize("failed", [("low_biases",), ("low_biases", "negative")])
+def test_kinds_of_choices_below_0_are_named_together_if_each_fails(failed: tuple[LogitsKind, ...]) -> None:
+    cases = [Case(PLAIN.batch, options=Options.of(logits_kind=kind)) for kind in failed]
+    kinds = tuple(kind for kind in LOGITS_KINDS if kind not in failed)
+    assert left_out_by(cases[0], Domain(), cases) == f"Domain(logits_kind={kinds!r})"
