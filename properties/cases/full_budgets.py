@@ -14,7 +14,7 @@ from cumae.properties.cases.draws import edited
 from cumae.properties.cases.engine_steps import SELECTIONS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.ordinary import beyond_windows
-from cumae.properties.cases.served import sharing, with_drafts
+from cumae.properties.cases.served import with_drafts
 
 REST = 31
 """Tokens of a chunk for each decode beside it: of a budget of 8,192, 256 decodes leave 7,936."""
@@ -134,18 +134,8 @@ def in_small_kernel_blocks(ladder: Ladder, count: int) -> Case | None:
     return in_large_pages(ladder, [("decode", 900 + mixed(b) % 900, 1) for b in range(count)], count)
 
 
-def first_two_share_more(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share a page, and of which the first two share three."""
-    plain = ladder.without("world", "window", "missing_blocks")
-    size = plain.usual_block
-    lens: list[Lens] = [("decode", 3 * size + 1 + mixed(b) % size, 1) for b in range(count)]
-    case = plain.step(lens, seed=count, padding=(0, 0))
-    return None if case is None else sharing(case, lambda b: 3 if b < 2 else 1, lambda b: 0)
-
-
 FULL: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "rising pages": (in_rising_pages, (19, 5)),
-    "the first two share more": (first_two_share_more, (19, 5)),
     "small kernel blocks on ranks": (in_small_kernel_blocks, (9, 3)),
     "whole pages, padded": (whole_pages_padded, (9, 4)),
     "full graphs of 256, in windows": (partial(beyond_windows, 128, 130), (256,)),

@@ -1,4 +1,4 @@
-"""Steps in which kinds of requests meet: prompts and drafts, decodes and chunks, branches of one prompt."""
+"""Steps in which kinds of requests meet: prompts and drafts, decodes and chunks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,7 +10,6 @@ from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.busy_steps import FAR
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.draws import edited, having_blocks
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.served import with_drafts
 
@@ -18,41 +17,6 @@ GROUP, BUDGET = 128, 8_300
 """Tokens of a compressed key, and new tokens of a request that fill more than 64 of them."""
 HYBRID, PART = 656, 16
 """Tokens of a page of a hybrid model, and of a block of its kernels."""
-
-
-def tree_of_prompts(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share a page, and of which each half shares the next one."""
-    plain = ladder.without("world", "window", "missing_blocks")
-    size = plain.usual_block
-    lens: list[Lens] = [("decode", 3 * size + 1 + mixed(b) % size, 1) for b in range(count)]
-    case = plain.step(lens, seed=count, padding=(0, 0))
-    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) < 3:
-        return None
-    free = count_from(min(i for request in case.batch.requests for i in request.block_ids))
-    root, *branches = islice(free, 3)
-    requests = [
-        having_blocks(request, (root, branches[b % 2], *islice(free, len(request.block_ids) - 2)))
-        for b, request in enumerate(case.batch.requests)
-    ]
-    return edited(case, requests, case.layout.row_index)
-
-
-def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share their first page and lack the third one."""
-    plain = ladder.without("world", "window")
-    plain = plain.having("topk", 64) or plain
-    size = plain.usual_block
-    lens: list[Lens] = [("decode", 4 * size + 1 + mixed(b) % size, 1) for b in range(count)]
-    case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
-    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) < 5:
-        return None
-    free = count_from(max(0, min(i for request in case.batch.requests for i in request.block_ids)))
-    root = next(free)
-    requests = [
-        having_blocks(request, (root, next(free), -1, *islice(free, len(request.block_ids) - 3)))
-        for request in case.batch.requests
-    ]
-    return edited(case, requests, case.layout.row_index)
 
 
 def prompts_before_drafts(ladder: Ladder, count: int) -> Case | None:
@@ -138,8 +102,6 @@ def deep_chunk_in_wide_rows(ladder: Ladder, count: int) -> Case | None:
 
 
 MEETING: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
-    "a tree of prompts": (tree_of_prompts, (19, 9)),
-    "a page missing behind a shared one": (missing_behind_shared, (19, 5)),
     "prompts before drafts": (prompts_before_drafts, (19, 5)),
     "decodes between chunks": (partial(decodes_between_chunks, 64), (19, 9)),
     "decodes between chunks of selections": (partial(decodes_between_chunks, 512), (19, 9)),

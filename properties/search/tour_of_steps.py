@@ -7,7 +7,9 @@ from itertools import product
 from typing import Any
 
 from cumae.properties.cases.arrivals import ARRIVALS
+from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.composed import composed
+from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
@@ -21,6 +23,8 @@ ALIKE, LINED, FILLED, MET, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.2, 0
 """The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, of full ones,
 of kinds that meet, with heads as of models, as models are served, of their longest contexts, and of steps put
 together. Where examples are counted, not seconds, it is twice as much."""
+BRANCHED, LONG = 0.1, 0.2
+"""The work of steps whose requests share pages, and of those with documents."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -45,7 +49,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS, *FULL, *MEETING, *OF_HEADS}
+    without = {*ARRIVALS, *FULL, *MEETING, *BRANCHES, *DOCUMENTS, *OF_HEADS}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -53,13 +57,10 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
-    """Examine steps as a queue fills them, full ones, those where kinds meet, and heads as of models.
-
-    Each part has work of its own.
-    """
+    """Examine steps as a queue fills them and others of engines, in parts that have work of their own."""
     heads = OF_HEADS if "head_format" in ladder.named else {}
-    parts = ((ARRIVALS, LINED, FAIR), (FULL, FILLED, FAIR), (MEETING, MET, FAIR), (heads, HEADED, EVEN))
-    for kinds, work, fair in parts:
+    parts = ((ARRIVALS, LINED), (FULL, FILLED), (MEETING, MET), (BRANCHES, BRANCHED), (DOCUMENTS, LONG))
+    for kinds, work, fair in (*((*part, FAIR) for part in parts), (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)
 

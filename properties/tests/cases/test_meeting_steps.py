@@ -1,7 +1,5 @@
 """Facts about steps in which kinds of requests meet."""
 
-from collections import Counter
-
 import pytest
 
 from cumae.oracle import Case, Inputs
@@ -24,19 +22,6 @@ def _made(name: str) -> Case:
 
 def test_each_stands_among_the_kinds() -> None:
     assert MEETING.items() <= KINDS.items()
-
-
-def test_a_tree_has_one_root_and_two_branches() -> None:
-    requests = _made("a tree of prompts").batch.requests
-    assert len({request.block_ids[0] for request in requests}) == 1
-    assert sorted(Counter(request.block_ids[1] for request in requests).values()) == [9, 10]
-    assert len({request.block_ids[2] for request in requests}) == len(requests)
-
-
-def test_the_missing_page_stands_behind_a_shared_one() -> None:
-    requests = _made("a page missing behind a shared one").batch.requests
-    assert len({request.block_ids[0] for request in requests}) == 1
-    assert {request.block_ids[2] for request in requests} == {-1}
 
 
 def test_prompts_before_drafts_have_none() -> None:

@@ -15,6 +15,7 @@ from cumae.fixtures.limits import (
     steps_behind_others,
     steps_of_arrivals,
     steps_of_budgets,
+    steps_of_documents,
     steps_where_kinds_meet,
 )
 from cumae.properties.cases.domain import Domain
@@ -31,6 +32,7 @@ ORDINARY = (
     *steps_behind_others.LIMITS,
     *steps_of_arrivals.LIMITS,
     *steps_of_budgets.LIMITS,
+    *steps_of_documents.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
 )

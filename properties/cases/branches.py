@@ -1,0 +1,93 @@
+"""Steps whose requests share pages: branches of one prompt, and samples of several."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count as count_from
+from itertools import islice
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.draws import edited, having_blocks
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.served import sharing
+
+SAMPLES, SHARED = 4, 3
+"""Samples of each prompt, and the whole pages of the shortest one."""
+
+
+def tree_of_prompts(ways: Sequence[int], ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, each behind a page of every level of a tree.
+
+    ``ways``: the pages of each level, which its requests have in turns.
+    """
+    plain = ladder.without("world", "window", "missing_blocks")
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", (len(ways) + 1) * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) <= len(ways):
+        return None
+    free = count_from(min(i for request in case.batch.requests for i in request.block_ids))
+    levels = [list(islice(free, pages)) for pages in ways]
+    requests = [
+        having_blocks(
+            request,
+            (*(level[b % len(level)] for level in levels), *islice(free, len(request.block_ids) - len(ways))),
+        )
+        for b, request in enumerate(case.batch.requests)
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
+def samples_of_prompts(offset: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, four behind each prompt, which share its whole pages.
+
+    ``offset``: tokens that each prompt has behind them; with 0 all begin a page.
+    """
+    plain = ladder.without("world", "window", "missing_blocks")
+    size = plain.usual_block
+    lens: list[Lens] = [
+        ("decode", (SHARED + b // SAMPLES) * size + min(offset, size - 1), 1) for b in range(count)
+    ]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    if case is None:
+        return None
+    return sharing(case, lambda b: SHARED + b // SAMPLES, lambda b: b // SAMPLES)
+
+
+def first_two_share_more(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share a page, and of which the first two share three."""
+    plain = ladder.without("world", "window", "missing_blocks")
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", 3 * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    return None if case is None else sharing(case, lambda b: 3 if b < 2 else 1, lambda b: 0)
+
+
+def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share their first page and lack the third one."""
+    plain = ladder.without("world", "window")
+    plain = plain.having("topk", 64) or plain
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", 4 * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
+    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) < 5:
+        return None
+    free = count_from(max(0, min(i for request in case.batch.requests for i in request.block_ids)))
+    root = next(free)
+    requests = [
+        having_blocks(request, (root, next(free), -1, *islice(free, len(request.block_ids) - 3)))
+        for request in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
+BRANCHES: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    "a tree of prompts": (partial(tree_of_prompts, (1, 2)), (19, 9)),
+    "a tree of three levels": (partial(tree_of_prompts, (1, 2, 8)), (19,)),
+    "samples that begin a page": (partial(samples_of_prompts, 0), (17, 9)),
+    "samples within a page": (partial(samples_of_prompts, 5), (17, 9)),
+    "the first two share more": (first_two_share_more, (19, 5)),
+    "a page missing behind a shared one": (missing_behind_shared, (19, 5)),
+}
+"""By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

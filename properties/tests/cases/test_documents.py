@@ -1,0 +1,78 @@
+"""Facts about steps of long documents."""
+
+import pytest
+
+from cumae.oracle import Case, Inputs
+from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.documents import DOCUMENTS
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import KINDS
+from cumae.properties.cases.ladder import Ladder
+
+LADDER = Ladder(Domain(), NAMES)
+
+
+def _made(name: str) -> Case:
+    build, sizes = DOCUMENTS[name]
+    case = build(LADDER, sizes[0])
+    assert case is not None
+    return case
+
+
+def _places_of_long(case: Case) -> list[int]:
+    contexts = [request.context_len for request in case.batch.requests]
+    assert max(n for n in contexts if n < 8_192) < 1_024
+    return [b for b, context_len in enumerate(contexts) if context_len >= 8_192]
+
+
+def test_each_stands_among_the_kinds() -> None:
+    assert DOCUMENTS.items() <= KINDS.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [
+        ("documents among chats", [2, 9, 16]),
+        ("documents among chats, on ranks", [2, 9, 16]),
+        ("the last far", [18]),
+        ("documents beside turns", [2, 10]),
+    ],
+)
+def test_long_ones_stand_apart(name: str, places: list[int]) -> None:
+    case = _made(name)
+    assert _places_of_long(case) == places
+    assert (case.batch.world > 1) == ("ranks" in name)
+
+
+def test_documents_beside_turns_go_through_the_workspace_several_times() -> None:
+    case = _made("documents beside turns")
+    share = Inputs(case)["workspace_tokens"] // len(case.batch.requests)
+    assert all(case.batch.requests[place].context_len > 7 * share for place in _places_of_long(case))
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTS if "whole chunk" in name])
+def test_a_whole_chunk_is_the_third(name: str) -> None:
+    (request,) = _made(name).batch.requests
+    assert (request.context_len, request.query_len) == (16_384, 8_192)
+
+
+@pytest.mark.parametrize(("name", "tile"), [("whole tiles of keys", 4_096), ("a whole tile of keys", 1_024)])
+def test_keys_fill_tiles(name: str, tile: int) -> None:
+    lens = [request.seq_len for request in _made(name).batch.requests]
+    assert sum(lens) % tile == 0
+    assert len(set(lens)) > 3
+
+
+def test_drafts_fill_tiles() -> None:
+    case = _made("whole tiles of drafts")
+    drafts = [num_drafts_of(request, case.options.drafts.max_drafts) for request in case.batch.requests]
+    assert sum(drafts) == 256
+    assert len(set(drafts)) > 3
+
+
+def test_drafts_before_prompts_have_no_keys() -> None:
+    case = _made("drafts before prompts")
+    assert case.options.keys.key_scope == "prefill"
+    assert [num_drafts_of(request, 3) for request in case.batch.requests][:9] == [3] * 9
+    assert [request.context_len > 0 for request in case.batch.requests[9:]] == [True, False]
