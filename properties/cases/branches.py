@@ -1,4 +1,4 @@
-"""Steps whose requests share pages: branches of one prompt, and samples of several."""
+"""Steps whose requests share pages, or have given some back: branches of a prompt, samples of several."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -14,6 +14,8 @@ from cumae.properties.cases.served import sharing
 
 SAMPLES, SHARED = 4, 3
 """Samples of each prompt, and the whole pages of the shortest one."""
+DEEP, FREED, WINDOW = 5, 6, 64
+"""Pages of a prompt, pages that requests have given back, and keys of a window behind them."""
 
 
 def tree_of_prompts(ways: Sequence[int], ladder: Ladder, count: int) -> Case | None:
@@ -82,11 +84,49 @@ def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
     return edited(case, requests, case.layout.row_index)
 
 
+def burst_that_shares(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share nothing, and of as many that share a prompt."""
+    plain = ladder.without("world", "window", "missing_blocks")
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", (DEEP + 1) * size + mixed(b) % 90, 1) for b in range(2 * count)]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    return None if case is None else sharing(case, lambda b: DEEP if b >= count else 0)
+
+
+def all_but_the_first_share(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that share a prompt, and of one before them that does not."""
+    plain = ladder.without("world", "window", "missing_blocks")
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", 2 * DEEP * size + mixed(b) % 90, 1) for b in range(count + 1)]
+    case = plain.step(lens, seed=count, padding=(0, 0))
+    return None if case is None else sharing(case, lambda b: 2 * DEEP - 1 if b else 0)
+
+
+def behind_freed_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes and two chunks in windows, which gave back pages before them."""
+    plain = ladder.without("world")
+    plain = plain.having("window", WINDOW) or plain
+    size = plain.usual_block
+    lens: list[Lens] = [("decode", (FREED + 1) * size + WINDOW + mixed(b) % 90, 1) for b in range(count)]
+    lens += [("prefill", context_len + 1, 300) for _, context_len, _ in lens[:2]]
+    case = plain.step(lens, seed=count, padding=(0, 0)) if ladder.misses_blocks else None
+    if case is None or min((len(r.block_ids) for r in case.batch.requests), default=0) <= FREED:
+        return None
+    freed = (-1,) * FREED
+    requests = [
+        having_blocks(request, (*freed, *request.block_ids[FREED:])) for request in case.batch.requests
+    ]
+    return edited(case, requests, case.layout.row_index)
+
+
 BRANCHES: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "a tree of prompts": (partial(tree_of_prompts, (1, 2)), (19, 9)),
     "a tree of three levels": (partial(tree_of_prompts, (1, 2, 8)), (19,)),
     "samples that begin a page": (partial(samples_of_prompts, 0), (17, 9)),
     "samples within a page": (partial(samples_of_prompts, 5), (17, 9)),
+    "a burst that shares": (burst_that_shares, (9,)),
+    "all but the first share": (all_but_the_first_share, (9,)),
+    "behind freed pages": (behind_freed_pages, (9, 2)),
     "the first two share more": (first_two_share_more, (19, 5)),
     "a page missing behind a shared one": (missing_behind_shared, (19, 5)),
 }

@@ -93,11 +93,15 @@ def prompt_among_many(ladder: Ladder, count: int) -> Case | None:
     return ladder.step(lens, seed=count, padding=(0, 0))
 
 
-def in_falling_rows(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes whose rows fall one by one, as free rows are popped from the end."""
-    for seed in range(8):
-        lens: list[Lens] = [("decode", 20 + mixed(b) % 90, 1) for b in range(count)]
-        case = ladder.step(lens, seed=seed, padding=(0, 0))
+def in_falling_rows(window: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes whose rows fall one by one, as free rows are popped from the end.
+
+    ``window``: one that some of them are beyond; 0 for any.
+    """
+    limited = ladder.having("window", window) if window else ladder
+    for seed in range(8 if limited is not None else 0):
+        lens: list[Lens] = [("decode", 20 + mixed(b) % (90 + 2 * window), 1) for b in range(count)]
+        case = (limited or ladder).step(lens, seed=seed, padding=(0, 0))
         rows = None if case is None else case.layout.row_index
         if case is not None and rows is not None and min(rows, default=-1) >= 0:
             return edited(case, list(case.batch.requests), tuple(range(len(rows)))[::-1])
@@ -112,7 +116,8 @@ def in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | No
 
 BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "alike in tokens": (alike_in_tokens, (37, 19)),
-    "falling rows": (in_falling_rows, (37, 19)),
+    "falling rows": (partial(in_falling_rows, 0), (37, 19)),
+    "falling rows in windows": (partial(in_falling_rows, 128), (37, 19)),
     "a budget full of prompts": (full_of_prompts, (17, 9)),
     "prompts across windows": (across_windows, (5,)),
     "deep decodes and chunks": (deep_and_a_chunk, (67, 17)),

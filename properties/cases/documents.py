@@ -1,4 +1,4 @@
-"""Steps of long documents: a few among chats, or one alone in chunks of a whole budget."""
+"""Steps of a few long documents or drafts among others, of whole chunks, and of whole tiles."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,8 +13,8 @@ from cumae.properties.cases.served import with_drafts
 
 LONG, FAR = 8_300, 17_001
 """Cached tokens of documents, and of one that is longer still."""
-CHATS = 900
-"""Cached tokens that a chat has at most, beside 65."""
+CHATS, MANY = 900, 2_050
+"""Cached tokens that a chat has at most, beside 65, and those that a longer one has besides."""
 TARGETS, MOST_DRAFTS = 128, 7
 """Drafts of a step that fill a tile, and those of a request at most."""
 
@@ -36,6 +36,14 @@ def among_chats(world: int, ladder: Ladder, count: int) -> Case | None:
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
     places = 2, count // 2, count - 3
     return None if ranks is None else ranks.step(_long_at(places, lens), seed=count, padding=(0, 0))
+
+
+def long_and_short(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes that in turns see fewer keys than are selected, and more."""
+    for option, value in SELECTIONS.items():
+        ladder = ladder.having(option, value) or ladder
+    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS + b % 2 * MANY, 1) for b in range(count)]
+    return ladder.unlimited.step(lens, seed=count, padding=(0, 0))
 
 
 def last_far(ladder: Ladder, count: int) -> Case | None:
@@ -91,9 +99,19 @@ def drafts_before_prompts(ladder: Ladder, count: int) -> Case | None:
     return None if scoped is None else scoped.step(lens, seed=count, padding=(0, 0))
 
 
+def few_drafts(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, three of which verify drafts, as n-grams give them."""
+    drafting = ladder.having("max_drafts", MOST_DRAFTS) or ladder.having("compress_ratio", 4) or ladder
+    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
+    for place, new in ((2, 5), (count // 2, 3), (count - 3, 8)):
+        lens[place] = "decode", with_drafts(65 + 100 * new, new), new
+    return drafting.step(lens, seed=count, padding=(0, 0))
+
+
 DOCUMENTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "documents among chats": (partial(among_chats, 1), (19,)),
     "documents among chats, on ranks": (partial(among_chats, 4), (19,)),
+    "long and short in turns": (long_and_short, (66, 18)),
     "the last far": (last_far, (19,)),
     "documents beside turns": (beside_turns, (13,)),
     "a whole chunk alone": (partial(whole_chunk, {}), (8_192, 4_096, 2_048)),
@@ -105,6 +123,7 @@ DOCUMENTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int
     "whole tiles of keys": (partial(whole_tiles_of_keys, 4_096), (19,)),
     "a whole tile of keys": (partial(whole_tiles_of_keys, 1_024), (5,)),
     "whole tiles of drafts": (whole_tiles_of_drafts, (2, 1)),
+    "few drafts": (few_drafts, (19,)),
     "drafts before prompts": (drafts_before_prompts, (9,)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -7,6 +7,7 @@ from cumae.oracle import PAGE_ORDERS, Case
 from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.busy_steps import BUSY
+from cumae.properties.cases.captured_steps import CAPTURED
 from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
@@ -143,7 +144,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **MEETING,
     **BRANCHES,
     **DOCUMENTS,
+    **CAPTURED,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed ")))
+OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed")))
 """Those that differ for a function which does not see requests."""

@@ -64,7 +64,8 @@ LAYOUT: tuple[Feature, ...] = (
         "layout",
         "page_slack",
         lambda d: d.pick(
-            "page_slack", (0, 0, 0, 1, 9, -1, -3, _half(len(r.block_ids) for r in d.batch.requests))
+            "page_slack",
+            (0, 0, 0, 1, 9, -1, -3, _half([max((len(r.block_ids) for r in d.batch.requests), default=0)])),
         ),
         small=({"page_slack": -1}, {"page_slack": 1}),
         shown_by=("num_page_columns", "num_page_indices"),

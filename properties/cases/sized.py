@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cumae.oracle import Batch, Case, Layout, Phase
+from cumae.oracle import Batch, Case, Layout, Options, Phase
 from cumae.properties.cases.choices import Choices, SeededChoices
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.domain import Domain
@@ -56,7 +56,7 @@ def _held(
     holes: bool,
 ) -> Case:
     """Return the case of a batch in a drawn layout with these changes."""
-    layout = replace(draw_layout(choices, domain, batch, features), **changes)
+    layout = replace(_whole(domain, draw_layout(choices, domain, batch, features)), **changes)
     if holes and domain.rowless_requests and "row_index" in features:
         layout = without_rows(layout, len(batch.requests))
     room = max(domain.max_tokens - batch.num_tokens, 0)
@@ -70,7 +70,20 @@ def _held(
     if not layout.num_padding_requests:
         layout = _for_a_dummy(domain, layout, most)
     options = draw_options(choices, domain, batch, layout, features)
+    if _counts_no_key(batch, options) and "all" in domain.among("key_scope", ("all",)):
+        options = options.having(key_scope="all")
     return Case(batch, layout, options)
+
+
+def _whole(domain: Domain, layout: Layout) -> Layout:
+    """Return the layout with buffers that hold all keys and pages, where a domain has such."""
+    cut = [name for name in ("key_slack", "page_slack") if getattr(layout, name) < 0]
+    return replace(layout, **{name: 0 for name in cut if 0 in domain.among(name, (0,))})
+
+
+def _counts_no_key(batch: Batch, options: Options) -> bool:
+    """Return whether only keys of prefills count in a batch that has none."""
+    return options.keys.key_scope == "prefill" and all(r.phase == "decode" for r in batch.requests)
 
 
 def _for_a_dummy(domain: Domain, layout: Layout, most: int) -> Layout:

@@ -3,6 +3,7 @@
 from itertools import chain
 from math import inf
 
+from cumae.properties.cases.churn import churned, verified_in_turns
 from cumae.properties.cases.collisions import (
     changed_alone,
     changed_far,
@@ -23,6 +24,8 @@ EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
 """Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
+RANKS = 2
+"""Ranks of a batch whose requests change."""
 SIZED = (
     (16, (14, 12, 16, 13, 14)),
     (512, (400, 300, 512, 257, 400)),
@@ -51,6 +54,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
     alike = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    for trace in chain(alike, sized, late, alone, (shrunk_again(ladder),)):
+    ranks = ladder.on_ranks(RANKS)
+    changing = (churned(ladder), None if ranks is None else churned(ranks), verified_in_turns(ladder))
+    for trace in chain(alike, changing, sized, late, alone, (shrunk_again(ladder),)):
         if trace is not None:
             examine_trace(examiner, trace)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
+from cumae.properties.cases.captured_steps import CAPTURED
 from cumae.properties.cases.composed import composed
 from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.full_budgets import FULL
@@ -23,8 +24,8 @@ ALIKE, LINED, FILLED, MET, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.2, 0
 """The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, of full ones,
 of kinds that meet, with heads as of models, as models are served, of their longest contexts, and of steps put
 together. Where examples are counted, not seconds, it is twice as much."""
-BRANCHED, LONG = 0.1, 0.2
-"""The work of steps whose requests share pages, and of those with documents."""
+BRANCHED, LONG, EXACT = 0.1, 0.2, 0.2
+"""The work of steps whose requests share pages, of those with documents, and of those as long as a graph."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -49,7 +50,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS, *FULL, *MEETING, *BRANCHES, *DOCUMENTS, *OF_HEADS}
+    without = {*ARRIVALS, *FULL, *MEETING, *BRANCHES, *DOCUMENTS, *CAPTURED, *OF_HEADS}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -60,6 +61,7 @@ def lined_up(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps as a queue fills them and others of engines, in parts that have work of their own."""
     heads = OF_HEADS if "head_format" in ladder.named else {}
     parts = ((ARRIVALS, LINED), (FULL, FILLED), (MEETING, MET), (BRANCHES, BRANCHED), (DOCUMENTS, LONG))
+    parts += ((CAPTURED, EXACT),)
     for kinds, work, fair in (*((*part, FAIR) for part in parts), (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)

@@ -59,3 +59,18 @@ def test_the_missing_page_stands_behind_a_shared_one() -> None:
     requests = _requests("a page missing behind a shared one")
     assert len(_pages(requests, 0)) == 1
     assert {*_pages(requests, 2)} == {-1}
+
+
+@pytest.mark.parametrize(("name", "alone"), [("a burst that shares", 9), ("all but the first share", 1)])
+def test_some_share_a_prompt_and_the_first_ones_nothing(name: str, alone: int) -> None:
+    requests = _requests(name)
+    assert len(_pages(requests[alone:], 0)) == len(_pages(requests[alone:], 4)) == 1
+    assert len(_pages(requests, 0)) == alone + 1
+
+
+def test_pages_behind_which_windows_begin_are_given_back() -> None:
+    requests = _requests("behind freed pages")
+    assert {request.block_ids[:6] for request in requests} == {(-1,) * 6}
+    assert all(min(request.block_ids[6:]) >= 0 for request in requests)
+    assert [request.query_len for request in requests[-2:]] == [300, 300]
+    assert all(request.context_len - 64 >= 6 * 16 for request in requests)

@@ -76,3 +76,15 @@ def test_drafts_before_prompts_have_no_keys() -> None:
     assert case.options.keys.key_scope == "prefill"
     assert [num_drafts_of(request, 3) for request in case.batch.requests][:9] == [3] * 9
     assert [request.context_len > 0 for request in case.batch.requests[9:]] == [True, False]
+
+
+def test_each_second_one_is_long() -> None:
+    contexts = [request.context_len for request in _made("long and short in turns").batch.requests]
+    assert max(contexts[::2]) < 1_024
+    assert min(contexts[1::2]) > 2_048
+
+
+def test_few_verify_drafts() -> None:
+    case = _made("few drafts")
+    drafts = [num_drafts_of(request, 7) for request in case.batch.requests]
+    assert [(b, drafts) for b, drafts in enumerate(drafts) if drafts] == [(2, 4), (9, 2), (16, 7)]

@@ -1,0 +1,40 @@
+"""Facts about steps as long as captured graphs."""
+
+import pytest
+
+from cumae.oracle import Case
+from cumae.properties.cases.captured_steps import CAPTURED
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import KINDS, OF_TOKENS
+from cumae.properties.cases.ladder import Ladder
+
+LADDER = Ladder(Domain(), NAMES)
+
+
+def _made(name: str) -> Case:
+    build, sizes = CAPTURED[name]
+    case = build(LADDER, sizes[0])
+    assert case is not None
+    return case
+
+
+def test_each_stands_among_the_kinds() -> None:
+    assert CAPTURED.items() <= KINDS.items()
+    assert {name for name in CAPTURED if "routed" in name} <= {*OF_TOKENS}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_it_has_as_many_tokens_as_a_graph(name: str) -> None:
+    case = _made(name)
+    assert case.num_tokens_padded == case.batch.num_tokens == CAPTURED[name][1][0]
+    assert name.startswith("routed") or len(case.batch.requests) == case.batch.num_tokens
+
+
+def test_widths_are_those_of_models() -> None:
+    heads = _made("captured, 8 heads in fp8").options.heads
+    assert (heads.num_heads, heads.head_dim, heads.value_dim, heads.head_format) == (8, 128, 128, "fp8")
+    rows = _made("captured, rows of bf16").options.rows
+    assert rows.kv_lora_rank + rows.qk_rope_head_dim == 576
+    case = _made("captured, all select")
+    assert min(request.context_len for request in case.batch.requests) >= case.options.selection.topk == 2_048

@@ -1,0 +1,60 @@
+"""Facts about traces of batches whose requests end, arrive, take turns, or come back."""
+
+from itertools import pairwise
+
+import pytest
+
+from cumae.oracle import Trace
+from cumae.oracle.model.drafts import num_drafts_of
+from cumae.properties.cases.churn import churned, verified_in_turns
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.ladder import Ladder
+
+LADDER = Ladder(Domain(), NAMES)
+
+
+def _churned(world: int) -> Trace:
+    ladder = LADDER if world == 1 else LADDER.on_ranks(world)
+    assert ladder is not None
+    trace = churned(ladder)
+    assert trace is not None
+    return trace
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_all_grow_by_a_token_but_those_that_come_or_move(world: int) -> None:
+    contexts = [[r.context_len for r in step.batch.requests] for step in _churned(world).steps[:6]]
+    changed = [
+        [b for b, (one, other) in enumerate(zip(before, after, strict=False)) if other != one + 1]
+        for before, after in pairwise(contexts)
+    ]
+    assert changed == [[], [4, 20], [], [7, 11], []]
+    assert [len(lens) for lens in contexts] == [36, 36, 35, 35, 35, 35]
+
+
+def test_a_request_keeps_its_pages_and_its_row() -> None:
+    first, second, third = _churned(1).steps[:3]
+    assert [r.block_ids for r in first.batch.requests] == [r.block_ids for r in second.batch.requests]
+    assert third.batch.requests[20].block_ids == second.batch.requests[35].block_ids
+    assert third.layout.row_index is not None and second.layout.row_index is not None
+    assert third.layout.row_index[20] == second.layout.row_index[35]
+
+
+def test_two_parts_take_turns() -> None:
+    assert [len(step.batch.requests) for step in _churned(1).steps[6:11]] == [20, 15, 20, 15, 20]
+
+
+def test_a_preempted_one_comes_back_at_its_old_length_in_other_pages() -> None:
+    before, without, again = (step.batch.requests for step in _churned(1).steps[11:14])
+    assert len(without) == len(before) - 1
+    assert again[5].context_len == before[5].context_len
+    assert {*again[5].block_ids}.isdisjoint(i for request in before for i in request.block_ids)
+
+
+def test_drafts_are_as_many_in_turns_but_elsewhere() -> None:
+    trace = verified_in_turns(LADDER)
+    assert trace is not None
+    drafts = [[num_drafts_of(r, 3) for r in step.batch.requests] for step in trace.steps]
+    assert sum(drafts[0]) == sum(drafts[1])
+    assert drafts[0] != drafts[1]
