@@ -98,6 +98,11 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
     for i, g in group_of.items():
         if token.choices[i] == -inf or token.group_scores[g] == -inf:
             return f"expert {i} is selected, but its choice or its group's score is not a number"
+    worst = best_groups(token, topk_group)[-1]
+    for i, g in group_of.items():
+        if token.group_scores[g] < token.group_scores[worst] - 2 * margins.group:
+            sums = f"{token.group_scores[g]:.9g} against {token.group_scores[worst]:.9g} of group {worst}"
+            return f"expert {i} is selected, its group {g} is not among the best {topk_group}: {sums}"
     if len(must) > topk_group:
         return f"experts of {len(must)} groups are selected, must be of at most {topk_group}"
     missed = {

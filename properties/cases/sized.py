@@ -78,7 +78,7 @@ def _held(
 def _whole(domain: Domain, layout: Layout) -> Layout:
     """Return the layout with buffers that hold all keys and pages, where a domain has such."""
     cut = [name for name in ("key_slack", "page_slack") if getattr(layout, name) < 0]
-    return replace(layout, **{name: 0 for name in cut if 0 in domain.among(name, (0,))})
+    return layout.having(**{name: 0 for name in cut if 0 in domain.among(name, (0,))})
 
 
 def _counts_no_key(batch: Batch, options: Options) -> bool:

@@ -32,8 +32,9 @@ TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
 NOTE_OF_COPIES = "not tried with a cache beyond 2^31 elements: the function copies caches whole"
-SPARE_BLOCKS, LARGER = (64, 4_096, 65_536), 4
-"""Blocks added to a cache until it is so many times as large as all arguments were."""
+SPARE_BLOCKS, LARGER, PART = (64, 4_096, 65_536), 16, 8
+"""Blocks added to a cache until it is so many times as large as all arguments were, and the part of it that a
+tensor made is larger than if the function copies caches, or the keys of one."""
 HAS_CACHE = frozenset({"row_format", "head_format"})
 """Features of the operations with caches of keys and values."""
 _SEEN: dict[tuple[str, int], tuple[Callable[..., Any], bool]] = {}
@@ -143,7 +144,7 @@ def _makes_copies(trial: Trial) -> bool:
                 trial.bench(trial.quiet.case.laid_out(num_spare_blocks=count)).observe()
                 seen = volume.take()
                 if seen.given > LARGER * few:
-                    return seen.made > seen.given // 2
+                    return seen.made > seen.given // PART
         except KernelRaised:
             return False  # it raises on the case itself too
     return False

@@ -159,6 +159,10 @@ def _wrapped(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
+def _short(value: int) -> int:
+    return (value + 2**15) % 2**16 - 2**15
+
+
 def _rounded(value: int) -> int:
     """Return the number nearest to one that fp32 holds, as an int32 does where it passes 2^31."""
     nearest = int(struct.unpack("f", struct.pack("f", value))[0])
@@ -173,6 +177,10 @@ _PROOFS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     (
         "rounded to fp32: it holds each integer up to 2^24 only",
         lambda want, found: 2**24 < want < 2**31 and found == _rounded(want),
+    ),
+    (
+        "16-bit wrap-around: the value passes 2^15 and was computed or stored in 16 bits",
+        lambda want, found: want >= 2**15 and found != want and found in (_short(want), want % 2**16),
     ),
     ("-1 wrapped: -1 was read as unsigned", lambda want, found: want == -1 and found == 2**32 - 1),
 )

@@ -1,7 +1,7 @@
 """An output of an operation, or an engine's name and format for it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cumae.oracle import Case, Inputs
@@ -47,9 +47,9 @@ class Output:
     elements of each item of the axis, if an output packs several into one. ``carries``: features of a case
     that its length shows. ``optional``: a function that returns its outputs may omit this one. ``unordered``:
     of a judged operation, elements that are not -1 may stand in any order, which may differ between calls.
-    ``is_list``: a function that returns it may leave out what stands behind the last value.
-    ``is_captured``: whether a case read back from dumped tensors contains everything that determines the
-    output.
+    ``settles``: options of which its form allows one value alone. ``is_list``: a function that returns it may
+    leave out what stands behind the last value. ``is_captured``: whether a case read back from dumped tensors
+    contains everything that determines the output.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Output:
     carries: tuple[str, ...] = ()
     optional: bool = False
     unordered: bool = False
+    settles: Mapping[str, Any] = field(default_factory=dict)
     is_list: bool = False
     is_captured: bool = True
 

@@ -130,6 +130,10 @@ def bind(
     for name, values in domain.values.items() if domain else ():
         rule = f"be one value: {operation.name} has no such option, so its cases have the first alone"
         require(len(values) == 1 or name in features or name not in shown, name, values, rule)
+    for output in outputs:
+        for name, value in known[output].settles.items():
+            held = (domain or Domain()).among(name, (value,))
+            require(value in held, name, tuple(held), f"hold {value}: `{output}` has no other form")
     own = {output.name for output in operation.outputs}
     merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})

@@ -20,12 +20,19 @@ from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, LINED, FILLED, MET, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.2, 0.3, 0.2, 0.5, 1.3, 0.5, 1.0
-"""The work of each part, as a share of the tour's: of steps of one kind, as a queue fills them, of full ones,
-of kinds that meet, with heads as of models, as models are served, of their longest contexts, and of steps put
-together. Where examples are counted, not seconds, it is twice as much."""
-BRANCHED, LONG, EXACT = 0.1, 0.2, 0.2
-"""The work of steps whose requests share pages, of those with documents, and of those as long as a graph."""
+ALIKE, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.5, 1.3, 0.5, 1.0
+"""The work of each part, as a share of the tour's: of steps of one kind, with heads as of models, as models are
+served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it is
+twice as much."""
+OF_ENGINES = (
+    (ARRIVALS, 0.2),
+    (FULL, 0.3),
+    (MEETING, 0.2),
+    (BRANCHES, 0.1),
+    (DOCUMENTS, 0.2),
+    (CAPTURED, 0.2),
+)
+"""Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})
 """Features of operations that list the keys of each token, or cut them into items."""
 WEIGHTY = LISTING | {"row_format", "head_format", "router"}
@@ -50,7 +57,7 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*ARRIVALS, *FULL, *MEETING, *BRANCHES, *DOCUMENTS, *CAPTURED, *OF_HEADS}
+    without = {*OF_HEADS, *(name for kinds, _ in OF_ENGINES for name in kinds)}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
@@ -60,9 +67,7 @@ def alike(visitor: Visitor, ladder: Ladder) -> None:
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps as a queue fills them and others of engines, in parts that have work of their own."""
     heads = OF_HEADS if "head_format" in ladder.named else {}
-    parts = ((ARRIVALS, LINED), (FULL, FILLED), (MEETING, MET), (BRANCHES, BRANCHED), (DOCUMENTS, LONG))
-    parts += ((CAPTURED, EXACT),)
-    for kinds, work, fair in (*((*part, FAIR) for part in parts), (heads, HEADED, EVEN)):
+    for kinds, work, fair in (*((*part, FAIR) for part in OF_ENGINES), (heads, HEADED, EVEN)):
         visits = [(name, name, ladder) for name in kinds if sees_requests(visitor) or name in OF_TOKENS]
         _examine(visitor, visits, work, fair)
 

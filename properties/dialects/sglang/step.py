@@ -86,7 +86,7 @@ def req_to_token(inputs: Inputs) -> Ints:
     layout, requests, rows = case.layout, case.batch.requests, pool_rows(case)
     longest = max(cache_seqlens(case), default=0)
     last_page = -(-longest // size) + num_spare_pages(case) - 1
-    width = max(longest + layout.num_spare_columns, last_page * size + 1)
+    width = max(longest + layout.num_spare_columns, last_page * size + 1, 1)
     table = _unused((max(rows, default=0) + 1 + layout.num_spare_rows, width), case)
     table[DUMP_ROW] = 0
     for row, request in zip(rows, requests, strict=True):

@@ -47,6 +47,7 @@ def _of_mamba(name: str, values: Callable[[Case], list[int]], axis: str = "") ->
         follows="chunk_sequences",
         shape=lambda case: (len(values(case)),),
         expect=expect,
+        settles={"absolute_chunks": True},
         is_captured=False,
     )
 

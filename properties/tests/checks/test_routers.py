@@ -39,7 +39,7 @@ class TestChecks:
         [
             (wrong.never_renormalized, "agrees", "the weight of expert"),
             (wrong.scaled_before_the_sum, "agrees", "the weight of expert"),
-            (wrong.groups_ignored, "agrees", "experts of 2 groups are selected|must be kept before"),
+            (wrong.groups_ignored, "agrees", "2 groups are selected|not among the best|be kept before"),
             (wrong.second_distinct_value, "agrees", "group|expert"),
             (wrong.higher_index_first, "agrees", "the lower index goes first|the same best two"),
             (wrong.higher_group_first, "agrees", "with the same best two"),
@@ -169,3 +169,11 @@ def test_weights_off_by_one_factor_are_told_with_it(weights: list[float], told: 
     asked |= {"renormalize": True, "expert_ids": [0, 1], "expert_weights": weights}
     (fault,) = oracle.grouped_topk_faults([logit], [0.0, 0.0], **asked)
     assert fault.endswith(f": each weight of the row is {told} the right one") == bool(told)
+
+
+def test_an_expert_of_a_group_that_is_not_kept_is_told_with_its_group() -> None:
+    """Groups 0 and 1 of two experts each; the first one's best two sum higher."""
+    asked: dict[str, Any] = {"num_groups": 2, "topk_group": 1, "top_k": 2, "scaling_factor": 1.0}
+    asked |= {"renormalize": False, "expert_ids": [2, 3]}
+    (fault,) = oracle.grouped_topk_faults([[1.0, 2.0, 3.0, -9.0]], [0.0] * 4, **asked)
+    assert fault.startswith("row 0: expert 2 is selected, its group 1 is not among the best 1: ")

@@ -49,6 +49,12 @@ POSITIONS = Inputs(CASE)["position_ids"]
 
 
 class TestCauses:
+    @pytest.mark.parametrize("found", [70_000 - 2**16, 40_000 - 2**16])
+    def test_16_bits_wrap_around(self, found: int) -> None:
+        wanted = 70_000 if found > 0 else 40_000
+        assert likely_cause([5, wanted], [5, found], [1]).startswith("16-bit wrap-around")
+        assert likely_cause([5, wanted], [5, found + 1], [1]) == ""
+
     def test_one_too_far_is_off_by_one(self) -> None:
         assert cause_of(wrong.one_too_far, "position_ids") == "off by one: 1 too large"
 

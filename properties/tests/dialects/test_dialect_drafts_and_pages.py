@@ -131,3 +131,9 @@ def test_a_wrong_function_is_found(
     verdict = cumae.check(wrong, operation, dialect=dialect, domain=EAGER, examples=40, save_to=None)
     assert verdict.failure is not None
     assert verdict.failure.finding.check == "agrees"
+
+
+def test_a_pool_has_a_column_where_no_request_has_a_token() -> None:
+    case = Case(Batch((Request(0, 0), Request(0, 0)), 4))
+    _, rows = shown(SGLANG, case, "req_to_token")
+    assert {len(row) for row in rows} == {1}

@@ -221,5 +221,10 @@ def test_a_dense_cache_is_read_beyond_what_32_bits_count() -> None:
         caches = {name: given[name].clone() for name in ("key_cache", "value_cache")}
         gathered_head_by_head(**given | caches)
 
-    copied = cumae.check(copies, "page_read", **how)
-    assert copied and "the function copies caches whole" in copied.notes[0]
+    @wraps(gathered_head_by_head)
+    def copies_keys(**given: Any) -> None:
+        gathered_head_by_head(**given | {"key_cache": given["key_cache"].clone()})
+
+    for function in (copies, copies_keys):
+        copied = cumae.check(function, "page_read", **how)
+        assert copied and "the function copies caches whole" in copied.notes[0]
