@@ -21,9 +21,9 @@ from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
 ALIKE, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.5, 1.3, 0.5, 1.0
-"""The work of each part, as a share of the tour's: of steps of one kind, with heads as of models, as models are
-served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it is
-twice as much."""
+"""The work of each part, as a share of the tour's: of steps of one kind, with heads as of models, as models
+are served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it
+is twice as much."""
 OF_ENGINES = (
     (ARRIVALS, 0.2),
     (FULL, 0.3),
