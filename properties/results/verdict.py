@@ -159,9 +159,10 @@ class Verdict:
         return self.ok
 
     def __repr__(self) -> str:
-        """Return one line: status, target, operation, counts and the finding."""
+        """Return one line: status, target, operation, counts, the finding and the notes."""
         counts = f"{self.cases} cases, {self.comparisons} comparisons"
         said = f"{self.status}: {self.target}, {self.operation}, {counts}"
         if self.failure is not None:
             said += f"; {self.failure.finding.check}: {self.failure.finding.message}"
+        said += "".join(f"; note: {note}" for note in self.notes)
         return f"<Verdict {said}>"

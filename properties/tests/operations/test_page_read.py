@@ -228,3 +228,4 @@ def test_a_dense_cache_is_read_beyond_what_32_bits_count() -> None:
     for function in (copies, copies_keys):
         copied = cumae.check(function, "page_read", **how)
         assert copied and "the function copies caches whole" in copied.notes[0]
+        assert f"; note: {copied.notes[0]}" in repr(copied)
