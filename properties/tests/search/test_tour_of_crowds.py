@@ -5,9 +5,11 @@ import pytest
 from cumae.fixtures.limits import (
     Limit,
     busy_steps,
+    captured_widths,
     composed_steps,
     crowds_of_one_kind,
     deep_and_long_steps,
+    histories_of_churn,
     histories_of_places,
     ordinary_steps,
     served_crowds,
@@ -33,11 +35,18 @@ ORDINARY = (
     *steps_of_arrivals.LIMITS,
     *steps_of_budgets.LIMITS,
     *steps_of_documents.LIMITS,
+    *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
-LIMITS = (*crowds_of_one_kind.LIMITS, *histories_of_places.LIMITS, *ORDINARY, *SERVED)
+LIMITS = (
+    *crowds_of_one_kind.LIMITS,
+    *histories_of_places.LIMITS,
+    *histories_of_churn.LIMITS,
+    *ORDINARY,
+    *SERVED,
+)
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.where)
