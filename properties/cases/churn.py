@@ -44,6 +44,14 @@ def churned(ladder: Ladder) -> Trace | None:
     return traced([*made[:-1], _again(made[-1], 5, 2), _grown_by(step, replaced, LAST)])
 
 
+def behind_a_prompt(ladder: Ladder) -> Trace | None:
+    """Return a step of decodes before and behind one of a long prompt, which leaves its traces in buffers."""
+    telling = telling_of(ladder)
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(19)]
+    decodes = telling.step(lens, seed=19, padding=(0, 0))
+    return traced([decodes, telling.step([("prefill", 3, 2_100)], seed=1, padding=(0, 0)), decodes])
+
+
 def verified_in_turns(ladder: Ladder) -> Trace | None:
     """Return steps of as many new tokens and drafts, which other requests have in each second one."""
     lens: list[Lens] = [("decode", 40 + 6 * b, 4) for b in range(13)]

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from cumae.oracle import Case
+from cumae.properties.cases.busy_steps import in_large_pages
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.engine_steps import SELECTIONS
@@ -15,6 +16,10 @@ LONG, FAR = 8_300, 17_001
 """Cached tokens of documents, and of one that is longer still."""
 CHATS, MANY = 900, 2_050
 """Cached tokens that a chat has at most, beside 65, and those that a longer one has besides."""
+GROUP, WINDOW = 128, 1_024
+"""Tokens of a compressed key, and keys of a long window."""
+HEADS = {"page_order": "NHD", "head_format": "bf16", "head_dims": (128, 128), "num_heads": 8}
+"""Heads of a token, and numbers of each."""
 TARGETS, MOST_DRAFTS = 128, 7
 """Drafts of a step that fill a tile, and those of a request at most."""
 
@@ -50,6 +55,59 @@ def last_far(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, of which the last lies far behind the others."""
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
     return ladder.unlimited.step(_long_at([count - 1], lens, FAR), seed=count, padding=(0, 0))
+
+
+def deep_in_slots(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind documents, in pages of one token."""
+    if 1 not in ladder.sizes:
+        return None
+    lens: list[Lens] = [("decode", FAR + 611 * b, 1) for b in range(count)]
+    return ladder.without("world").unlimited.step(lens, seed=count, padding=(0, 0), block_size=1)
+
+
+def deep_in_groups(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind documents, in compressed keys of 128 tokens; some end one."""
+    grouped = ladder.having("compress_ratio", GROUP)
+    ends = (FAR // GROUP + 1) * GROUP - 1
+    lens: list[Lens] = [("decode", ends + (b % 4 and mixed(b) % CHATS), 1) for b in range(count)]
+    return None if grouped is None else in_large_pages(grouped, lens, count)
+
+
+def short_behind(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind more than 512 tokens, and of one with a single page."""
+    lens: list[Lens] = [("decode", 530 + mixed(b) % CHATS, 1) for b in range(count)]
+    return ladder.unlimited.step([*lens, ("decode", 5, 1)], seed=count, padding=(0, 0))
+
+
+def across_a_window(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, which lie in turns within a window of 1,024 keys and beyond it."""
+    limited = ladder.having("window", WINDOW)
+    lens: list[Lens] = [("decode", 300 + mixed(b) % 600 + b % 2 * WINDOW, 1) for b in range(count)]
+    return None if limited is None else limited.step(lens, seed=count, padding=(0, 0))
+
+
+def chunks_beyond_a_window(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` chunks of 512 tokens, each beyond a window of 1,024 keys."""
+    limited = ladder.having("window", WINDOW)
+    lens: list[Lens] = [("prefill", WINDOW + 70 + 131 * b, 512) for b in range(count)]
+    return None if limited is None else in_large_pages(limited, lens, count)
+
+
+def prompts_behind_decodes(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes before two long prompts, in chunks of 64 rows."""
+    cut = ladder.having("chunk_size", 64)
+    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
+    prompts: list[Lens] = [("prefill", 0, 1_030), ("prefill", 0, 1_300)]
+    return None if cut is None else in_large_pages(cut, [*lens, *prompts], count)
+
+
+def prefix_in_heads(ladder: Ladder, length: int) -> Case | None:
+    """Return a case of a chunk alone behind ``length`` tokens, in heads as models have them."""
+    for option, value in HEADS.items():
+        if (having := ladder.having(option, value)) is None:
+            return None
+        ladder = having
+    return ladder.unlimited.step([("prefill", length, 20)], seed=length, padding=(0, 0))
 
 
 def beside_turns(ladder: Ladder, count: int) -> Case | None:
@@ -114,6 +172,13 @@ DOCUMENTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int
     "long and short in turns": (long_and_short, (66, 18)),
     "the last far": (last_far, (19,)),
     "documents beside turns": (beside_turns, (13,)),
+    "a short one behind": (short_behind, (17,)),
+    "across a long window": (across_a_window, (19,)),
+    "chunks beyond a long window": (chunks_beyond_a_window, (5,)),
+    "prompts behind decodes, in chunks": (prompts_behind_decodes, (130,)),
+    "a long prefix in heads": (prefix_in_heads, (8_200, 2_100)),
+    "deep in slots": (deep_in_slots, (5,)),
+    "deep in groups": (deep_in_groups, (35,)),
     "a whole chunk alone": (partial(whole_chunk, {}), (8_192, 4_096, 2_048)),
     "a whole chunk alone, in groups": (partial(whole_chunk, {"compress_ratio": 4}), (8_192, 4_096)),
     "a whole chunk alone, cut by position": (

@@ -107,7 +107,7 @@ def in_rising_pages(ladder: Ladder, count: int) -> Case | None:
         return None
     rising = count_from(min(ids))
     renamed = [replace(r, block_ids=tuple(islice(rising, len(r.block_ids)))) for r in case.batch.requests]
-    return _with_free_pages(ladder, edited(case, renamed, case.layout.row_index))
+    return with_free_pages(ladder, edited(case, renamed, case.layout.row_index))
 
 
 def beside_free_pages(ladder: Ladder, count: int) -> Case | None:
@@ -115,10 +115,11 @@ def beside_free_pages(ladder: Ladder, count: int) -> Case | None:
     plain = ladder.without("world", "window", "missing_blocks", "kernel_block_size")
     lens: list[Lens] = [("prefill", 20 + 7 * b, plain.usual_block + 3 + b) for b in range(count)]
     case = plain.step(lens, seed=count, padding=(0, 0))
-    return None if case is None else _with_free_pages(ladder, case)
+    return None if case is None else with_free_pages(ladder, case)
 
 
-def _with_free_pages(ladder: Ladder, case: Case) -> Case:
+def with_free_pages(ladder: Ladder, case: Case) -> Case:
+    """Return the case beside more free pages than 16 bits count, unless they would be a cache."""
     largest = max((max(request.block_ids, default=0) for request in case.batch.requests), default=0)
     free = min(FREE, ladder.domain.max_block_id - largest)
     is_cache = not ladder.named.isdisjoint({"row_format", "head_format"})

@@ -39,6 +39,7 @@ from cumae.properties.cases.production import (
     with_one_far,
     with_one_prompt,
 )
+from cumae.properties.cases.rooms import ROOMS
 from cumae.properties.cases.steps_of_one_kind import (
     DRAFTS,
     begun_pages,
@@ -145,6 +146,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **BRANCHES,
     **DOCUMENTS,
     **CAPTURED,
+    **ROOMS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed")))

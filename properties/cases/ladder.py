@@ -21,7 +21,11 @@ from cumae.properties.cases.sized import sized_case, works_of
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
-_FEATURE_OF = {"chunk_blocks": "workspace", "row": "row_format"}
+_FEATURE_OF = {
+    "chunk_blocks": "workspace",
+    "row": "row_format",
+    "scaling_thousandths": "scaling_factor",
+}
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
 

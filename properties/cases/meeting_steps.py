@@ -15,6 +15,8 @@ from cumae.properties.cases.served import with_drafts
 
 GROUP, BUDGET = 128, 8_300
 """Tokens of a compressed key, and new tokens of a request that fill more than 64 of them."""
+WINDOW = 128
+"""Keys of a window that prompts are beyond."""
 HYBRID, PART = 656, 16
 """Tokens of a page of a hybrid model, and of a block of its kernels."""
 
@@ -101,11 +103,28 @@ def deep_chunk_in_wide_rows(ladder: Ladder, count: int) -> Case | None:
     return None if rows is None else rows.step([("prefill", count, 520)], seed=count, padding=(0, 0))
 
 
+def arrived_from_elsewhere(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of two tokens, and of prompts that are cached but for a token."""
+    drafting = ladder.having("max_drafts", 1) or ladder
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 900, 2), 2) for b in range(count)]
+    lens += [("prefill", 520 + mixed(b) % 300, 1) for b in range(3)]
+    return drafting.step(lens, seed=count, padding=(0, 0))
+
+
+def arrivals_in_windows(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` prompts that are cached but for a token, beyond a window."""
+    limited = ladder.having("window", WINDOW)
+    lens: list[Lens] = [("prefill", 520 + mixed(b) % 300, 1) for b in range(count)]
+    return None if limited is None else limited.step(lens, seed=count, padding=(0, 0))
+
+
 MEETING: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "prompts before drafts": (prompts_before_drafts, (19, 5)),
     "decodes between chunks": (partial(decodes_between_chunks, 64), (19, 9)),
     "decodes between chunks of selections": (partial(decodes_between_chunks, 512), (19, 9)),
     "decodes before deep chunks": (decodes_before_deep_chunks, (17, 5)),
+    "arrived from elsewhere": (arrived_from_elsewhere, (13,)),
+    "arrivals in windows": (arrivals_in_windows, (17,)),
     "turns beside decodes": (turns_beside_decodes, (19, 5)),
     "a prompt in slots": (prompt_in_slots, (9,)),
     "parts of hybrid pages": (in_parts_of_hybrid_pages, (19, 9)),

@@ -3,7 +3,7 @@
 from itertools import chain
 from math import inf
 
-from cumae.properties.cases.churn import churned, verified_in_turns
+from cumae.properties.cases.churn import behind_a_prompt, churned, verified_in_turns
 from cumae.properties.cases.collisions import (
     changed_alone,
     changed_far,
@@ -55,7 +55,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
     alike = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
     ranks = ladder.on_ranks(RANKS)
-    changing = (churned(ladder), None if ranks is None else churned(ranks), verified_in_turns(ladder))
+    on_ranks = None if ranks is None else churned(ranks)
+    changing = (churned(ladder), on_ranks, verified_in_turns(ladder), behind_a_prompt(ladder))
     for trace in chain(alike, changing, sized, late, alone, (shrunk_again(ladder),)):
         if trace is not None:
             examine_trace(examiner, trace)

@@ -38,3 +38,8 @@ def test_widths_are_those_of_models() -> None:
     assert rows.kv_lora_rank + rows.qk_rope_head_dim == 576
     case = _made("captured, all select")
     assert min(request.context_len for request in case.batch.requests) >= case.options.selection.topk == 2_048
+
+
+def test_routers_scale_as_their_models_do() -> None:
+    scales = [_made(name).options.router.scaling_thousandths for name in CAPTURED if "routed" in name]
+    assert scales == [2_500, 2_827, 1_000]

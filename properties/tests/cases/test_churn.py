@@ -6,7 +6,7 @@ import pytest
 
 from cumae.oracle import Trace
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.churn import churned, verified_in_turns
+from cumae.properties.cases.churn import behind_a_prompt, churned, verified_in_turns
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.ladder import Ladder
@@ -58,3 +58,11 @@ def test_drafts_are_as_many_in_turns_but_elsewhere() -> None:
     drafts = [[num_drafts_of(r, 3) for r in step.batch.requests] for step in trace.steps]
     assert sum(drafts[0]) == sum(drafts[1])
     assert drafts[0] != drafts[1]
+
+
+def test_decodes_come_again_behind_a_long_prompt() -> None:
+    trace = behind_a_prompt(LADDER)
+    assert trace is not None
+    before, prompt, again = (step.batch for step in trace.steps)
+    assert before.requests == again.requests
+    assert prompt.num_tokens > 2_048

@@ -88,3 +88,47 @@ def test_few_verify_drafts() -> None:
     case = _made("few drafts")
     drafts = [num_drafts_of(request, 7) for request in case.batch.requests]
     assert [(b, drafts) for b, drafts in enumerate(drafts) if drafts] == [(2, 4), (9, 2), (16, 7)]
+
+
+def test_a_short_one_stands_behind_those_of_many_pages() -> None:
+    contexts = [request.context_len for request in _made("a short one behind").batch.requests]
+    assert min(contexts[:-1]) > 512
+    assert contexts[-1] < 16
+
+
+def test_some_lie_beyond_a_long_window() -> None:
+    case = _made("across a long window")
+    beyond = [r.context_len > case.options.keys.window + 64 for r in case.batch.requests]
+    assert case.options.keys.window == 1_024
+    assert beyond == [b % 2 == 1 for b in range(19)]
+    chunks = _made("chunks beyond a long window")
+    assert {r.query_len for r in chunks.batch.requests} == {512}
+    assert all(r.context_len > chunks.options.keys.window == 1_024 for r in chunks.batch.requests)
+
+
+def test_prompts_in_chunks_stand_behind_decodes() -> None:
+    case = _made("prompts behind decodes, in chunks")
+    assert [r.query_len for r in case.batch.requests] == [1] * 130 + [1_030, 1_300]
+    assert case.options.chunks.chunk_size == 64
+
+
+def test_a_long_prefix_has_heads_of_a_model() -> None:
+    case = _made("a long prefix in heads")
+    heads, (request,) = case.options.heads, case.batch.requests
+    assert (request.context_len, heads.num_heads, heads.head_dim, heads.head_format) == (
+        8_200,
+        8,
+        128,
+        "bf16",
+    )
+
+
+def test_deep_ones_lie_in_pages_of_a_token_and_at_the_ends_of_groups() -> None:
+    slots = _made("deep in slots")
+    assert slots.batch.block_size == 1
+    assert all(r.context_len > 16_384 for r in slots.batch.requests)
+    groups = _made("deep in groups")
+    ends = [r.seq_len % 128 == 0 for r in groups.batch.requests]
+    assert groups.options.keys.compress_ratio == 128
+    assert all(ends[::4])
+    assert all(r.context_len > 16_384 for r in groups.batch.requests)

@@ -40,3 +40,12 @@ def test_wide_rows_are_those_of_released_models(name: str) -> None:
 def test_hybrid_pages_are_cut_into_kernel_blocks_of_16() -> None:
     case = _made("parts of hybrid pages")
     assert (case.batch.block_size, Inputs(case)["kernel_block_size"]) == (656, 16)
+
+
+def test_those_from_elsewhere_have_a_token_left() -> None:
+    requests = _made("arrived from elsewhere").batch.requests
+    assert [r.query_len for r in requests] == [2] * 13 + [1] * 3
+    assert [num_drafts_of(r, 1) for r in requests] == [1] * 13 + [0] * 3
+    windows = _made("arrivals in windows")
+    assert windows.options.keys.window == 128
+    assert {(r.phase, r.query_len) for r in windows.batch.requests} == {("prefill", 1)}

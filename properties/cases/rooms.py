@@ -1,0 +1,65 @@
+"""Steps in buffers made for more: tables of the longest context, large workspaces, pools of pages."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from cumae.oracle import Case
+from cumae.properties.cases.choices import mixed
+from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.full_budgets import with_free_pages
+from cumae.properties.cases.ladder import Ladder
+
+COLUMNS, ROWS, BLOCKS = 1_040, 2_100, 4_100
+"""Columns of a table, rows of a workspace, and blocks of a pool beside those that a step needs."""
+
+
+def with_room(fields: Mapping[str, int], ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes with short contexts and so much room in each of these buffers."""
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 300, 1) for b in range(count)]
+    case = ladder.unlimited.step(lens, seed=count, padding=(0, 0))
+    if case is None or any(
+        value not in ladder.domain.among(name, (value,)) for name, value in fields.items()
+    ):
+        return None
+    return case.laid_out(**fields)
+
+
+def among_padding(padding: tuple[int, int], ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes with context, and so many padded tokens and requests."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(count)]
+    return None if ladder.domain.padding == "none" else ladder.step(lens, seed=count, padding=padding)
+
+
+def in_a_long_table(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind 512 tokens or more, in a table of more than 1,024 rows."""
+    lens: list[Lens] = [("decode", 513 + mixed(b) % 300, 1) for b in range(count)]
+    return ladder.step(lens, seed=count, padding=(0, 0), room=(COLUMNS, 0))
+
+
+def in_free_slots(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes in pages of one token, beside more free ones than 16 bits count."""
+    lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(count)]
+    plain = ladder.without("world", "window", "missing_blocks", "kernel_block_size")
+    case = plain.step(lens, seed=count, padding=(0, 0), block_size=1) if 1 in plain.sizes else None
+    return None if case is None else with_free_pages(ladder, case)
+
+
+def in_a_pool(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes in rows as models have them, in a pool of thousands of blocks."""
+    rows = ladder.in_rows_of("bf16")
+    return None if rows is None else with_room({"num_spare_blocks": BLOCKS}, rows, count)
+
+
+ROOMS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    "in a table of the longest context": (
+        partial(with_room, {"page_slack": COLUMNS, "num_spare_columns": COLUMNS}),
+        (37, 19),
+    ),
+    "in a large workspace": (partial(with_room, {"key_slack": ROWS}), (19, 9)),
+    "in a large pool": (in_a_pool, (67,)),
+    "in a long table": (in_a_long_table, (67,)),
+    "in many slots": (partial(with_room, {"num_padding_slots": ROWS}), (37,)),
+    "in buffers of many requests": (partial(among_padding, (0, 800)), (19,)),
+    "in free slots": (in_free_slots, (67,)),
+}
+"""By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

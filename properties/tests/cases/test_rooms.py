@@ -1,0 +1,48 @@
+"""Facts about steps in buffers that were made for more."""
+
+from cumae.oracle import Case, Inputs
+from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import NAMES
+from cumae.properties.cases.kinds import KINDS
+from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.rooms import ROOMS
+
+LADDER = Ladder(Domain(), NAMES)
+
+
+def _made(name: str, ladder: Ladder = LADDER) -> Case:
+    build, sizes = ROOMS[name]
+    case = build(ladder, sizes[0])
+    assert case is not None
+    return case
+
+
+def test_each_stands_among_the_kinds() -> None:
+    assert ROOMS.items() <= KINDS.items()
+
+
+def test_buffers_have_room() -> None:
+    wide = _made("in a table of the longest context")
+    assert wide.num_page_columns > 1_024
+    assert wide.layout.num_spare_columns == 1_040
+    workspace = _made("in a large workspace")
+    assert workspace.layout.key_slack == 2_100
+    pool = _made("in a large pool")
+    assert pool.layout.num_spare_blocks == 4_100
+    assert pool.options.rows.kv_lora_rank == 512
+    assert len(Inputs(_made("in a long table"))["block_table"]) > 1_024
+    assert len(Inputs(_made("in many slots"))["slot_mapping"]) > 2_048 + 37
+    assert _made("in buffers of many requests").num_requests_padded == 819
+
+
+def test_free_slots_are_more_than_16_bits_count() -> None:
+    plain = Ladder(Domain(), NAMES - {"row_format", "head_format"})
+    case = _made("in free slots", plain)
+    assert case.batch.block_size == 1
+    assert case.layout.num_spare_blocks > 2**16
+    assert _made("in free slots").layout.num_spare_blocks < 2**16
+
+
+def test_a_promise_of_other_rooms_is_kept() -> None:
+    build, (count, _) = ROOMS["in a large workspace"]
+    assert build(Ladder(Domain(key_slack=(0,)), NAMES), count) is None
