@@ -16,6 +16,8 @@ SAMPLES, SHARED = 4, 3
 """Samples of each prompt, and the whole pages of the shortest one."""
 DEEP, FREED, WINDOW = 5, 6, 64
 """Pages of a prompt, pages that requests have given back, and keys of a window behind them."""
+PAGE = 64
+"""Tokens of a page of which a cache of prefixes knows whole ones alone."""
 
 
 def tree_of_prompts(ways: Sequence[int], ladder: Ladder, count: int) -> Case | None:
@@ -119,6 +121,14 @@ def behind_freed_pages(ladder: Ladder, count: int) -> Case | None:
     return edited(case, requests, case.layout.row_index)
 
 
+def behind_whole_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` prompts, each behind some whole pages of 64 tokens."""
+    if PAGE not in ladder.sizes:
+        return None
+    lens: list[Lens] = [("prefill", (1 + b % 3) * PAGE, 257 + mixed(b) % 90) for b in range(count)]
+    return ladder.without("world").step(lens, seed=count, padding=(0, 0), block_size=PAGE)
+
+
 BRANCHES: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "a tree of prompts": (partial(tree_of_prompts, (1, 2)), (19, 9)),
     "a tree of three levels": (partial(tree_of_prompts, (1, 2, 8)), (19,)),
@@ -126,6 +136,7 @@ BRANCHES: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "samples within a page": (partial(samples_of_prompts, 5), (17, 9)),
     "a burst that shares": (burst_that_shares, (9,)),
     "all but the first share": (all_but_the_first_share, (9,)),
+    "behind whole pages": (behind_whole_pages, (5,)),
     "behind freed pages": (behind_freed_pages, (9, 2)),
     "the first two share more": (first_two_share_more, (19, 5)),
     "a page missing behind a shared one": (missing_behind_shared, (19, 5)),

@@ -108,10 +108,12 @@ def in_falling_rows(window: int, ladder: Ladder, count: int) -> Case | None:
     return None
 
 
-def in_large_pages(ladder: Ladder, lens: Sequence[Lens], seed: int) -> Case | None:
+def in_large_pages(
+    ladder: Ladder, lens: Sequence[Lens], seed: int, padding: tuple[int, int] = (0, 0)
+) -> Case | None:
     """Return a case of these requests in the largest usual pages."""
     size = max((size for size in ladder.sizes if size <= LARGEST_PAGE), default=ladder.usual_block)
-    return ladder.step(lens, seed=seed, padding=(0, 0), block_size=size)
+    return ladder.step(lens, seed=seed, padding=padding, block_size=size)
 
 
 BUSY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {

@@ -93,11 +93,11 @@ def chunks_beyond_a_window(ladder: Ladder, count: int) -> Case | None:
     return None if limited is None else in_large_pages(limited, lens, count)
 
 
-def prompts_behind_decodes(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes before two long prompts, in chunks of 64 rows."""
+def prompts_behind_decodes(each: int, num_prompts: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes of ``each`` tokens before one or two prompts, in chunks of 64."""
     cut = ladder.having("chunk_size", 64)
-    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
-    prompts: list[Lens] = [("prefill", 0, 1_030), ("prefill", 0, 1_300)]
+    lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, each) for b in range(count)]
+    prompts: list[Lens] = [("prefill", 0, 1_030), ("prefill", 0, 1_300)][:num_prompts]
     return None if cut is None else in_large_pages(cut, [*lens, *prompts], count)
 
 
@@ -175,7 +175,8 @@ DOCUMENTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int
     "a short one behind": (short_behind, (17,)),
     "across a long window": (across_a_window, (19,)),
     "chunks beyond a long window": (chunks_beyond_a_window, (5,)),
-    "prompts behind decodes, in chunks": (prompts_behind_decodes, (130,)),
+    "prompts behind decodes, in chunks": (partial(prompts_behind_decodes, 1, 2), (130,)),
+    "a prompt behind drafts, in chunks": (partial(prompts_behind_decodes, 3, 1), (67,)),
     "a long prefix in heads": (prefix_in_heads, (8_200, 2_100)),
     "deep in slots": (deep_in_slots, (5,)),
     "deep in groups": (deep_in_groups, (35,)),

@@ -46,12 +46,15 @@ def all_deep(world: int, ladder: Ladder, count: int) -> Case | None:
     return None if ranks is None else in_large_pages(ranks, lens, count)
 
 
-def drafts_beyond_selections(ladder: Ladder, count: int) -> Case | None:
+def drafts_beyond_selections(world: int, padding: tuple[int, int], ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of two tokens, all of which see more keys than are selected."""
+    ranks = ladder if world == 1 else ladder.having("world", world)
+    if ranks is None:
+        return None
     for option, value in SELECTIONS.items():
-        ladder = ladder.having(option, value) or ladder
+        ranks = ranks.having(option, value) or ranks
     lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 2) for b in range(count)]
-    return in_large_pages(ladder, lens, count)
+    return in_large_pages(ranks, lens, count, padding)
 
 
 def equal_prompts(query_len: int, cached: int, ladder: Ladder, count: int) -> Case | None:
@@ -149,7 +152,9 @@ FULL: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] =
     "decodes and the rest of a budget": (partial(decodes_and_the_rest, 1, 0, False), (256, 134)),
     "drafts and the rest of a budget": (partial(decodes_and_the_rest, 4, 0, False), (134,)),
     "a chunk before hundreds of decodes": (partial(decodes_and_the_rest, 1, 2_048, True), (256, 134)),
-    "drafts beyond selections": (drafts_beyond_selections, (131, 67)),
+    "drafts beyond selections": (partial(drafts_beyond_selections, 1, (0, 0)), (131, 67)),
+    "drafts beyond selections, padded": (partial(drafts_beyond_selections, 1, (18, 9)), (35,)),
+    "drafts beyond selections, on ranks": (partial(drafts_beyond_selections, 2, (0, 0)), (19,)),
     "hundreds of deep decodes": (partial(all_deep, 1), (259, 131)),
     "hundreds of deep decodes on ranks": (partial(all_deep, 8), (259, 131)),
     "deep in wide rows": (deep_in_wide_rows, (9, 8)),

@@ -28,7 +28,7 @@ def test_each_stands_among_the_kinds() -> None:
 def test_it_has_as_many_tokens_as_a_graph(name: str) -> None:
     case = _made(name)
     assert case.num_tokens_padded == case.batch.num_tokens == CAPTURED[name][1][0]
-    assert name.startswith("routed") or len(case.batch.requests) == case.batch.num_tokens
+    assert not name.startswith("captured") or len(case.batch.requests) == case.batch.num_tokens
 
 
 def test_widths_are_those_of_models() -> None:
@@ -41,5 +41,7 @@ def test_widths_are_those_of_models() -> None:
 
 
 def test_routers_scale_as_their_models_do() -> None:
-    scales = [_made(name).options.router.scaling_thousandths for name in CAPTURED if "routed" in name]
-    assert scales == [2_500, 2_827, 1_000]
+    routers = [_made(name).options.router for name in CAPTURED if "routed" in name]
+    scales = [(router.num_experts, router.scaling_thousandths) for router in routers]
+    assert scales == [(256, 2_500), (384, 2_827), (512, 1_000), (128, 1_000), (256, 2_500)]
+    assert {router.logits_dtype for router in routers[-2:]} == {"bf16"}
