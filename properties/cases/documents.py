@@ -97,8 +97,8 @@ def prompts_behind_decodes(each: int, num_prompts: int, ladder: Ladder, count: i
     """Return a case of ``count`` decodes of ``each`` tokens before one or two prompts, in chunks of 64."""
     cut = ladder.having("chunk_size", 64)
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, each) for b in range(count)]
-    prompts: list[Lens] = [("prefill", 0, 1_030), ("prefill", 0, 1_300)][:num_prompts]
-    return None if cut is None else in_large_pages(cut, [*lens, *prompts], count)
+    lens += [("prefill", 0, 1_030 + 270 * b) for b in range(num_prompts)]
+    return None if cut is None else in_large_pages(cut, lens, count)
 
 
 def prefix_in_heads(ladder: Ladder, length: int) -> Case | None:
