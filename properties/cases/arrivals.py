@@ -65,10 +65,10 @@ def tokens_before_a_prompt(ladder: Ladder, count: int) -> Case | None:
 
     Rows of the last two are several work items long.
     """
-    for option, value in (("topk", SELECTED), ("split_size", SPLIT)):
-        ladder = ladder.having(option, value) or ladder
     lens: list[Lens] = [("prefill", 0, 1)] * count
-    return ladder.step([*lens, ("decode", 700, 1), ("prefill", 0, 300)], seed=count, padding=(0, 0))
+    return ladder.preferring(topk=SELECTED, split_size=SPLIT).step(
+        [*lens, ("decode", 700, 1), ("prefill", 0, 300)], seed=count, padding=(0, 0)
+    )
 
 
 def families(in_turns: bool, ladder: Ladder, count: int) -> Case | None:
@@ -109,11 +109,9 @@ def a_page_missing(ladder: Ladder, count: int) -> Case | None:
 
 def on_one_rank(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, whose keys all lie on the first of four ranks and are selected."""
-    for option, value in (("world", RANKS), ("interleave", RUN), ("topk", RUN)):
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    ladder = ladder.having("prefill_workspace", False) or ladder
+    if (runs := ladder.under(world=RANKS, interleave=RUN, topk=RUN)) is None:
+        return None
+    ladder = runs.having("prefill_workspace", False) or runs
     lens: list[Lens] = [("decode", RUN - 1 - b % 3, 1) for b in range(count)]
     size = min((size for size in ladder.sizes if size % RUN == 0), default=0)
     seen = ladder.having("rank", 0) or ladder

@@ -29,17 +29,13 @@ def routed_as(
     router = ladder.routing(shape, dtype=dtype)
     if router is None:
         return None
-    scaled = router.having("scaling_thousandths", scaling) or router
-    return (scaled.having("renormalize", True) or scaled).tokens(count, 0)
+    return router.preferring(scaling_thousandths=scaling, renormalize=True).tokens(count, 0)
 
 
 def under(options: Mapping[str, Any], cached: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes behind ``cached`` tokens or more, under these options."""
-    for option, value in options.items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return _decodes(ladder.unlimited, count, cached)
+    chosen = ladder.under(**options)
+    return None if chosen is None else _decodes(chosen.unlimited, count, cached)
 
 
 def prefill_in_rows(row_format: str, ladder: Ladder, count: int) -> Case | None:
@@ -50,11 +46,8 @@ def prefill_in_rows(row_format: str, ladder: Ladder, count: int) -> Case | None:
 
 def prefill_under(options: Mapping[str, Any], ladder: Ladder, count: int) -> Case | None:
     """Return a case of a prompt of ``count`` tokens under these options."""
-    for option, value in options.items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return _prompt(ladder.unlimited, count)
+    chosen = ladder.under(**options)
+    return None if chosen is None else _prompt(chosen.unlimited, count)
 
 
 def _prompt(ladder: Ladder, count: int) -> Case | None:

@@ -35,8 +35,7 @@ def _long_at(places: Sequence[int], lens: Sequence[Lens], length: int = LONG) ->
 
 def among_chats(world: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes on so many ranks, three of which lie behind documents."""
-    for option, value in SELECTIONS.items():
-        ladder = ladder.having(option, value) or ladder
+    ladder = ladder.preferring(**SELECTIONS)
     ranks = ladder.unlimited if world == 1 else ladder.having("world", world)
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
     places = 2, count // 2, count - 3
@@ -45,10 +44,8 @@ def among_chats(world: int, ladder: Ladder, count: int) -> Case | None:
 
 def long_and_short(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that in turns see fewer keys than are selected, and more."""
-    for option, value in SELECTIONS.items():
-        ladder = ladder.having(option, value) or ladder
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS + b % 2 * MANY, 1) for b in range(count)]
-    return ladder.unlimited.step(lens, seed=count, padding=(0, 0))
+    return ladder.preferring(**SELECTIONS).unlimited.step(lens, seed=count, padding=(0, 0))
 
 
 def last_far(ladder: Ladder, count: int) -> Case | None:
@@ -103,11 +100,10 @@ def prompts_behind_decodes(each: int, num_prompts: int, ladder: Ladder, count: i
 
 def prefix_in_heads(ladder: Ladder, length: int) -> Case | None:
     """Return a case of a chunk alone behind ``length`` tokens, in heads as models have them."""
-    for option, value in HEADS.items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return ladder.unlimited.step([("prefill", length, 20)], seed=length, padding=(0, 0))
+    heads = ladder.under(**HEADS)
+    if heads is None:
+        return None
+    return heads.unlimited.step([("prefill", length, 20)], seed=length, padding=(0, 0))
 
 
 def beside_turns(ladder: Ladder, count: int) -> Case | None:
@@ -119,11 +115,10 @@ def beside_turns(ladder: Ladder, count: int) -> Case | None:
 
 def whole_chunk(options: Mapping[str, Any], ladder: Ladder, size: int) -> Case | None:
     """Return a case of a chunk of ``size`` tokens, alone behind two of them, under these options."""
-    for option, value in options.items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return ladder.unlimited.step([("prefill", 2 * size, size)], seed=size, padding=(0, 0))
+    chosen = ladder.under(**options)
+    if chosen is None:
+        return None
+    return chosen.unlimited.step([("prefill", 2 * size, size)], seed=size, padding=(0, 0))
 
 
 def whole_tiles_of_keys(tile: int, ladder: Ladder, count: int) -> Case | None:

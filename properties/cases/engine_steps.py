@@ -115,11 +115,9 @@ def routed(
 
 def for_all_workers(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, an item each: as many as 132 workers take at a time, or twice."""
-    for option, value in SELECTIONS.items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return ladder.step([("decode", 20 + mixed(b) % 200, 1) for b in range(count)], seed=count, padding=(0, 0))
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 200, 1) for b in range(count)]
+    workers = ladder.under(**SELECTIONS)
+    return None if workers is None else workers.step(lens, seed=count, padding=(0, 0))
 
 
 def in_rows_of(row_format: str, in_powers: bool, ladder: Ladder, count: int) -> Case | None:

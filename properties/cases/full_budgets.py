@@ -49,12 +49,8 @@ def all_deep(world: int, ladder: Ladder, count: int) -> Case | None:
 def drafts_beyond_selections(world: int, padding: tuple[int, int], ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of two tokens, all of which see more keys than are selected."""
     ranks = ladder if world == 1 else ladder.having("world", world)
-    if ranks is None:
-        return None
-    for option, value in SELECTIONS.items():
-        ranks = ranks.having(option, value) or ranks
     lens: list[Lens] = [("decode", DEEP + mixed(b) % 90, 2) for b in range(count)]
-    return in_large_pages(ranks, lens, count, padding)
+    return None if ranks is None else in_large_pages(ranks.preferring(**SELECTIONS), lens, count, padding)
 
 
 def equal_prompts(query_len: int, cached: int, ladder: Ladder, count: int) -> Case | None:
@@ -131,11 +127,9 @@ def with_free_pages(ladder: Ladder, case: Case) -> Case:
 
 def in_small_kernel_blocks(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes on two ranks, in large blocks of kernel blocks of one token."""
-    for option, value in (("world", 2), ("kernel_block_size", 1)):
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    return in_large_pages(ladder, [("decode", 900 + mixed(b) % 900, 1) for b in range(count)], count)
+    lens: list[Lens] = [("decode", 900 + mixed(b) % 900, 1) for b in range(count)]
+    small = ladder.under(world=2, kernel_block_size=1)
+    return None if small is None else in_large_pages(small, lens, count)
 
 
 FULL: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {

@@ -53,11 +53,10 @@ def with_heads(
     """
     num_heads, dim = heads
     options = {"page_order": order, "head_format": head_format, "head_dims": (dim, dim)}
-    for option, value in (options | ({"window": window} if window else {})).items():
-        if (having := ladder.having(option, value)) is None:
-            return None
-        ladder = having
-    counted = ladder.having("num_heads", num_heads) or ladder
+    limits = {"window": window} if window else {}
+    if (paged := ladder.under(**options, **limits)) is None:
+        return None
+    counted = paged.having("num_heads", num_heads) or paged
     if block_size and block_size not in counted.sizes:
         return None
     lens: list[Lens] = [("decode", window + 5 + mixed(b) % 30, 1) for b in range(count - 9)]

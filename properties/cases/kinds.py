@@ -25,6 +25,7 @@ from cumae.properties.cases.engine_steps import (
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (
@@ -39,7 +40,6 @@ from cumae.properties.cases.production import (
     with_one_far,
     with_one_prompt,
 )
-from cumae.properties.cases.rooms import ROOMS
 from cumae.properties.cases.steps_of_one_kind import (
     DRAFTS,
     begun_pages,
@@ -146,7 +146,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **BRANCHES,
     **DOCUMENTS,
     **CAPTURED,
-    **ROOMS,
+    **LARGE_BUFFERS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed")))

@@ -170,6 +170,20 @@ class Ladder:
             self._made[name, value] = None if domain is None else Ladder(domain, self.named)
         return self._made[name, value]
 
+    def under(self, **options: Any) -> "Ladder | None":
+        """Return the ladder of cases with these values of options, None if no case varies one of them."""
+        found: Ladder | None = self
+        for name, value in options.items():
+            found = None if found is None else found.having(name, value)
+        return found
+
+    def preferring(self, **options: Any) -> "Ladder":
+        """Return the ladder of cases with these values of options, of those that some case varies."""
+        found = self
+        for name, value in options.items():
+            found = found.having(name, value) or found
+        return found
+
     def without(self, *features: str) -> "Ladder":
         """Return the ladder of cases in which these features are neutral."""
         return Ladder(self._given, self.named.difference(features))

@@ -15,9 +15,9 @@ from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
-from cumae.properties.cases.rooms import ROOMS
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.search.visitor import Visitor
 
@@ -32,7 +32,7 @@ OF_ENGINES = (
     (BRANCHES, 0.1),
     (DOCUMENTS, 0.2),
     (CAPTURED, 0.2),
-    (ROOMS, 0.1),
+    (LARGE_BUFFERS, 0.1),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

@@ -250,3 +250,16 @@ def test_padded_requests_are_requests_of_a_domain(dummy: bool) -> None:
     drawn = [draw_case(SeededChoices(seed), domain) for seed in range(300)]
     assert max(case.num_requests_padded for case in drawn) == 5
     assert max(case.layout.num_padding_requests for case in drawn) == 5
+
+
+def test_options_hold_together_or_as_far_as_they_vary() -> None:
+    ladder = Ladder(Domain(), {"topk", "window"})
+    both = ladder.under(topk=64, window=16)
+    assert both is not None
+    case = both.step([("decode", 3, 1)], seed=1)
+    assert case is not None
+    assert (case.options.selection.topk, case.options.keys.window) == (64, 16)
+    assert ladder.under(topk=64, max_drafts=3) is None
+    varied = ladder.preferring(max_drafts=3, topk=64).step([("decode", 3, 1)], seed=1)
+    assert varied is not None
+    assert (varied.options.selection.topk, varied.options.drafts.max_drafts) == (64, 0)

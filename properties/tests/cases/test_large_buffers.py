@@ -5,20 +5,20 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.kinds import KINDS
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.rooms import ROOMS
+from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 
 LADDER = Ladder(Domain(), NAMES)
 
 
 def _made(name: str, ladder: Ladder = LADDER) -> Case:
-    build, sizes = ROOMS[name]
+    build, sizes = LARGE_BUFFERS[name]
     case = build(ladder, sizes[0])
     assert case is not None
     return case
 
 
 def test_each_stands_among_the_kinds() -> None:
-    assert ROOMS.items() <= KINDS.items()
+    assert LARGE_BUFFERS.items() <= KINDS.items()
 
 
 def test_buffers_have_room() -> None:
@@ -44,5 +44,5 @@ def test_free_slots_are_more_than_16_bits_count() -> None:
 
 
 def test_a_promise_of_other_rooms_is_kept() -> None:
-    build, (count, _) = ROOMS["in a large workspace"]
+    build, (count, _) = LARGE_BUFFERS["in a large workspace"]
     assert build(Ladder(Domain(key_slack=(0,)), NAMES), count) is None

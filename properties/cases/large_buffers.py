@@ -47,7 +47,7 @@ def in_a_pool(ladder: Ladder, count: int) -> Case | None:
     return None if rows is None else with_room({"num_spare_blocks": BLOCKS}, rows, count)
 
 
-ROOMS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+LARGE_BUFFERS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "in a table of the longest context": (
         partial(with_room, {"page_slack": COLUMNS, "num_spare_columns": COLUMNS}),
         (37, 19),
