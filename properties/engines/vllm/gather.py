@@ -28,6 +28,7 @@ _WINDOW = VLLM.extend(
         empty_requests=False,
         min_tokens=1,
         max_tokens=64,
+        max_block_id=2**17,  # the launcher makes a whole cache
         window=(1, 2, 3, 4, 16, 127, 128, 129, 512),
     ),
 )
