@@ -14,8 +14,10 @@ from cumae.properties.cases.served import sharing
 
 SAMPLES, SHARED = 4, 3
 """Samples of each prompt, and the whole pages of the shortest one."""
-DEEP, FREED, WINDOW = 5, 6, 64
-"""Pages of a prompt, pages that requests have given back, and keys of a window behind them."""
+BURST = 9
+"""Requests that share nothing, and as many behind them that share a prompt."""
+FREED, WINDOW = 6, 64
+"""Pages that requests have given back, and keys of a window behind them."""
 PAGE = 64
 """Tokens of a page of which a cache of prefixes knows whole ones alone."""
 
@@ -59,13 +61,16 @@ def samples_of_prompts(offset: int, ladder: Ladder, count: int) -> Case | None:
     return sharing(case, lambda b: SHARED + b // SAMPLES, lambda b: b // SAMPLES)
 
 
-def first_two_share_more(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share a page, and of which the first two share three."""
+def some_share(pages: int, depth_of: Callable[[int], int], ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes behind so many pages or more, some of which are those of one prompt.
+
+    ``depth_of``: how many pages of the prompt a request has.
+    """
     plain = ladder.without("world", "window", "missing_blocks")
     size = plain.usual_block
-    lens: list[Lens] = [("decode", 3 * size + 1 + mixed(b) % size, 1) for b in range(count)]
+    lens: list[Lens] = [("decode", pages * size + 1 + mixed(b) % size, 1) for b in range(count)]
     case = plain.step(lens, seed=count, padding=(0, 0))
-    return None if case is None else sharing(case, lambda b: 3 if b < 2 else 1, lambda b: 0)
+    return None if case is None else sharing(case, depth_of)
 
 
 def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
@@ -84,24 +89,6 @@ def missing_behind_shared(ladder: Ladder, count: int) -> Case | None:
         for request in case.batch.requests
     ]
     return edited(case, requests, case.layout.row_index)
-
-
-def burst_that_shares(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share nothing, and of as many that share a prompt."""
-    plain = ladder.without("world", "window", "missing_blocks")
-    size = plain.usual_block
-    lens: list[Lens] = [("decode", (DEEP + 1) * size + mixed(b) % 90, 1) for b in range(2 * count)]
-    case = plain.step(lens, seed=count, padding=(0, 0))
-    return None if case is None else sharing(case, lambda b: DEEP if b >= count else 0)
-
-
-def all_but_the_first_share(ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes that share a prompt, and of one before them that does not."""
-    plain = ladder.without("world", "window", "missing_blocks")
-    size = plain.usual_block
-    lens: list[Lens] = [("decode", 2 * DEEP * size + mixed(b) % 90, 1) for b in range(count + 1)]
-    case = plain.step(lens, seed=count, padding=(0, 0))
-    return None if case is None else sharing(case, lambda b: 2 * DEEP - 1 if b else 0)
 
 
 def behind_freed_pages(ladder: Ladder, count: int) -> Case | None:
@@ -134,11 +121,11 @@ BRANCHES: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "a tree of three levels": (partial(tree_of_prompts, (1, 2, 8)), (19,)),
     "samples that begin a page": (partial(samples_of_prompts, 0), (17, 9)),
     "samples within a page": (partial(samples_of_prompts, 5), (17, 9)),
-    "a burst that shares": (burst_that_shares, (9,)),
-    "all but the first share": (all_but_the_first_share, (9,)),
+    "a burst that shares": (partial(some_share, 6, lambda b: 5 if b >= BURST else 0), (2 * BURST,)),
+    "all but the first share": (partial(some_share, 10, lambda b: 9 if b else 0), (10,)),
     "behind whole pages": (behind_whole_pages, (5,)),
     "behind freed pages": (behind_freed_pages, (9, 2)),
-    "the first two share more": (first_two_share_more, (19, 5)),
+    "the first two share more": (partial(some_share, 3, lambda b: 3 if b < 2 else 1), (19, 5)),
     "a page missing behind a shared one": (missing_behind_shared, (19, 5)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

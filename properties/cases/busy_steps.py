@@ -99,9 +99,11 @@ def in_falling_rows(window: int, ladder: Ladder, count: int) -> Case | None:
     ``window``: one that some of them are beyond; 0 for any.
     """
     limited = ladder.having("window", window) if window else ladder
-    for seed in range(8 if limited is not None else 0):
+    if limited is None:
+        return None
+    for seed in range(8):
         lens: list[Lens] = [("decode", 20 + mixed(b) % (90 + 2 * window), 1) for b in range(count)]
-        case = (limited or ladder).step(lens, seed=seed, padding=(0, 0))
+        case = limited.step(lens, seed=seed, padding=(0, 0))
         rows = None if case is None else case.layout.row_index
         if case is not None and rows is not None and min(rows, default=-1) >= 0:
             return edited(case, list(case.batch.requests), tuple(range(len(rows)))[::-1])

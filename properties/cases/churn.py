@@ -45,7 +45,7 @@ def churned(ladder: Ladder) -> Trace | None:
 
 
 def behind_a_prompt(ladder: Ladder) -> Trace | None:
-    """Return a step of decodes before and behind one of a long prompt, which leaves its traces in buffers."""
+    """Return a step of decodes before and behind one of a long prompt, which fills more of each buffer."""
     telling = telling_of(ladder)
     lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(19)]
     decodes = telling.step(lens, seed=19, padding=(0, 0))

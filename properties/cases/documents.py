@@ -154,7 +154,7 @@ def drafts_before_prompts(ladder: Ladder, count: int) -> Case | None:
 
 def few_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes, three of which verify drafts, as n-grams give them."""
-    drafting = ladder.having("max_drafts", MOST_DRAFTS) or ladder.having("compress_ratio", 4) or ladder
+    drafting = ladder.preferring(max_drafts=MOST_DRAFTS, compress_ratio=4)
     lens: list[Lens] = [("decode", 65 + mixed(b) % CHATS, 1) for b in range(count)]
     for place, new in ((2, 5), (count // 2, 3), (count - 3, 8)):
         lens[place] = "decode", with_drafts(65 + 100 * new, new), new

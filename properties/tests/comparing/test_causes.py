@@ -55,6 +55,10 @@ class TestCauses:
         assert likely_cause([5, wanted], [5, found], [1]).startswith("16-bit wrap-around")
         assert likely_cause([5, wanted], [5, found + 1], [1]) == ""
 
+    @pytest.mark.parametrize(("wanted", "found"), [(2**16, 0), (2**16 - 1, -1)])
+    def test_0_and_no_slot_are_no_wrap_around(self, wanted: int, found: int) -> None:
+        assert likely_cause([5, wanted], [5, found], [1]) == ""
+
     def test_one_too_far_is_off_by_one(self) -> None:
         assert cause_of(wrong.one_too_far, "position_ids") == "off by one: 1 too large"
 
