@@ -32,6 +32,7 @@ TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
 NOTE_OF_COPIES = "not tried with a cache beyond 2^31 elements: the function copies caches whole"
+NOTE_OF_SLOTS = "not tried with slots beyond 2^31: {name} would have an entry for each"
 SPARE_BLOCKS, LARGER, PART = (64, 4_096, 65_536), 16, 8
 """Blocks added to a cache until it is so many times as large as all arguments were, and the part of it that a
 tensor made is larger than if the function copies caches, or the keys of one."""
@@ -46,7 +47,7 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
     Other checks report kernels that fail on the unmoved case, or with strides of a moderate size. A function
     that reads tables whole, as one that calls ``tolist`` on them, is not shown one of 2^31 entries, and one
-    that copies caches no such cache.
+    that copies caches no such cache; nor is one for which slots beyond 2^31 would fill a map.
     If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:
@@ -113,6 +114,10 @@ def _why_not_tried(trial: Trial, case: Case, raised_by: int) -> str:
     """Return why a function is not called on an enlarged case, which may need gigabytes; "" if it is."""
     if case.layout.min_table_columns and _reads_tables_whole(trial, case):
         return NOTE
+    binding = trial.binding
+    maps = [name for name in binding.inputs if binding.dialect.inputs[name].has_slots]
+    if raised_by and maps:
+        return NOTE_OF_SLOTS.format(name=maps[0])
     return NOTE_OF_COPIES if raised_by and _copies_caches(trial) else ""
 
 

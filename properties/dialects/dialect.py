@@ -16,12 +16,13 @@ from cumae.properties.dialects.output import Output
 class Input:
     """An argument a kernel may name: how it is held, and which features of a case it shows.
 
-    ``alias``: the input that this name is an alias of.
+    ``alias``: the input that this name is an alias of. ``has_slots``: whether it has an entry for each slot.
     """
 
     hold: Callable[[Inputs], Held]
     carries: tuple[str, ...] = ()
     alias: str = ""
+    has_slots: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,10 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
 
 
 def _fits(binding: Binding, case: Case) -> bool:
-    """Return whether the function's int32 inputs hold the values of a case."""
+    """Return whether the function's int32 inputs hold the values of a case; maps of all slots are not made."""
     inputs = Inputs(case)
-    held = (binding.dialect.inputs[name].hold(inputs) for name in binding.inputs)
+    named = (binding.dialect.inputs[name] for name in binding.inputs)
+    held = (one.hold(inputs) for one in named if not one.has_slots)
     narrow = (one.values for one in held if isinstance(one, Ints) and one.dtype == "int32")
     return all(not values.size or values.max() <= INT32_MAX for values in narrow)
 

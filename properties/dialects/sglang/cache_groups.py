@@ -107,7 +107,7 @@ GROUP_INPUTS = {
     "seq_lens_casual": Input(_seq_lens_casual),
     "req_pool_indices_repeated": Input(_repeated, ("row_index",)),
     "raw_out_loc": Input(_raw_out_loc),
-    "full_to_swa_mapping": Input(_full_to_swa),
+    "full_to_swa_mapping": Input(_full_to_swa, has_slots=True),
     "swa_window": Input(lambda inputs: inputs.case.options.keys.window, ("window",)),
     "page_index_aligned_size": Input(lambda inputs: _aligned_to(inputs.case), ("min_window_columns",)),
 }

@@ -4,12 +4,16 @@ from math import prod
 from typing import Any
 
 import pytest
+import torch
 
 from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
+from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects import SGLANG, VLLM, Dialect, Ints
 from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS
 from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.outputs import outputs_of, shape_of
+from cumae.properties.running.device import prepare
 
 # Two tokens at positions 3 and 4, an idle request, a decode at position 6, and two tokens of padding.
 STEP = Case(
@@ -105,3 +109,14 @@ class TestSglang:
         assert {name: shown(STEP, SGLANG, name) for name in wanted} == wanted
         assert {*wanted, "full_to_swa_mapping"} == set(GROUP_INPUTS)
         assert shown(STEP, SGLANG, "full_to_swa_mapping") == [*range(32, 0, -1), -1]
+
+
+def test_a_map_of_all_slots_is_not_made_for_slots_beyond_31_bits() -> None:
+    def mapped(
+        raw_out_loc: torch.Tensor, full_to_swa_mapping: torch.Tensor, c1_out_loc: torch.Tensor
+    ) -> None:
+        c1_out_loc.copy_(torch.where(full_to_swa_mapping[raw_out_loc] >= 0, raw_out_loc, -1))
+
+    asked = Trial(binding_of(mapped, "compressed_slots", dialect="sglang"), PAGES, prepare("auto"))
+    assert CHECKS["survives_large_ids"](asked) is None
+    assert asked.note.startswith("not tried with slots beyond 2^31: full_to_swa_mapping")
