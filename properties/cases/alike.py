@@ -9,6 +9,8 @@ from cumae.properties.cases.reducer import valid
 
 NEAR, FAR = 512, 4_096
 """A token selects all of its keys, so that each length matters, also where contexts are long."""
+LIMITS = {"window": 128, "ring_capacity": 64, "compress_ratio": 4}
+"""Options of steps that see a part of their keys, or keep one state for several."""
 
 
 def telling_of(ladder: Ladder, topk: int = NEAR) -> Ladder:
@@ -18,6 +20,13 @@ def telling_of(ladder: Ladder, topk: int = NEAR) -> Ladder:
     """
     selecting = ladder.having("topk", topk) or ladder
     return selecting.without("host_lens", "compress_ratio", "key_scope").unlimited
+
+
+def limited_of(ladder: Ladder) -> list[Ladder]:
+    """Return the ladders of steps with windows, with rings, and with groups; those that there are."""
+    plain = (ladder.having("topk", NEAR) or ladder).without("host_lens", "key_scope")
+    having = (plain.having(name, value) for name, value in LIMITS.items())
+    return [one for one in having if one is not None]
 
 
 def traced(steps: Sequence[Case | None]) -> Trace | None:

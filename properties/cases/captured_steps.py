@@ -7,7 +7,7 @@ from typing import Any
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
-from cumae.properties.cases.documents import HEADS
+from cumae.properties.cases.deep_heads import LLAMA, prefill
 from cumae.properties.cases.ladder import Ladder
 
 SIZES, FEW = (128, 64), (64, 32)
@@ -41,17 +41,7 @@ def under(options: Mapping[str, Any], cached: int, ladder: Ladder, count: int) -
 def prefill_in_rows(row_format: str, ladder: Ladder, count: int) -> Case | None:
     """Return a case of a prompt of ``count`` tokens in latent rows of one format, as models have them."""
     rows = ladder.in_rows_of(row_format)
-    return None if rows is None else _prompt(rows, count)
-
-
-def prefill_under(options: Mapping[str, Any], ladder: Ladder, count: int) -> Case | None:
-    """Return a case of a prompt of ``count`` tokens under these options."""
-    chosen = ladder.under(**options)
-    return None if chosen is None else _prompt(chosen.unlimited, count)
-
-
-def _prompt(ladder: Ladder, count: int) -> Case | None:
-    return ladder.step([("prefill", 3, count)], seed=count, padding=(0, 0))
+    return None if rows is None else rows.step([("prefill", 3, count)], seed=count, padding=(0, 0))
 
 
 def _decodes(ladder: Ladder, count: int, cached: int) -> Case | None:
@@ -63,14 +53,18 @@ CAPTURED: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "routed, captured": (partial(routed_as, (256, 8, 4, 8), 2_500, None), SIZES),
     "routed, captured, 384 experts": (partial(routed_as, (384, 1, 1, 8), 2_827, None), FEW),
     "routed, captured, 512 experts": (partial(routed_as, (512, 1, 1, 10), 1_000, None), FEW),
+    "routed, captured, 512 experts, 22 of them": (
+        partial(routed_as, (512, 1, 1, 22), 1_000, None),
+        (128, *FEW),
+    ),
     "routed, captured, 128 experts": (partial(routed_as, (128, 1, 1, 4), 1_000, "bf16"), FEW),
     "captured, rows of fp8": (partial(in_rows, "fp8"), SIZES),
     "captured, rows of bf16": (partial(in_rows, "bf16"), SIZES),
-    "captured, 8 heads": (partial(under, HEADS, 5), SIZES),
-    "captured, 8 heads in fp8": (partial(under, HEADS | {"head_format": "fp8"}, 5), SIZES),
+    "captured, 8 heads": (partial(under, LLAMA, 5), SIZES),
+    "captured, 8 heads in fp8": (partial(under, {**LLAMA, "head_format": "fp8"}, 5), SIZES),
     "routed, a prefill": (partial(routed_as, (256, 8, 4, 8), 2_500, "bf16"), (4_100, 2_060)),
     "a prefill in rows of fp8": (partial(prefill_in_rows, "fp8"), (4_100,)),
-    "a prefill of 8 heads in fp8": (partial(prefill_under, HEADS | {"head_format": "fp8"}), (2_060,)),
+    "a prefill of 8 heads in fp8": (partial(prefill, {**LLAMA, "head_format": "fp8"}), (2_060,)),
     "captured, all select": (partial(under, {"topk": TOPK}, TOPK), FEW),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

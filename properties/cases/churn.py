@@ -5,30 +5,32 @@ from dataclasses import replace
 from functools import partial
 from itertools import count as count_from
 
-from cumae.oracle import Case, Trace
-from cumae.properties.cases.alike import telling_of, traced
+from cumae.oracle import Case, Request, Trace
+from cumae.properties.cases.alike import traced
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited, permuted
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import valid
 
-RUNNING, ARRIVING = 36, 3
-"""Requests of the first step, and those that come later."""
+RUNNING, ARRIVING, LONGEST = 68, 4, 50
+"""Requests of the first step, those that come later, and the longest one, which ends before most."""
+DECODING, CHUNK, FEW = 12, 512, 16
+"""Decodes beside chunks, tokens of a chunk, and selected keys of which all decodes have more."""
 PAGE, LAST = 64, 12
 """The usual page size, and the most tokens that a request grows by: its last page has room for them."""
 
 
-def churned(ladder: Ladder) -> Trace | None:
+def churned(telling: Ladder) -> Trace | None:
     """Return a trace of decodes that all grow by a token from step to step, and of what else happens to them.
 
-    Two end while one arrives, and the last moves to the place of one; two others are replaced; two parts of
-    the batch take turns; one is preempted, and comes back at its old length in other pages.
+    Two end while one arrives, and the last moves to the place of one; two are replaced, and then the longest;
+    two parts of the batch take turns; one is preempted, and comes back at its old length in other pages.
     """
-    telling = telling_of(ladder)
     size = min(telling.sizes, key=lambda size: abs(size - PAGE))
     room = max(size - LAST - 1, 1)
     contexts = [size * (b % 3) + 1 + mixed(b) % room for b in range(RUNNING + ARRIVING)]
+    contexts[LONGEST] += 3 * size
     lens: list[Lens] = [("decode", context_len, 1) for context_len in contexts]
     step = telling.step(lens, seed=len(lens), padding=(0, 0), block_size=size)
     if step is None or len(step.batch.requests) < len(lens):
@@ -36,17 +38,17 @@ def churned(ladder: Ladder) -> Trace | None:
     first = [*range(RUNNING)]
     fewer = _replaced(first, {4: RUNNING, 20: RUNNING - 1})[: RUNNING - 1]
     replaced = _replaced(fewer, {7: RUNNING + 1, 11: RUNNING + 2})
-    part, other = replaced[:20], replaced[20:]
-    steps = [(first, 0), (first, 1), (fewer, 2), (fewer, 3), (replaced, 4), (replaced, 5)]
-    steps += [(part, 6), (other, 6), (part, 7), (other, 7), (part, 8), (replaced, 9)]
-    without = [*replaced[:5], *replaced[6:]]
-    made = [_grown_by(step, *one) for one in (*steps, (without, 10), (replaced, 11))]
-    return traced([*made[:-1], _again(made[-1], 5, 2), _grown_by(step, replaced, LAST)])
+    left = _replaced(replaced, {LONGEST: RUNNING + 3})
+    part, other = left[:20], left[20:]
+    steps = [(first, 0), (first, 1), (fewer, 2), (fewer, 3), (replaced, 4), (left, 5)]
+    steps += [(part, 6), (other, 6), (part, 7), (other, 7), (part, 8), (left, 9)]
+    without = [*left[:5], *left[6:]]
+    made = [_grown_by(step, *one) for one in (*steps, (without, 10), (left, 11))]
+    return traced([*made[:-1], _again(made[-1], 5, 2), _grown_by(step, left, LAST)])
 
 
-def behind_a_prompt(ladder: Ladder) -> Trace | None:
+def behind_a_prompt(telling: Ladder) -> Trace | None:
     """Return a step of decodes before and behind one of a long prompt, which fills more of each buffer."""
-    telling = telling_of(ladder)
     lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(19)]
     decodes = telling.step(lens, seed=19, padding=(0, 0))
     return traced([decodes, telling.step([("prefill", 3, 2_100)], seed=1, padding=(0, 0)), decodes])
@@ -62,14 +64,75 @@ def verified_in_turns(ladder: Ladder) -> Trace | None:
     return traced([step, valid(partial(permuted, step, order)), step])
 
 
+def in_equal_chunks(telling: Ladder) -> Trace | None:
+    """Return steps of one chunk each, alone and beside decodes: of one prompt, then of another in its place.
+
+    All chunks are of one length, so that a step looks like the next chunk of the prompt before.
+    """
+    size = min(telling.sizes, key=lambda size: abs(size - PAGE))
+    lens: list[Lens] = [("decode", size * (1 + b % 3) + b, 1) for b in range(DECODING)]
+    lens += [("prefill", CHUNK, CHUNK)] * 2
+    step = telling.step(lens, seed=DECODING, padding=(0, 0), block_size=size)
+    if step is None or len(step.batch.requests) < len(lens):
+        return None
+    requests = list(step.batch.requests)
+    requests[DECODING:] = _in_other_pages(requests[DECODING:], requests)
+    step = edited(step, requests, step.layout.row_index)
+    decodes, one, other = [*range(DECODING)], DECODING, DECODING + 1
+    alone = [
+        _begun(_grown_by(step, [b], 0), is_first)
+        for b, is_first in ((one, True), (one, False), (other, True))
+    ]
+    beside = [
+        _begun(_grown_by(step, [*decodes, b], more, but=b), is_first)
+        for more, (b, is_first) in enumerate(((one, True), (one, False), (other, True), (one, True)))
+    ]
+    return traced([*alone, alone[0], *beside])
+
+
+def in_other_hands(limited: Ladder) -> Trace | None:
+    """Return steps of decodes that all end a group of keys: then others have their rows, in other pages."""
+    size = min(limited.sizes, key=lambda size: abs(size - PAGE))
+    lens: list[Lens] = [("decode", size + 3 + 4 * b, 1) for b in range(DECODING)]
+    step = limited.step(lens, seed=DECODING, padding=(0, 0), block_size=size)
+    grown = None if step is None else _grown_by(step, range(len(step.batch.requests)), 4)
+    if grown is None:
+        return None
+    others = _in_other_pages(grown.batch.requests, grown.batch.requests)
+    return traced([step, valid(partial(edited, grown, others, grown.layout.row_index)), step])
+
+
+def saturated(ladder: Ladder) -> Trace | None:
+    """Return steps of decodes that see more keys than are selected, whose drafts others have next."""
+    selecting = ladder.having("topk", FEW)
+    if selecting is None:
+        return None
+    lens: list[list[Lens]] = [
+        [("decode", 70 + 7 * b + 3 * k, 1 + (b + k) % 2) for b in range(DECODING)] for k in range(3)
+    ]
+    return traced([selecting.step(one, seed=DECODING, padding=(0, 0)) for one in lens])
+
+
+def _begun(step: Case | None, is_first: bool) -> Case | None:
+    """Return the step whose last request computes its first chunk, or the second."""
+    if step is None or not is_first:
+        return step
+    requests = list(step.batch.requests)
+    requests[-1] = replace(requests[-1], context_len=0)
+    return valid(partial(edited, step, requests, step.layout.row_index))
+
+
 def _replaced(numbers: Sequence[int], others: dict[int, int]) -> list[int]:
     return [others.get(place, number) for place, number in enumerate(numbers)]
 
 
-def _grown_by(step: Case, numbers: Sequence[int], more: int) -> Case | None:
-    """Return the step of these requests, each with its row of the table, and ``more`` tokens behind them."""
-    requests = [step.batch.requests[b] for b in numbers]
-    grown = [replace(request, context_len=request.context_len + more) for request in requests]
+def _grown_by(step: Case, numbers: Sequence[int], more: int, but: int = -1) -> Case | None:
+    """Return the step of these requests, each with its row of the table, and ``more`` tokens behind them.
+
+    ``but``: one that has not grown.
+    """
+    chosen = [(b, step.batch.requests[b]) for b in numbers]
+    grown = [replace(r, context_len=r.context_len + more * (b != but)) for b, r in chosen]
     rows = step.layout.row_index
     return valid(partial(edited, step, grown, None if rows is None else tuple(rows[b] for b in numbers)))
 
@@ -79,7 +142,12 @@ def _again(step: Case | None, b: int, behind: int) -> Case | None:
     if step is None:
         return None
     requests = list(step.batch.requests)
-    free = count_from(1 + max((max(r.block_ids, default=-1) for r in requests), default=-1))
-    own, context_len = requests[b].block_ids, requests[b].context_len - behind
-    requests[b] = replace(requests[b], context_len=context_len, block_ids=tuple(next(free) for _ in own))
+    (requests[b],) = _in_other_pages([requests[b]], requests)
+    requests[b] = replace(requests[b], context_len=requests[b].context_len - behind)
     return valid(partial(edited, step, requests, step.layout.row_index))
+
+
+def _in_other_pages(requests: Sequence[Request], beside: Sequence[Request]) -> list[Request]:
+    """Return the requests in pages that none of the others has."""
+    free = count_from(1 + max((max(r.block_ids, default=-1) for r in beside), default=-1))
+    return [replace(r, block_ids=tuple(next(free) for _ in r.block_ids)) for r in requests]

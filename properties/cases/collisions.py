@@ -58,6 +58,19 @@ def collisions(ladder: Ladder) -> Iterator[Trace]:
             yield trace
 
 
+def between_equal_ends(limited: Ladder) -> Trace | None:
+    """Return steps of chunks beyond a window; in the second one, the two in the middle have other lengths.
+
+    New tokens, keys, and the first and the last chunk stay the same.
+    """
+    usual, other = ((300, 9), (500, 7)), ((302, 7), (498, 9))
+    lens: list[list[Lens]] = [
+        [("prefill", cached, new) for cached, new in ((200, 4), *middle, (190, 5))]
+        for middle in (usual, other, usual)
+    ]
+    return traced([limited.step(one, seed=4, padding=(0, 0)) for one in lens])
+
+
 def in_other_phases(scope: str, ladder: Ladder) -> Trace | None:
     """Return steps of the same lengths, in which one request is a decode, a chunk, and a decode again.
 

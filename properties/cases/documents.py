@@ -18,8 +18,6 @@ CHATS, MANY = 900, 2_050
 """Cached tokens that a chat has at most, beside 65, and those that a longer one has besides."""
 GROUP, WINDOW = 128, 1_024
 """Tokens of a compressed key, and keys of a long window."""
-HEADS = {"page_order": "NHD", "head_format": "bf16", "head_dims": (128, 128), "num_heads": 8}
-"""Heads of a token, and numbers of each."""
 TARGETS, MOST_DRAFTS = 128, 7
 """Drafts of a step that fill a tile, and those of a request at most."""
 
@@ -98,14 +96,6 @@ def prompts_behind_decodes(each: int, num_prompts: int, ladder: Ladder, count: i
     return None if cut is None else in_large_pages(cut, lens, count)
 
 
-def prefix_in_heads(ladder: Ladder, length: int) -> Case | None:
-    """Return a case of a chunk alone behind ``length`` tokens, in heads as models have them."""
-    heads = ladder.under(**HEADS)
-    if heads is None:
-        return None
-    return heads.unlimited.step([("prefill", length, 20)], seed=length, padding=(0, 0))
-
-
 def beside_turns(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` prefills behind short prefixes, but two behind documents, in many chunks."""
     ladder = ladder.having("chunk_blocks", 32) or ladder
@@ -172,7 +162,6 @@ DOCUMENTS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int
     "chunks beyond a long window": (chunks_beyond_a_window, (5,)),
     "prompts behind decodes, in chunks": (partial(prompts_behind_decodes, 1, 2), (130,)),
     "a prompt behind drafts, in chunks": (partial(prompts_behind_decodes, 3, 1), (67,)),
-    "a long prefix in heads": (prefix_in_heads, (8_200, 2_100)),
     "deep in slots": (deep_in_slots, (5,)),
     "deep in groups": (deep_in_groups, (35,)),
     "a whole chunk alone": (partial(whole_chunk, {}), (8_192, 4_096, 2_048)),

@@ -99,14 +99,15 @@ def in_rising_pages(ladder: Ladder, count: int) -> Case | None:
     Most of its pages are free.
     """
     plain = ladder.without("world", "window", "missing_blocks", "kernel_block_size")
-    lens: list[Lens] = [("prefill", 0, plain.usual_block * 2 + 3 + 5 * b) for b in range(count)]
+    lens: list[Lens] = [("prefill", 0, plain.usual_block * 8 + 3 + 5 * b) for b in range(count)]
     case = plain.step(lens, seed=count, padding=(0, 0))
     ids = [] if case is None else [i for request in case.batch.requests for i in request.block_ids]
     if case is None or min(ids, default=-1) < 0 or len(set(ids)) < len(ids):
         return None
     rising = count_from(min(ids))
     renamed = [replace(r, block_ids=tuple(islice(rising, len(r.block_ids)))) for r in case.batch.requests]
-    return with_free_pages(ladder, edited(case, renamed, case.layout.row_index))
+    rows = None if case.layout.row_index is None else tuple(range(len(renamed)))
+    return with_free_pages(ladder, edited(case, renamed, rows))
 
 
 def beside_free_pages(ladder: Ladder, count: int) -> Case | None:
@@ -133,7 +134,7 @@ def in_small_kernel_blocks(ladder: Ladder, count: int) -> Case | None:
 
 
 FULL: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
-    "rising pages": (in_rising_pages, (19, 5)),
+    "rising pages": (in_rising_pages, (27, 9)),
     "small kernel blocks on ranks": (in_small_kernel_blocks, (9, 3)),
     "whole pages, padded": (whole_pages_padded, (9, 4)),
     "full graphs of 256, in windows": (partial(beyond_windows, 128, 130), (256,)),

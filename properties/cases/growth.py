@@ -18,8 +18,10 @@ MIDDLE = (6, 9)
 """Two of them that are neither the first, the last nor the longest."""
 COUNTED = 258
 """Steps of a trace that is long enough for a counter in a byte."""
-LARGE = 64
-"""The page size of decodes that grow for long: each has its last page to the end."""
+STEADY, LARGE = 67, 64
+"""How many decodes grow for long, and their page size: each has its last page to the end."""
+VERIFYING = 19
+"""Decodes that verify drafts in several steps."""
 
 
 def shrunk_again(ladder: Ladder) -> Trace | None:
@@ -48,16 +50,16 @@ def advanced(ladder: Ladder) -> Trace | None:
     return traced(steps)
 
 
-def steady(ladder: Ladder) -> Trace | None:
+def steady(telling: Ladder) -> Trace | None:
     """Return decodes that grow by a token in several steps in a row, and then by others with the same sum.
 
     After the last run, one has another last page.
     """
-    telling, (one, other) = telling_of(ladder), MIDDLE
+    one, other = MIDDLE
     block_size = min(telling.sizes, key=lambda size: abs(size - LARGE))
 
     def grown(more: int, changes: Mapping[int, int]) -> Case | None:
-        contexts = [LARGE * (b % 3) + 1 + context % 20 for b, context in enumerate(GROWING)]
+        contexts = [LARGE * (2 + b % 3) + 1 + GROWING[b % len(GROWING)] % 20 for b in range(STEADY)]
         lens: list[Lens] = [("decode", c + more + changes.get(b, 0), 1) for b, c in enumerate(contexts)]
         return telling.step(lens, seed=len(lens), padding=(0, 0), block_size=block_size)
 
@@ -73,11 +75,11 @@ def steady(ladder: Ladder) -> Trace | None:
 
 def verified_unevenly(ladder: Ladder) -> Trace | None:
     """Return steps of verified drafts: all are accepted, then as many of each request as it happens."""
-    contexts, steps = [40 + 7 * b for b in range(9)], []
-    for taken in ((4,) * 9, (1, 4, 2, 3, 4, 1, 3, 2, 4), (2,) * 9, (4, 1, 3, 2, 4, 2, 1, 4, 4), (4,) * 9):
+    contexts, steps = [130 + 7 * b for b in range(VERIFYING)], []
+    for taken in ((4,), (1, 4, 2, 3, 4, 1, 3, 2, 4), (2,), (4, 1, 3, 2, 4, 2, 1, 4, 4), (4,)):
         lens: list[Lens] = [("decode", context, 4) for context in contexts]
-        steps.append(ladder.step(lens, seed=9, padding=(0, 0)))
-        contexts = [context + more for context, more in zip(contexts, taken, strict=True)]
+        steps.append(ladder.step(lens, seed=VERIFYING, padding=(0, 0)))
+        contexts = [context + taken[b % len(taken)] for b, context in enumerate(contexts)]
     return traced(steps)
 
 

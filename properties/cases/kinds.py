@@ -8,6 +8,8 @@ from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.busy_steps import BUSY
 from cumae.properties.cases.captured_steps import CAPTURED
+from cumae.properties.cases.crowds_of_prompts import CROWDS
+from cumae.properties.cases.deep_heads import DEEP_HEADS
 from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
@@ -145,6 +147,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **MEETING,
     **BRANCHES,
     **DOCUMENTS,
+    **CROWDS,
+    **DEEP_HEADS,
     **CAPTURED,
     **LARGE_BUFFERS,
 }

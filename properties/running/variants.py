@@ -44,7 +44,7 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
 
 
 def _fits(binding: Binding, case: Case) -> bool:
-    """Return whether the function's int32 inputs hold the values of a case; maps of all slots are not made."""
+    """Return whether int32 inputs hold the values of a case; maps of all slots are not made."""
     inputs = Inputs(case)
     named = (binding.dialect.inputs[name] for name in binding.inputs)
     held = (one.hold(inputs) for one in named if not one.has_slots)

@@ -3,8 +3,17 @@
 from itertools import chain
 from math import inf
 
-from cumae.properties.cases.churn import behind_a_prompt, churned, verified_in_turns
+from cumae.properties.cases.alike import limited_of, telling_of
+from cumae.properties.cases.churn import (
+    behind_a_prompt,
+    churned,
+    in_equal_chunks,
+    in_other_hands,
+    saturated,
+    verified_in_turns,
+)
 from cumae.properties.cases.collisions import (
+    between_equal_ends,
     changed_alone,
     changed_far,
     collisions,
@@ -53,10 +62,17 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alone = (changed_alone(ladder, *place) for place in CHANGED)
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
-    alike = (steady(ladder), changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    ranks = ladder.on_ranks(RANKS)
-    on_ranks = None if ranks is None else churned(ranks)
-    changing = (churned(ladder), on_ranks, verified_in_turns(ladder), behind_a_prompt(ladder))
-    for trace in chain(alike, changing, sized, late, alone, (shrunk_again(ladder),)):
+    alike = (changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
+    telling, limited, ranks = telling_of(ladder), limited_of(ladder), ladder.on_ranks(RANKS)
+    rungs = (telling, *([] if ranks is None else [telling_of(ranks)]), *limited)
+    running = (run(one) for one in rungs for run in (steady, churned))
+    changing = (
+        verified_in_turns(ladder),
+        in_equal_chunks(telling),
+        saturated(ladder),
+        behind_a_prompt(telling),
+    )
+    beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
+    for trace in chain(alike, running, beyond, changing, sized, late, alone, (shrunk_again(ladder),)):
         if trace is not None:
             examine_trace(examiner, trace)

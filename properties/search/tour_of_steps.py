@@ -10,6 +10,8 @@ from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.captured_steps import CAPTURED
 from cumae.properties.cases.composed import composed
+from cumae.properties.cases.crowds_of_prompts import CROWDS
+from cumae.properties.cases.deep_heads import DEEP_HEADS
 from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
@@ -31,6 +33,8 @@ OF_ENGINES = (
     (MEETING, 0.2),
     (BRANCHES, 0.1),
     (DOCUMENTS, 0.2),
+    (CROWDS, 0.2),
+    (DEEP_HEADS, 0.2),
     (CAPTURED, 0.2),
     (LARGE_BUFFERS, 0.1),
 )

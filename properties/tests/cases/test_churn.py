@@ -6,7 +6,18 @@ import pytest
 
 from cumae.oracle import Trace
 from cumae.oracle.model.drafts import num_drafts_of
-from cumae.properties.cases.churn import behind_a_prompt, churned, verified_in_turns
+from cumae.properties.cases.alike import LIMITS, limited_of, telling_of
+from cumae.properties.cases.churn import (
+    CHUNK,
+    LONGEST,
+    RUNNING,
+    behind_a_prompt,
+    churned,
+    in_equal_chunks,
+    in_other_hands,
+    saturated,
+    verified_in_turns,
+)
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.ladder import Ladder
@@ -17,7 +28,7 @@ LADDER = Ladder(Domain(), NAMES)
 def _churned(world: int) -> Trace:
     ladder = LADDER if world == 1 else LADDER.on_ranks(world)
     assert ladder is not None
-    trace = churned(ladder)
+    trace = churned(telling_of(ladder))
     assert trace is not None
     return trace
 
@@ -29,20 +40,21 @@ def test_all_grow_by_a_token_but_those_that_come_or_move(world: int) -> None:
         [b for b, (one, other) in enumerate(zip(before, after, strict=False)) if other != one + 1]
         for before, after in pairwise(contexts)
     ]
-    assert changed == [[], [4, 20], [], [7, 11], []]
-    assert [len(lens) for lens in contexts] == [36, 36, 35, 35, 35, 35]
+    assert changed[:4] == [[], [4, 20], [], [7, 11]]
+    assert [len(lens) for lens in contexts] == [68, 68, 67, 67, 67, 67]
+    assert changed[4] == [LONGEST] and contexts[4][LONGEST] == max(contexts[4]) > max(contexts[5])
 
 
 def test_a_request_keeps_its_pages_and_its_row() -> None:
     first, second, third = _churned(1).steps[:3]
     assert [r.block_ids for r in first.batch.requests] == [r.block_ids for r in second.batch.requests]
-    assert third.batch.requests[20].block_ids == second.batch.requests[35].block_ids
+    assert third.batch.requests[20].block_ids == second.batch.requests[RUNNING - 1].block_ids
     assert third.layout.row_index is not None and second.layout.row_index is not None
-    assert third.layout.row_index[20] == second.layout.row_index[35]
+    assert third.layout.row_index[20] == second.layout.row_index[RUNNING - 1]
 
 
 def test_two_parts_take_turns() -> None:
-    assert [len(step.batch.requests) for step in _churned(1).steps[6:11]] == [20, 15, 20, 15, 20]
+    assert [len(step.batch.requests) for step in _churned(1).steps[6:11]] == [20, 47, 20, 47, 20]
 
 
 def test_a_preempted_one_comes_back_at_its_old_length_in_other_pages() -> None:
@@ -61,8 +73,47 @@ def test_drafts_are_as_many_in_turns_but_elsewhere() -> None:
 
 
 def test_decodes_come_again_behind_a_long_prompt() -> None:
-    trace = behind_a_prompt(LADDER)
+    trace = behind_a_prompt(telling_of(LADDER))
     assert trace is not None
     before, prompt, again = (step.batch for step in trace.steps)
     assert before.requests == again.requests
     assert prompt.num_tokens > 2_048
+
+
+def test_limited_steps_have_windows_rings_and_groups() -> None:
+    for feature, held in (("window", "keys"), ("ring_capacity", "ring"), ("compress_ratio", "keys")):
+        (limited,) = limited_of(Ladder(Domain(), {feature}))
+        trace = churned(limited)
+        assert trace is not None
+        assert getattr(getattr(trace.steps[0].options, held), feature) == LIMITS[feature]
+    assert not limited_of(Ladder(Domain(), ()))
+
+
+def test_a_prompt_takes_the_place_of_another_whose_next_chunk_it_looks_like() -> None:
+    trace = in_equal_chunks(telling_of(LADDER))
+    assert trace is not None
+    chunks = [step.batch.requests[-1] for step in trace.steps]
+    assert {chunk.query_len for chunk in chunks} == {CHUNK}
+    assert [chunk.context_len for chunk in chunks] == [0, CHUNK, 0, 0, 0, CHUNK, 0, 0]
+    assert chunks[1].block_ids == chunks[0].block_ids != chunks[2].block_ids
+    grown = [[r.context_len for r in step.batch.requests[:-1]] for step in trace.steps[4:]]
+    assert all(after == [n + 1 for n in before] for before, after in pairwise(grown))
+
+
+def test_others_have_as_many_drafts_beyond_a_selection() -> None:
+    trace = saturated(LADDER)
+    assert trace is not None
+    lens = [[r.query_len for r in step.batch.requests] for step in trace.steps]
+    assert lens[0] != lens[1] and lens[0] == lens[2]
+    for step in trace.steps:
+        assert min(r.context_len for r in step.batch.requests) > step.options.selection.topk
+
+
+def test_rows_of_groups_change_hands() -> None:
+    (limited,) = limited_of(Ladder(Domain(), {"compress_ratio"}))
+    trace = in_other_hands(limited)
+    assert trace is not None
+    first, second, _ = (step.batch.requests for step in trace.steps)
+    assert [r.context_len + 4 for r in first] == [r.context_len for r in second]
+    assert all(r.context_len % 4 == 3 for r in first)
+    assert {i for r in first for i in r.block_ids}.isdisjoint(i for r in second for i in r.block_ids)

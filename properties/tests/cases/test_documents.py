@@ -112,17 +112,6 @@ def test_prompts_in_chunks_stand_behind_decodes() -> None:
     assert case.options.chunks.chunk_size == 64
 
 
-def test_a_long_prefix_has_heads_of_a_model() -> None:
-    case = _made("a long prefix in heads")
-    heads, (request,) = case.options.heads, case.batch.requests
-    assert (request.context_len, heads.num_heads, heads.head_dim, heads.head_format) == (
-        8_200,
-        8,
-        128,
-        "bf16",
-    )
-
-
 def test_deep_ones_lie_in_pages_of_a_token_and_at_the_ends_of_groups() -> None:
     slots = _made("deep in slots")
     assert slots.batch.block_size == 1
