@@ -175,13 +175,15 @@ def _wrong_weight(
             within = wanted - least if found < wanted else most - wanted
             told = f"the weight of expert {i} is {found:.9g}, must be {wanted:.9g} within {within:.2g}"
             is_rounded = as_stored(found, "bf16") == found and abs(found - wanted) <= NEAR_IN_BF16 * wanted
-            return told + (f": {IN_BF16}" if is_rounded else _factor(weights, exact))
+            return told + (f": {IN_BF16}" if is_rounded else _factor(weights, exact, scaling_factor))
     return ""
 
 
-def _factor(weights: Sequence[float], exact: Sequence[float]) -> str:
+def _factor(weights: Sequence[float], exact: Sequence[float], scaling_factor: float) -> str:
     """Return that a row's weights are the right ones times one factor, "" if not or if it is 0."""
     factors = [found / wanted for found, wanted in zip(weights, exact, strict=True) if wanted > 0]
     if len(factors) < 2 or min(factors) <= 0 or max(factors) - min(factors) > NEAR_FACTORS * max(factors):
         return ""
-    return f": each weight of the row is {factors[0]:.4g} times the right one"
+    told = f": each weight of the row is {factors[0]:.4g} times the right one"
+    is_unscaled = abs(factors[0] * scaling_factor - 1) <= NEAR_FACTORS
+    return told + (f", as without the scaling_factor of {scaling_factor:g}" if is_unscaled else "")

@@ -66,6 +66,7 @@ _NARROWER = (
     _Narrower("strided", False),
     _Narrower("index_dtype", ("int32",)),
     _Narrower("index_dtype", ("int32", "int64")),
+    _Narrower("interleave", (1,), if_odd=lambda case: case.options.parallel.interleave > 1),
     _Narrower("world", (1,)),
     _Narrower("large_slots", False),
     _Narrower("max_block_id", SMALL_ID),
@@ -99,6 +100,15 @@ _NARROWER = (
         (1, 2, 4, 8, 16, 32, 64, 128),
         if_odd=lambda case: not _is_power_of_two(case.options.heads.num_heads),
     ),
+    _Narrower(
+        "block_sizes",
+        tuple(2**k for k in range(10)),
+        if_odd=lambda case: not _is_power_of_two(case.batch.block_size),
+    ),
+    _Narrower(
+        "kernel_block_size", (None,), if_odd=lambda case: case.kernel_block_size < case.batch.block_size
+    ),
+    _Narrower("num_spare_tokens", (0,)),
     _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
 )
 _WIDEST = Domain()

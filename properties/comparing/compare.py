@@ -60,8 +60,8 @@ def wrong_values(
 def _rounds(binding: Binding, case: Case) -> bool:
     """Return whether numbers of a case are converted, and not only copied."""
     options, features = case.options, binding.operation.features
-    of_rows = "row_format" in features and options.rows.row_format == "fp8"
-    return of_rows or ("head_format" in features and options.heads.is_scaled)
+    of_rows = "power_of_two_scales" in features and options.rows.row_format == "fp8"
+    return of_rows or ("key_scale_thousandths" in features and options.heads.is_scaled)
 
 
 def _wrong_shape(check: str, binding: Binding, name: str, seen: Observation, want: Expected) -> Finding:

@@ -22,7 +22,8 @@ def draw(case: Case, finding: Finding | None = None) -> str:
     Lines hold at most 100 characters: long requests and many requests are cut, wrong ones are kept.
     The window or slot of the first wrong token follows.
     """
-    return "\n".join([*request_lines(case, finding), _legend(case), *details(case, finding)])
+    lines = request_lines(case, finding)
+    return "\n".join([*lines, _legend(case, is_wrong=WRONG in "".join(lines)), *details(case, finding)])
 
 
 def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
@@ -36,7 +37,7 @@ def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
     for i, b in enumerate(shown):
         left_out = b - (shown[i - 1] + 1 if i else 0)
         if left_out:
-            lines.append(f"  … {left_out} more requests")
+            lines.append(f"  … {counted(left_out, 'more request')}")
         wrong = marks.positions.get(b, frozenset())
         side = f"{WRONG} " if b in marks.ends else "  "
         lines.append(side + heads[b] + _cells(case, requests[b], wrong, shared, COLUMNS - 2 - len(heads[b])))
@@ -45,9 +46,9 @@ def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
     return lines + _padding(case, marks)
 
 
-def _legend(case: Case) -> str:
+def _legend(case: Case, *, is_wrong: bool) -> str:
     return (
-        f"  {CACHED} cached  {NEW} new  {WRONG} wrong   "
+        f"  {CACHED} cached  {NEW} new  {f'{WRONG} wrong  ' if is_wrong else ''} "
         f"cached + new tokens; |id: opens a block of {counted(case.batch.tokens_per_block, 'token')}"
         f"{', * shared' if shared_blocks(case) else ''}"
     )
@@ -99,14 +100,14 @@ def _kept(request: Request, wrong: Collection[int], ends: int, around: int, most
 def _cut(
     case: Case, request: Request, wrong: Collection[int], shared: Collection[int], kept: set[int]
 ) -> str:
-    """Return the kept cells; a number between dots stands for skipped cells."""
+    """Return the kept cells; a number between dots stands for skipped cells, in this block or others."""
     size = case.batch.tokens_per_block
     parts, last = [], -1
     for position in sorted(kept):
         gap = position - last - 1
         if gap:
             parts.append(f" …{gap}… ")
-        if position % size == 0 or gap:
+        if position % size == 0 or position // size > last // size:
             block = request.block_ids[position // size]
             parts.append(f"|{block if block >= 0 else 'none'}{'*' if block in shared else ''}:")
             parts.append("…" if position % size else "")

@@ -55,10 +55,12 @@ def _words(y: int, words: str) -> str:
 def _heading(trace: Trace, first: int, last: int) -> str:
     """Return the numbers of equal steps and what each computes."""
     step = trace.steps[last]
-    computed = sum(request.query_len > 0 for request in step.batch.requests)
+    requests = step.batch.requests
+    idle = sum(request.query_len == 0 for request in requests)
     tokens, rows = step.batch.num_tokens, step.num_tokens_padded
     padded = f" in {rows} rows" if rows != tokens else ""
-    said = f"{counted(tokens, 'token')}{padded} of {counted(computed, 'request')}"
+    said = f"{counted(tokens, 'token')}{padded} of {counted(len(requests), 'request')}"
+    said += f", {idle} without new tokens" if idle else ""
     said += "" if step.layout.host_lens else "; the host has no lengths"
     if first == last:
         return f"step {last + 1} of {len(trace.steps)}: {said}"

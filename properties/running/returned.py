@@ -45,6 +45,12 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
         if answer is None:
             must += "; one that is a parameter instead is a buffer to write to"
         raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
+    for name in names:
+        for option, value in binding.forms[name].settles.items():
+            held = tuple(binding.domain.among(option, (value,)))
+            if value not in held:
+                told = f"returned {name}, which has no form but that of {option} = {value}"
+                raise KernelRaised(f"{told}; the domain promises {option} = {held}")
     return dict(zip(names, values, strict=True))
 
 

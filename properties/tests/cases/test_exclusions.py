@@ -15,6 +15,10 @@ def _having(**options: int) -> Case:
     return Case(PLAIN.batch, options=Options.of(**options))
 
 
+def _blocks_of(size: int, **options: int) -> Case:
+    return Case(Batch((Request(0, 1, (0,)),), size), options=Options.of(**options))
+
+
 def _cached(context_len: int) -> Case:
     return Case(Batch((Request(context_len, 1, tuple(range(context_len // 4096 + 1))),), 4096))
 
@@ -30,6 +34,10 @@ def _cached(context_len: int) -> Case:
         (_having(kv_lora_rank=16, qk_rope_head_dim=8), ""),
         (_having(num_heads=6), "Domain(num_heads=(1, 2, 4, 8, 16, 32, 64, 128))"),
         (_having(num_heads=8), ""),
+        (_blocks_of(3), "Domain(block_sizes=(1, 2, 4, 8, 16, 32, 64, 128, 256, 512))"),
+        (_blocks_of(4, kernel_block_size=2), "Domain(kernel_block_size=(None,))"),
+        (_blocks_of(4, interleave=2), "Domain(interleave=(1,))"),
+        (PLAIN.laid_out(num_spare_tokens=1), "Domain(num_spare_tokens=(0,))"),
         (_cached(4096), ""),
         (_cached(8192), "Domain(max_context_len=4096)"),
         (_cached(12_288), "Domain(max_context_len=8192)"),

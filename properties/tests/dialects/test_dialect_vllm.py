@@ -291,3 +291,20 @@ def test_an_output_in_one_form_refuses_a_promise_of_another(promised: Any, is_ri
         ValueError, match=r"absolute_chunks = \(False,\), must hold True: `cu_chunk_seqlen` has"
     ):
         binding_of(cut, "sequence_chunks", "vllm", domain)
+
+
+def test_a_returned_output_in_one_form_is_told_against_a_promise_of_another() -> None:
+    def cut(query_start_loc: Any, chunk_size: int) -> dict[str, Any]:
+        return {"seq_idx": query_start_loc[:1], "last_chunk_indices": query_start_loc[:1]}
+
+    verdict = cumae.check(
+        cut,
+        "sequence_chunks",
+        dialect="vllm",
+        domain=Domain(absolute_chunks=(False,)),
+        examples=5,
+        save_to=None,
+    )
+    assert verdict.failure is not None
+    told = "returned seq_idx, which has no form but that of absolute_chunks = True"
+    assert told in verdict.failure.finding.message

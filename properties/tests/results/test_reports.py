@@ -74,7 +74,7 @@ class TestDrawing:
     ) -> None:
         drawn = draw(case, found)
         assert max(map(len, drawn.splitlines())) <= COLUMNS
-        assert drawn.count("✗") == (1 if found is None else 2)
+        assert drawn.count("✗") == (0 if found is None else 2)
 
     def test_window_of_the_first_wrong_token_in_brackets(self) -> None:
         drawn = draw(CASE, finding(0, "window_stop", "ke", "4", "1"))
