@@ -18,6 +18,7 @@ from cumae.fixtures.limits import (
     steps_of_arrivals,
     steps_of_budgets,
     steps_of_documents,
+    steps_of_prompts,
     steps_where_kinds_meet,
 )
 from cumae.properties.cases.domain import Domain
@@ -35,6 +36,7 @@ ORDINARY = (
     *steps_of_arrivals.LIMITS,
     *steps_of_budgets.LIMITS,
     *steps_of_documents.LIMITS,
+    *steps_of_prompts.LIMITS,
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
