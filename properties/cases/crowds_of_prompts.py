@@ -78,14 +78,14 @@ def drafts_and_chunks(ladder: Ladder, count: int) -> Case | None:
     return in_large_pages(verifying, lens, count)
 
 
-def in_small_pages(block_size: int, rest: int, ladder: Ladder, count: int) -> Case | None:
-    """Return a case of ``count`` decodes behind 2,048 tokens or less, and a chunk, in pages of one size.
+def in_small_pages(block_size: int, cached: int, rest: int, ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes in pages of one size, each behind ``cached`` tokens or more.
 
-    ``rest``: the tokens of the chunk; without any, all decodes are behind more than 2,048 tokens.
+    ``rest``: the tokens of a chunk behind them, 0 for none.
     """
     if block_size not in ladder.sizes:
         return None
-    lens = _decodes(count, 65 if rest else DEEP)
+    lens = _decodes(count, cached)
     if rest:
         lens.append(("prefill", 0, rest))
     whole = ladder.without("kernel_block_size").unlimited
@@ -126,9 +126,10 @@ CROWDS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]]
     "deep selections for 148 workers": (partial(deep_selections, 0), (67, 35)),
     "drafts and chunks": (drafts_and_chunks, (67,)),
     "chunks in wide rows": (chunks_in_wide_rows, (9,)),
-    "deep decodes in pages of 64": (partial(in_small_pages, 64, 0), (131,)),
-    "decodes and a chunk in pages of 64": (partial(in_small_pages, 64, 2_055), (67,)),
-    "decodes and a chunk in slots": (partial(in_small_pages, 1, 1_030), (35,)),
+    "deep decodes in pages of 64": (partial(in_small_pages, 64, DEEP, 0), (131,)),
+    "decodes and a chunk in pages of 64": (partial(in_small_pages, 64, 65, 2_055), (67,)),
+    "decodes and a chunk in slots": (partial(in_small_pages, 1, 65, 1_030), (35,)),
+    "hundreds of decodes in slots": (partial(in_small_pages, 1, 300, 0), (267, 131)),
     "windows in slots": (windows_in_slots, (35,)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

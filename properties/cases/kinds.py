@@ -63,6 +63,8 @@ ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256, 512)
 """Block sizes that engines run beside 16."""
 ODD_BLOCKS, DEPTHS = (24, 656, 1_056), (140_003, 33_793)
 """Block sizes that are no powers of two, as of hybrid models, and the depths of contexts in them."""
+FAR_IN_16 = 600_011
+"""Cached tokens in pages of 16, of which a request has more than 15 bits count."""
 LARGE_CHUNKS = (64, 128, 256)
 """Smaller chunks are drawn often enough with requests of several whole ones."""
 COUNTS = (1_025, 257, 65)
@@ -120,6 +122,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "in windows": (in_windows, WINDOWED),
     **{f"in blocks of {size}": (partial(in_blocks_of, size), LENGTHS) for size in ENGINE_BLOCKS},
     **{f"deep in blocks of {size}": (partial(deep_in_blocks_of, size), DEPTHS) for size in ODD_BLOCKS},
+    "far in blocks of 16": (partial(deep_in_blocks_of, 16), (FAR_IN_16,)),
     **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
     **{f"in chunks of {size}": (partial(in_chunks, False), (size,)) for size in LARGE_CHUNKS},
     **{f"in chunks of {size} positions": (partial(in_chunks, True), (size,)) for size in LARGE_CHUNKS},

@@ -80,6 +80,7 @@ def test_chunks_beside_drafts_verify_none() -> None:
         ("deep decodes in pages of 64", 64),
         ("decodes and a chunk in pages of 64", 64),
         ("decodes and a chunk in slots", 1),
+        ("hundreds of decodes in slots", 1),
         ("windows in slots", 1),
     ],
 )
