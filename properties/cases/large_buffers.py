@@ -6,11 +6,13 @@ from functools import partial
 from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
+from cumae.properties.cases.deep_heads import LLAMA
+from cumae.properties.cases.draws import renamed
 from cumae.properties.cases.full_budgets import with_free_pages
 from cumae.properties.cases.ladder import Ladder
 
-COLUMNS, ROWS, BLOCKS = 1_040, 2_100, 4_100
-"""Columns of a table, rows of a workspace, and blocks of a pool beside those that a step needs."""
+COLUMNS, ROWS, BLOCKS, PAGES = 1_040, 2_100, 4_100, 1_100
+"""Columns of a table, rows of a workspace, blocks of a pool and pages of heads beside those of a step."""
 
 
 def with_room(fields: Mapping[str, int], ladder: Ladder, count: int) -> Case | None:
@@ -47,6 +49,28 @@ def in_a_pool(ladder: Ladder, count: int) -> Case | None:
     return None if rows is None else with_room({"num_spare_blocks": BLOCKS}, rows, count)
 
 
+def at_the_end_of_a_pool(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes in rows as models have them, whose blocks are the last of thousands.
+
+    The first element of such a block is more than 24 bits count.
+    """
+    return _behind(ROWS, ladder.in_rows_of("bf16"), count)
+
+
+def at_the_end_of_pages(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes in eight heads, whose pages are the last of a thousand or more."""
+    return _behind(PAGES, ladder.under(**LLAMA), count)
+
+
+def _behind(num_blocks: int, ladder: Ladder | None, count: int) -> Case | None:
+    if ladder is None:
+        return None
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 100, 1) for b in range(count)]
+    case = ladder.unlimited.step(lens, seed=count, padding=(0, 0))
+    moved = None if case is None else renamed(case, num_blocks)
+    return None if moved is None or ladder.domain.why_not(moved) is not None else moved
+
+
 LARGE_BUFFERS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "in a table of the longest context": (
         partial(with_room, {"page_slack": COLUMNS, "num_spare_columns": COLUMNS}),
@@ -54,6 +78,8 @@ LARGE_BUFFERS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence
     ),
     "in a large workspace": (partial(with_room, {"key_slack": ROWS}), (19, 9)),
     "in a large pool": (in_a_pool, (67,)),
+    "at the end of a pool": (at_the_end_of_a_pool, (9,)),
+    "at the end of pages": (at_the_end_of_pages, (9,)),
     "in a long table": (in_a_long_table, (67,)),
     "in many slots": (partial(with_room, {"num_padding_slots": ROWS}), (37,)),
     "in buffers of many requests": (partial(among_padding, (0, 800)), (19,)),

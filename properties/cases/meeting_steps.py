@@ -131,6 +131,6 @@ MEETING: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]
     "one far on six ranks": (one_far_on_six_ranks, (33, 9)),
     "idle ones in wide rows": (idle_in_wide_rows, (5,)),
     "a budget of groups": (budget_of_groups, (9,)),
-    "a deep chunk in wide rows": (deep_chunk_in_wide_rows, (16_400, 2_100)),
+    "a deep chunk in wide rows": (deep_chunk_in_wide_rows, (29_300, 16_400, 2_100)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -1,5 +1,7 @@
 """Facts about steps in buffers that were made for more."""
 
+import pytest
+
 from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
@@ -46,3 +48,14 @@ def test_free_slots_are_more_than_16_bits_count() -> None:
 def test_a_promise_of_other_rooms_is_kept() -> None:
     build, (count, _) = LARGE_BUFFERS["in a large workspace"]
     assert build(Ladder(Domain(key_slack=(0,)), NAMES), count) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "elements"), [("at the end of a pool", 576), ("at the end of pages", 8 * 128)]
+)
+def test_the_first_element_of_a_block_passes_24_bits(name: str, elements: int) -> None:
+    build, sizes = LARGE_BUFFERS[name]
+    case = build(LADDER, sizes[0])
+    assert case is not None
+    least = min(i for request in case.batch.requests for i in request.block_ids)
+    assert least * case.batch.block_size * elements > 2**24
