@@ -77,7 +77,9 @@ def in_equal_chunks(telling: Ladder) -> Trace | None:
         return None
     requests = list(step.batch.requests)
     requests[DECODING:] = _in_other_pages(requests[DECODING:], requests)
-    step = edited(step, requests, step.layout.row_index)
+    step = valid(partial(edited, step, requests, step.layout.row_index))
+    if step is None:
+        return None
     decodes, one, other = [*range(DECODING)], DECODING, DECODING + 1
     alone = [
         _begun(_grown_by(step, [b], 0), is_first)

@@ -50,11 +50,11 @@ def _chunk(heads: Mapping[str, Any], cached: int, new: int, ladder: Ladder) -> C
 
 _HND = {**LLAMA, "page_order": "HND"}
 DEEP_HEADS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
-    "long contexts in 8 heads": (partial(behind, LLAMA, 1_030), (5,)),
-    "contexts in 8 heads of fp8, HND": (partial(behind, {**_HND, "head_format": "fp8"}, 260), (9,)),
-    "a prefill of 8 heads": (partial(prefill, LLAMA), (2_060, 1_030)),
     "a prefill of 8 heads, HND": (partial(prefill, _HND), (530,)),
     "a prefill of 8 narrow heads in fp8": (partial(prefill, GPT_OSS), (261, 131)),
+    "contexts in 8 heads of fp8, HND": (partial(behind, {**_HND, "head_format": "fp8"}, 260), (9,)),
+    "a prefill of 8 heads": (partial(prefill, LLAMA), (2_060, 1_030)),
+    "long contexts in 8 heads": (partial(behind, LLAMA, 1_030), (5,)),
     "a long prefix in 8 heads": (partial(prefix, LLAMA), (16_500, 8_200, 2_100)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -34,7 +34,7 @@ OF_ENGINES = (
     (BRANCHES, 0.1),
     (DOCUMENTS, 0.2),
     (CROWDS, 0.2),
-    (DEEP_HEADS, 0.2),
+    (DEEP_HEADS, 0.3),
     (CAPTURED, 0.2),
     (LARGE_BUFFERS, 0.1),
 )
