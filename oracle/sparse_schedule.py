@@ -68,7 +68,7 @@ def sparse_schedule(
         starts = range(0, kv_len, split_size)
         work_token += [row] * len(starts)
         work_start += starts
-        work_stop += [*starts[1:], kv_len][: len(starts)]
+        work_stop += [min(start + split_size, kv_len) for start in starts]
         num_splits.append(len(starts))
     num_each, num_left = divmod(len(work_token), num_workers)
     work_indptr = [0]
