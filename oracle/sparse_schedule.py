@@ -96,7 +96,8 @@ def kv_lens_of(
     require_int("topk", topk, 1)
     kv_lens: list[int] = []
     for context_len, query_len in zip(context_lens, query_lens, strict=True):
-        kv_lens += [min(context_len + i, topk) for i in range(1, query_len + 1)]
+        for i in range(query_len):
+            kv_lens.append(min(context_len + i + 1, topk))
     rule = f"be >= {len(kv_lens)}, the tokens of the step"
     require(num_tokens_padded >= len(kv_lens), "num_tokens_padded", num_tokens_padded, rule)
     return kv_lens + [0] * (num_tokens_padded - len(kv_lens))
@@ -139,8 +140,8 @@ def schedule_faults(
             faults.append(Fault(f"item {j}: row {row} does not exist: there are {len(kv_lens)}"))
         elif start < 0:
             faults.append(Fault(f"item {j}: keys [{start}, {stop}) begin before key 0"))
-        elif start < (kv_len := kv_lens[row]):
-            items[row].append((start, stop if stop < kv_len else kv_len))
+        elif start < kv_lens[row]:
+            items[row].append((start, min(stop, kv_lens[row])))
     for row, kv_len in enumerate(kv_lens):
         covered = 0
         for start, stop in sorted(items[row]):
@@ -149,8 +150,7 @@ def schedule_faults(
             if start < covered:
                 text = f"row {row}: keys [{start}, {min(stop, covered)}) are in two items"
                 faults.append(Fault(text, row))
-            if stop > covered:
-                covered = stop
+            covered = max(covered, stop)
         if covered < kv_len:
             faults.append(Fault(f"row {row}: keys [{covered}, {kv_len}) are in no item", row))
     return faults

@@ -54,7 +54,7 @@ def at_the_end_of_a_pool(ladder: Ladder, count: int) -> Case | None:
 
     The first element of such a block is more than 24 bits count.
     """
-    return _behind(ROWS, ladder.in_rows_of("bf16"), count)
+    return _behind(BLOCKS, ladder.in_rows_of("bf16"), count)
 
 
 def at_the_end_of_pages(ladder: Ladder, count: int) -> Case | None:

@@ -47,7 +47,7 @@ def survives_large_ids(trial: Trial) -> Finding | None:
 
     Other checks report kernels that fail on the unmoved case, or with strides of a moderate size. A function
     that reads tables whole, as one that calls ``tolist`` on them, is not shown one of 2^31 entries, and one
-    that copies caches no such cache; nor is one for which slots beyond 2^31 would fill a map.
+    that copies caches no such cache. One that is given a map of all slots is not shown slots beyond 2^31.
     If a case does not fit on the GPU, warn and do not count it as a comparison.
     """
     try:

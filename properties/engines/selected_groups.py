@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
+
 from cumae.oracle import GARBAGE, Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.dialects import Dialect, Input, Ints, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.engines.pages import having, longest, slots_of
 
+Tensor = torch.Tensor
 STEPS = Domain(min_requests=1, min_tokens=1, padding="none", captured=False, strided=False)
 _CHOICES = ((4, 1, 16), (2, 1, 3, 16), (2, 1, 4), (1, 0, 2, 3), (2, 1, 3))
 
@@ -36,6 +39,19 @@ class Lists(NamedTuple):
     free_id: Any = GARBAGE
     behind: Callable[[int], list[int]] = lambda _: []
     entry: Callable[[Inputs, int, int], int] = lambda _, owner, position: position
+
+
+def by_two(expand_groups: Any, append_tail: Any) -> Callable[..., dict[str, Tensor]]:
+    """Return a function that lists selected groups by one function, and the last positions by another."""
+
+    def expand(
+        group_ids: Tensor, are_selected: Tensor, keys_seen: Tensor, eligible: Tensor, group_size: int
+    ) -> dict[str, Tensor]:
+        topk = group_ids.shape[1] * group_size
+        listed = expand_groups(group_ids, are_selected, topk, group_size)
+        return {"selected_positions": append_tail(listed, keys_seen, eligible, group_size)}
+
+    return expand
 
 
 def _sizes_of(case: Case, is_sharded: bool) -> Sizes:

@@ -47,8 +47,9 @@ def request_lines(case: Case, finding: Finding | None = None) -> list[str]:
 
 
 def _legend(case: Case, *, is_wrong: bool) -> str:
+    wrong = f"{WRONG} wrong  " if is_wrong else ""
     return (
-        f"  {CACHED} cached  {NEW} new  {f'{WRONG} wrong  ' if is_wrong else ''} "
+        f"  {CACHED} cached  {NEW} new  {wrong} "
         f"cached + new tokens; |id: opens a block of {counted(case.batch.tokens_per_block, 'token')}"
         f"{', * shared' if shared_blocks(case) else ''}"
     )

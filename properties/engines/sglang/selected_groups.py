@@ -1,6 +1,7 @@
 """Groups that an indexer selects: their positions or slots, and those behind the last whole group."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ import torch
 from cumae.oracle import Inputs
 from cumae.properties.dialects import CUMAE
 from cumae.properties.engines.pages import slots_of
-from cumae.properties.engines.selected_groups import STEPS, Lists, with_groups
+from cumae.properties.engines.selected_groups import STEPS, Lists, by_two, with_groups
 from cumae.properties.engines.sglang.engine import ENGINE
 
 Tensor = torch.Tensor
@@ -51,13 +52,6 @@ def qsa_lists(function: Any) -> Callable[..., dict[str, Tensor]]:
     return _expanding(function)
 
 
-def _listing(expand_pools: Any, append_tail: Any, group_ids: Tensor, lens: Any, **where: Tensor) -> Any:
-    are_selected, keys_seen, eligible, group_size = lens
-    topk = group_ids.shape[1] * group_size
-    listed = expand_pools(group_ids, are_selected, topk, group_size, **where)
-    return {"selected_positions": append_tail(listed, keys_seen, eligible, group_size, **where)}
-
-
 @ENGINE.adapts(
     _POOLS,
     *_NAMES,
@@ -68,13 +62,7 @@ def _listing(expand_pools: Any, append_tail: Any, group_ids: Tensor, lens: Any, 
 def pool_positions(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, Tensor]]:
     """Positions, without columns between."""
 
-    def expand(
-        group_ids: Tensor, are_selected: Tensor, keys_seen: Tensor, eligible: Tensor, group_size: int
-    ) -> Any:
-        lens = are_selected, keys_seen, eligible, group_size
-        return _listing(expand_pools, append_tail, group_ids, lens)
-
-    return expand
+    return by_two(expand_pools, append_tail)
 
 
 @ENGINE.adapts(
@@ -96,9 +84,9 @@ def pool_slots(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, T
         eligible: Tensor,
         token_slots: Tensor,
         group_size: int,
-    ) -> Any:
-        lens = are_selected, keys_seen, eligible, group_size
-        return _listing(expand_pools, append_tail, group_ids, lens, page_table=token_slots)
+    ) -> dict[str, Tensor]:
+        both = (partial(function, page_table=token_slots) for function in (expand_pools, append_tail))
+        return by_two(*both)(group_ids, are_selected, keys_seen, eligible, group_size)
 
     return expand
 
@@ -120,8 +108,8 @@ def pool_keys(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, Te
         eligible: Tensor,
         first_keys: Tensor,
         group_size: int,
-    ) -> Any:
-        lens = are_selected, keys_seen, eligible, group_size
-        return _listing(expand_pools, append_tail, group_ids, lens, topk_offsets=first_keys)
+    ) -> dict[str, Tensor]:
+        both = (partial(function, topk_offsets=first_keys) for function in (expand_pools, append_tail))
+        return by_two(*both)(group_ids, are_selected, keys_seen, eligible, group_size)
 
     return expand

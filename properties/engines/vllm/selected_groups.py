@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from cumae.properties.dialects import CUMAE
-from cumae.properties.engines.selected_groups import STEPS, Lists, with_groups
+from cumae.properties.engines.selected_groups import STEPS, Lists, by_two, with_groups
 from cumae.properties.engines.vllm.engine import ENGINE
 
 Tensor = torch.Tensor
@@ -99,24 +99,13 @@ def pool_positions_on_amd(function: Any) -> Callable[..., dict[str, Tensor]]:
     return _fused(function)
 
 
-def _apart(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, Tensor]]:
-    def expand(
-        group_ids: Tensor, are_selected: Tensor, keys_seen: Tensor, eligible: Tensor, group_size: int
-    ) -> dict[str, Tensor]:
-        topk = group_ids.shape[1] * group_size
-        listed = expand_pools(group_ids, are_selected, topk, group_size)
-        return {"selected_positions": append_tail(listed, keys_seen, eligible, group_size)}
-
-    return expand
-
-
 @ENGINE.adapts(_NVIDIA, *_APART, operation="window_slots", dialect=_POOLS, domain=STEPS)
 def pool_positions_in_torch(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, Tensor]]:
     """By two functions, which the fused kernel replaces."""
-    return _apart(expand_pools, append_tail)
+    return by_two(expand_pools, append_tail)
 
 
 @ENGINE.adapts(_AMD, *_APART, operation="window_slots", dialect=_POOLS, domain=STEPS)
 def pool_positions_in_torch_on_amd(expand_pools: Any, append_tail: Any) -> Callable[..., dict[str, Tensor]]:
     """The same, of AMD's models."""
-    return _apart(expand_pools, append_tail)
+    return by_two(expand_pools, append_tail)

@@ -11,7 +11,6 @@ import pytest
 import cumae.properties.dialects
 from cumae.fixtures.correct.cache_rows import concat_and_cache_mla
 from cumae.oracle import ANY, Batch, Case, Inputs, Layout, Options, Request
-from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.dialects import VLLM, Floats, Ints, Rows
 from cumae.properties.operations import OPERATIONS
@@ -276,35 +275,3 @@ def test_the_example_of_the_page_runs() -> None:
     scope: dict[str, Any] = {}
     exec(compile(example, str(PAGE), "exec"), scope)
     assert scope["verdict"].ok
-
-
-@pytest.mark.parametrize(("promised", "is_right"), [((False,), False), ((True, False), True), (None, True)])
-def test_an_output_in_one_form_refuses_a_promise_of_another(promised: Any, is_right: bool) -> None:
-    def cut(query_start_loc: Any, chunk_size: int, cu_chunk_seqlen: Any) -> None:
-        raise NotImplementedError
-
-    domain = Domain() if promised is None else Domain(absolute_chunks=promised)
-    if is_right:
-        assert binding_of(cut, "sequence_chunks", "vllm", domain).outputs == ("cu_chunk_seqlen",)
-        return
-    with pytest.raises(
-        ValueError, match=r"absolute_chunks = \(False,\), must hold True: `cu_chunk_seqlen` has"
-    ):
-        binding_of(cut, "sequence_chunks", "vllm", domain)
-
-
-def test_a_returned_output_in_one_form_is_told_against_a_promise_of_another() -> None:
-    def cut(query_start_loc: Any, chunk_size: int) -> dict[str, Any]:
-        return {"seq_idx": query_start_loc[:1], "last_chunk_indices": query_start_loc[:1]}
-
-    verdict = cumae.check(
-        cut,
-        "sequence_chunks",
-        dialect="vllm",
-        domain=Domain(absolute_chunks=(False,)),
-        examples=5,
-        save_to=None,
-    )
-    assert verdict.failure is not None
-    told = "returned seq_idx, which has no form but that of absolute_chunks = True"
-    assert told in verdict.failure.finding.message
