@@ -18,13 +18,14 @@ ROWS_OF_FEW = 16
 WORDS_OF_MANY = 1024
 COLUMNS = 256
 # Short rows whose grain is small, such as an indexer's, leave half the threads of such a pass idle. If there
-# are many, the words of ROWS_OF_FLAT rows are one list instead, and a pass copies WORDS_OF_FLAT of it. The
-# largest step of `cumae lint` has LEAST_OF_FLAT rows; the list is the faster way somewhat above.
+# are many, a program copies its ROWS_OF_FLAT rows as one list, which it stores 16 bytes at a time, in passes
+# of VECTORS_OF_FLAT times as many, or row by row if one is not copied. The largest step of `cumae lint` has
+# LEAST_OF_FLAT rows; the list is the faster way somewhat above.
 LEAST_OF_FLAT = 30_000
 BYTES_OF_FLAT = 512
 ROWS_OF_FLAT = 128
-WORDS_OF_FLAT = 1024
-NO_ROW = tl.constexpr(-(2**62))
+VECTORS_OF_FLAT = 256
+COLUMNS_BESIDE_FLAT = 4
 
 
 @triton.jit(
@@ -64,6 +65,8 @@ def _copy_rows(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     IS_FLAT: tl.constexpr,
+    WORDS_OF_ACCESS: tl.constexpr,
+    VECTORS: tl.constexpr,
     BEGINS_EARLY: tl.constexpr,
 ) -> None:
     wait_for_kernel_before(BEGINS_EARLY)
@@ -108,38 +111,58 @@ def _copy_rows(
     num_words = width * WORDS_PER_GRAIN
 
     if IS_FLAT:
-        # Of each row: where the list would begin in the cache or the new rows, if it went on there as it
-        # does in this row, and which of the two it is.
-        origin = tl.where(m_cached, cached_row, new_row) * WORDS_PER_GRAIN
-        origin = (origin - tl.arange(0, ROWS).to(tl.int64) * num_words) * 2 + m_cached
-        origin = tl.where(m_copied, origin, NO_ROW)
-        target = keys.to(tl.pointer_type(WORD)) + i_first * key_row_stride * WORDS_PER_GRAIN
-        gap = key_row_stride * WORDS_PER_GRAIN - num_words
-        for i_word in range(0, ROWS * num_words, COLUMNS):
-            o_word = i_word + tl.arange(0, COLUMNS)
-            # Exact for rows as short as these; a division of integers would take longer.
-            i_row = ((o_word + 0.5) * (1.0 / num_words)).to(tl.int32)
-            its_origin = tl.gather(origin, tl.minimum(i_row, ROWS - 1), 0)
-            m_word = (i_row < ROWS) & (its_origin != NO_ROW)
-            source = tl.where(
-                (its_origin & 1) != 0, cache.to(tl.pointer_type(WORD)), new_rows.to(tl.pointer_type(WORD))
-            )
-            words = tl.load(source + (its_origin >> 1) + o_word, mask=m_word, other=0)
-            tl.store(target + i_row.to(tl.int64) * gap + o_word, words, mask=m_word)
-    else:
-        source = tl.where(
-            m_cached,
-            cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
-            new_rows.to(tl.pointer_type(WORD)) + new_row * WORDS_PER_GRAIN,
-        )
-        # A choice between two pointers loses their divisibility, and without it loads are half as wide.
-        source = tl.multiple_of(source, GRAIN)
-        target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
-        for i_word in range(0, num_words, COLUMNS):
-            o_word = i_word + tl.arange(0, COLUMNS)
-            m_word = m_copied[:, None] & (o_word < num_words)[None, :]
-            words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
-            tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
+        if tl.sum(m_copied.to(tl.int32)) == ROWS:
+            row_bytes = num_words * (WORD.primitive_bitwidth // 8)
+            cached_begin = cache.to(tl.int64) + cached_row * GRAIN
+            begin = tl.where(m_cached, cached_begin, new_rows.to(tl.int64) + new_row * GRAIN)
+            begin = begin - tl.arange(0, ROWS).to(tl.int64) * row_bytes
+            target = keys.to(tl.pointer_type(WORD)) + i_first * num_words
+            _copy_list(begin, target, num_words, WORD, WORDS_OF_ACCESS, ROWS, VECTORS)
+            return
+    source = tl.where(
+        m_cached,
+        cache.to(tl.pointer_type(WORD)) + cached_row * WORDS_PER_GRAIN,
+        new_rows.to(tl.pointer_type(WORD)) + new_row * WORDS_PER_GRAIN,
+    )
+    # A choice between two pointers loses their divisibility, and without it loads are half as wide.
+    source = tl.multiple_of(source, GRAIN)
+    target = keys.to(tl.pointer_type(WORD)) + o_row * key_row_stride * WORDS_PER_GRAIN
+    for i_word in range(0, num_words, COLUMNS):
+        o_word = i_word + tl.arange(0, COLUMNS)
+        m_word = m_copied[:, None] & (o_word < num_words)[None, :]
+        words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
+        tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
+
+
+@triton.jit
+def _copy_list(
+    begin: tl.tensor,
+    target: tl.tensor,
+    num_words: tl.tensor,
+    WORD: tl.constexpr,
+    WORDS_OF_ACCESS: tl.constexpr,
+    ROWS: tl.constexpr,
+    VECTORS: tl.constexpr,
+) -> None:
+    """Copy rows of few words as one list, which is stored 16 bytes at a time.
+
+    begin: of each row, the address at which the list would begin if it went on there as it does in this row.
+    """
+    # ROWS is a multiple of the words that are stored at once, and so is the number of all words.
+    num_in_all = ROWS * num_words
+    for i_word in range(0, num_in_all, VECTORS * WORDS_OF_ACCESS):
+        o_first = i_word + tl.arange(0, VECTORS) * WORDS_OF_ACCESS
+        # Exact for rows as short as these; a division of integers would take longer.
+        i_row = ((o_first + 0.5) * (1.0 / num_words)).to(tl.int32)
+        here = tl.gather(begin, tl.minimum(i_row, ROWS - 1), 0)
+        there = tl.gather(begin, tl.minimum(i_row + 1, ROWS - 1), 0)
+        o_word = o_first[:, None] + tl.arange(0, WORDS_OF_ACCESS)[None, :]
+        is_here = o_word < ((i_row + 1) * num_words)[:, None]
+        address = tl.where(is_here, here[:, None], there[:, None])
+        address = address + o_word * (WORD.primitive_bitwidth // 8)
+        m_access = (o_first < num_in_all)[:, None]
+        words = tl.load(address.to(tl.pointer_type(WORD)), mask=m_access, other=0)
+        tl.store(target + o_word, words, mask=m_access)
 
 
 def write_prefix_interleave(
@@ -213,9 +236,12 @@ def write_prefix_interleave(
     strides = (*cache.stride()[:2], new_rows.stride(0), keys.stride(0))
     columns = min(COLUMNS, triton.next_power_of_2(grains * words_per_grain))
     rows, num_warps = (ROWS_OF_FEW, 4) if capacity <= MOST_OF_FEW else (WORDS_OF_MANY // columns, 1)
-    is_flat = capacity >= LEAST_OF_FLAT and grain < 16 and grains * grain < BYTES_OF_FLAT
+    # What is stored at once lies in two rows at most, at a multiple of 16 bytes.
+    is_short = grain < 16 <= grains * grain < BYTES_OF_FLAT
+    is_dense = keys.stride(0) == width and keys.data_ptr() % 16 == 0
+    is_flat = capacity >= LEAST_OF_FLAT and is_short and is_dense
     if is_flat:
-        rows, columns, num_warps = ROWS_OF_FLAT, WORDS_OF_FLAT, 4
+        rows, columns, num_warps = ROWS_OF_FLAT, COLUMNS_BESIDE_FLAT, 4
     with torch.cuda.device(cache.get_device()):
         _copy_rows[(-(-capacity // rows),)](
             as_bytes(cache),
@@ -240,6 +266,8 @@ def write_prefix_interleave(
             ROWS=rows,
             COLUMNS=columns,
             IS_FLAT=is_flat,
+            WORDS_OF_ACCESS=16 // grain if is_flat else 1,
+            VECTORS=VECTORS_OF_FLAT if is_flat else 1,
             num_warps=num_warps,
             **early(cache.device),
         )
