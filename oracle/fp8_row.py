@@ -1,9 +1,11 @@
 """The 656 bytes of a latent row in fp8: 512 e4m3fn values, four fp32 scales, 64 unchanged bf16 values."""
 
 import struct
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
+from math import copysign, inf, isfinite, nextafter
 
 from cumae.oracle.model.rules import require
 
@@ -20,12 +22,21 @@ def _e4m3(code: int) -> float:
 
 
 _MAGNITUDES = [_e4m3(code) for code in range(127)]  # 127 is NaN
+# From the k-th of these on, a magnitude is nearer to code k + 1 than to code k; of two as near, the even one.
+_MIDDLES = [(low + high) / 2 for low, high in pairwise(_MAGNITUDES)]
+_STEPS = [middle if code % 2 else nextafter(middle, inf) for code, middle in enumerate(_MIDDLES)]
 
 
 def nearest_fp32(value: float) -> float:
     """Return the nearest fp32 number; ties go to the even mantissa."""
     rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return rounded
+
+
+def all_nearest_fp32(values: Sequence[float]) -> Sequence[float]:
+    """Return ``nearest_fp32`` of each value, all at once."""
+    packed = struct.pack(f"<{len(values)}f", *values)
+    return struct.unpack(f"<{len(values)}f", packed)
 
 
 @lru_cache(maxsize=2**16)
@@ -71,15 +82,8 @@ def e4m3_code(value: float) -> int:
     >>> [e4m3_code(value) for value in (0.0, 1.0, -1.0, 1.0625, 1.1875, 500.0, 2.0**-10)]
     [0, 56, 184, 56, 58, 126, 0]
     """
-    sign = 128 if struct.pack("<d", value)[7] & 128 else 0
-    size = min(abs(value), LARGEST)
-    above = bisect_left(_MAGNITUDES, size)
-    if above == 0 or _MAGNITUDES[above] == size:
-        return sign + above
-    low, high = size - _MAGNITUDES[above - 1], _MAGNITUDES[above] - size
-    if low == high:
-        return sign + (above if above % 2 == 0 else above - 1)
-    return sign + (above if high < low else above - 1)
+    code = bisect_right(_STEPS, abs(value))
+    return code + 128 if copysign(1, value) < 0 else code
 
 
 def scale_of(tile: Sequence[float], *, power_of_two: bool) -> float:
@@ -119,12 +123,14 @@ def fp8_row(latents: tuple[int, ...], power_of_two: bool = False) -> bytes:
     require(len(latents) == count, "latents: number", len(latents), f"be {count}")
     values = [bf16_value(bits) for bits in latents[:NUM_QUANTISED]]
     for j, value in enumerate(values):
-        require(abs(value) < float("inf"), f"latents[{j}]", value, "be finite")
+        if not isfinite(value):
+            require(False, f"latents[{j}]", value, "be finite")
     codes: list[int] = []
     scales: list[float] = []
     for first in range(0, NUM_QUANTISED, TILE):
         tile = values[first : first + TILE]
         scales.append(scale_of(tile, power_of_two=power_of_two))
-        codes += [e4m3_code(nearest_fp32(value / scales[-1])) for value in tile]
+        scale = scales[-1]
+        codes += map(e4m3_code, all_nearest_fp32([value / scale for value in tile]))
     kept = struct.pack(f"<{NUM_KEPT}H", *latents[NUM_QUANTISED:])
     return bytes(codes) + struct.pack("<4f", *scales) + kept

@@ -21,11 +21,12 @@ class GroupedTopk(NamedTuple):
     expert_weights: list[float | Mark]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Routed:
     """One token: each expert's logit and bias, its score and choice, and each group's score.
 
-    An expert whose logit is NaN has choice -inf; a group with fewer than two other experts has score -inf.
+    Two of them are the same if they are one object: what is found of a token is kept with it. An expert
+    whose logit is NaN has choice -inf; a group with fewer than two other experts has score -inf.
     """
 
     logits: Sequence[float]
@@ -79,7 +80,7 @@ def grouped_topk(
     weights: list[float | Mark] = []
     for row in logits:
         token = None if GARBAGE in row else routed(row, bias, num_groups)
-        chosen = None if token is None else selection(token, best_groups(token, topk_group), top_k)
+        chosen = None if token is None else ideal_selection(token, topk_group, top_k)
         if token is None or chosen is None:
             ids += [ANY] * top_k
             weights += [ANY] * top_k
@@ -149,6 +150,12 @@ def selection(token: Routed, groups: Sequence[int], top_k: int) -> list[int] | N
     kept = sorted(i for g in groups for i in token.members(g))
     chosen = sorted(kept, key=lambda i: (-token.choices[i], i))[:top_k]
     return None if token.choices[chosen[-1]] == -inf else chosen
+
+
+@lru_cache(maxsize=512)
+def ideal_selection(token: Routed, topk_group: int, top_k: int) -> list[int] | None:
+    """Return the experts of the best groups with the largest choices, or None; callers do not change it."""
+    return selection(token, best_groups(token, topk_group), top_k)
 
 
 def weights_of(token: Routed, ids: Sequence[int], scaling_factor: float, renormalize: bool) -> list[float]:

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from math import inf, isfinite
 from typing import Any
 
-from cumae.oracle.grouped_topk import Routed, best_groups, check_router_shape, routed, selection, weights_of
+from cumae.oracle.grouped_topk import (
+    Routed,
+    best_groups,
+    check_router_shape,
+    ideal_selection,
+    routed,
+    weights_of,
+)
 from cumae.oracle.model.fault import Fault
 from cumae.oracle.model.marks import GARBAGE
 from cumae.oracle.router_logits import as_stored
@@ -90,7 +97,7 @@ def _wrong_selection(token: Routed, ids: Sequence[int], topk_group: int, margins
     An admissible set contains the groups of the selection and, for each of them, every lower group with the
     same key. The best of the other groups fill it.
     """
-    ideal = selection(token, best_groups(token, topk_group), len(ids))
+    ideal = ideal_selection(token, topk_group, len(ids))
     if ideal is not None and set(ideal) == set(ids):
         return ""
     group_of = {i: i // token.group_size for i in ids}

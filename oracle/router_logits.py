@@ -1,6 +1,7 @@
 """Logits and biases of a router, as functions of a kind, a seed and the slot of the token."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import copysign, inf, nan
 from random import Random
 from struct import Struct
@@ -21,6 +22,7 @@ LogitsKind = Literal[
     "large_biases",
     "low_biases",
     "wide",
+    "repeated",
 ]
 LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "random",
@@ -35,7 +37,10 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "large_biases",
     "low_biases",
     "wide",
+    "repeated",
 )
+DIFFERENT = 61
+"""The rows of logits of the kind ``repeated``: a prime number, so that equal ones lie in different places."""
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
 _FP32, _BITS = Struct("<f"), Struct("<I")
@@ -73,10 +78,13 @@ def router_logits(
     """Return the logits of one token, numbers of ``dtype``.
 
     ``near_ties``: choices that differ by a few rounding units, among choices far above and below.
+    ``repeated``: of so few tokens that thousands of them are quickly judged.
 
     >>> router_logits("equal", 0, 7, 3, "bf16") == router_logits("equal", 0, 7, 3, "bf16")
     True
     """
+    if kind == "repeated":
+        return _random_row(seed, place % DIFFERENT, num_experts, dtype)
     draw = Random(f"{kind} {seed} {place}")
     same = 6 * draw.random() - 3
     if kind == "near_ties":
@@ -98,6 +106,12 @@ def router_logits(
         odd = (nan, nan, inf, -inf)
         row = [draw.choice(odd) if draw.randrange(most) == 0 else value for value in row]
     return row
+
+
+@lru_cache(maxsize=2 * DIFFERENT)
+def _random_row(seed: int, place: int, num_experts: int, dtype: FloatDtype) -> list[float]:
+    """Return the logits of a token of the kind ``random``, which its callers do not change."""
+    return router_logits("random", seed, place, num_experts, dtype)
 
 
 def as_stored(value: float, dtype: FloatDtype) -> float:

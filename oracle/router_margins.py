@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -104,6 +104,7 @@ def _decide(token: Routed, groups: Sequence[int], chosen: Sequence[int], margins
     return bool(dropped & set(chosen)) or any(token.choices[i] >= last - 2 * margins.choice for i in added)
 
 
+@lru_cache(maxsize=512)
 def is_undefined(token: Routed, topk_group: int, top_k: int, margins: Margins) -> bool:
     """Return whether rounding can leave too few groups, or too few experts in the kept groups."""
     order = best_groups(token, len(token.group_scores))

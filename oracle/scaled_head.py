@@ -2,13 +2,15 @@
 
 import struct
 from collections.abc import Sequence
-from math import isfinite
+from functools import lru_cache
 
-from cumae.oracle.fp8_row import bf16_bits, bf16_value, e4m3_code, e4m3_value, nearest_fp32
+from cumae.oracle.fp8_row import all_nearest_fp32, bf16_bits, bf16_value, e4m3_code, e4m3_value, nearest_fp32
 from cumae.oracle.model.heads import HeadFormat
 from cumae.oracle.model.rules import require, require_choice
 
 LARGEST = {"fp8_own": 448.0, "int8_own": 127.0}
+INFINITY = 0x7F80
+"""The bits of infinity in bf16; NaN has them too, and no finite number has all of them."""
 LEAST_SCALE = nearest_fp32(1e-6)
 
 
@@ -31,15 +33,15 @@ def scaled_head(numbers: Sequence[int], head_format: HeadFormat, scale: float = 
     ([64, -127], True)
     """
     require_choice("head_format", head_format, ("fp8", *LARGEST))
-    values = [bf16_value(bits) for bits in numbers]
-    for i, value in enumerate(values):
-        if not isfinite(value):
-            require(False, f"numbers[{i}]", value, "be finite")
+    for i, bits in enumerate(numbers):
+        if bits & INFINITY == INFINITY:
+            require(False, f"numbers[{i}]", bf16_value(bits), "be finite")
     if head_format == "fp8":
-        return bytes(map(e4m3_code, _nearest_fp32([_clipped(value / scale) for value in values])))
+        return bytes([_fp8_code(bits, scale) for bits in numbers])
+    values = [bf16_value(bits) for bits in numbers]
     own = max(nearest_fp32(max(map(abs, values)) / LARGEST[head_format]), LEAST_SCALE)
     factor = nearest_fp32(1 / own)
-    scaled = _nearest_fp32([value * factor for value in values])
+    scaled = all_nearest_fp32([value * factor for value in values])
     codes = map(e4m3_code, scaled) if head_format == "fp8_own" else _int8(scaled)
     return bytes(codes) + struct.pack("<f", own)
 
@@ -56,17 +58,13 @@ def restored_number(code: int, scale: float) -> int:
     return bf16_bits(nearest_fp32(e4m3_value(code) * scale))
 
 
-def _clipped(value: float) -> float:
-    return min(max(value, -448.0), 448.0)
+@lru_cache(maxsize=2**18)
+def _fp8_code(bits: int, scale: float) -> int:
+    """Return the byte of a number; as a key, 0.0 would be the same as -0.0."""
+    return e4m3_code(nearest_fp32(min(max(bf16_value(bits) / scale, -448.0), 448.0)))
 
 
 def _int8(values: Sequence[float]) -> list[int]:
     """Return the byte of the whole number nearest to each value; it is within ±127."""
-    moved = _nearest_fp32([value + 0.5 if value >= 0 else value - 0.5 for value in values])
+    moved = all_nearest_fp32([value + 0.5 if value >= 0 else value - 0.5 for value in values])
     return [int(value) % 256 for value in moved]
-
-
-def _nearest_fp32(values: Sequence[float]) -> Sequence[float]:
-    """Return ``nearest_fp32`` of each value, all at once."""
-    packed = struct.pack(f"<{len(values)}f", *values)
-    return struct.unpack(f"<{len(values)}f", packed)

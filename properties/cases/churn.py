@@ -15,6 +15,8 @@ from cumae.properties.cases.reducer import valid
 
 RUNNING, ARRIVING, LONGEST = 68, 4, 50
 """Requests of the first step, those that come later, and the longest one, which ends before most."""
+CROWD = 261
+"""Requests of a crowd; the last sixty are those that change."""
 DECODING, CHUNK, FEW = 12, 512, 16
 """Decodes beside chunks, tokens of a chunk, and selected keys of which all decodes have more."""
 PAGE, LAST = 64, 12
@@ -47,11 +49,44 @@ def churned(telling: Ladder) -> Trace | None:
     return traced([*made[:-1], _again(made[-1], 5, 2), _grown_by(step, left, LAST)])
 
 
-def behind_a_prompt(telling: Ladder) -> Trace | None:
+def in_a_crowd(telling: Ladder) -> Trace | None:
+    """Return a trace of hundreds of decodes that grow by a token, two of which change places on the way.
+
+    Then one comes back in other pages, and at last two grow by other numbers with the same sum.
+    """
+    size = min(telling.sizes, key=lambda size: abs(size - PAGE))
+    room = max(size - LAST - 1, 1)
+    lens: list[Lens] = [("decode", size * (b % 3) + 2 + mixed(b) % room, 1) for b in range(CROWD)]
+    step = telling.step(lens, seed=CROWD, padding=(0, 0), block_size=size)
+    if step is None or len(step.batch.requests) < CROWD:
+        return None
+    first, late = [*range(CROWD)], CROWD - 60
+    turned = _replaced(first, {late: late + 1, late + 1: late})
+    steps = [(first, 0), (first, 1), (turned, 2), (turned, 3)]
+    made = [_grown_by(step, *one) for one in steps]
+    again = _again(made[-1], late + 9, 0)
+    return traced([*made, again, _leveled_out(again, late + 3, late + 20)])
+
+
+def past_windows(window: int, ladder: Ladder) -> Trace | None:
+    """Return steps of decodes beyond a window, which leave pages behind; then they have other pages."""
+    limited = ladder.having("window", window)
+    lens: list[Lens] = [("decode", window + 6 + 5 * b, 1) for b in range(DECODING)]
+    step = None if limited is None else limited.step(lens, seed=window, padding=(0, 0))
+    if step is None:
+        return None
+    made = [_grown_by(step, range(len(step.batch.requests)), -fewer) for fewer in (3, 2, 1, 0)]
+    if (last := made[-1]) is None:
+        return None
+    others = _in_other_pages(last.batch.requests, last.batch.requests)
+    return traced([*made[:-1], valid(partial(edited, last, others, last.layout.row_index))])
+
+
+def behind_a_prompt(telling: Ladder, length: int) -> Trace | None:
     """Return a step of decodes before and behind one of a long prompt, which fills more of each buffer."""
     lens: list[Lens] = [("decode", 65 + mixed(b) % 300, 1) for b in range(19)]
     decodes = telling.step(lens, seed=19, padding=(0, 0))
-    return traced([decodes, telling.step([("prefill", 3, 2_100)], seed=1, padding=(0, 0)), decodes])
+    return traced([decodes, telling.step([("prefill", 3, length)], seed=1, padding=(0, 0)), decodes])
 
 
 def verified_in_turns(ladder: Ladder) -> Trace | None:
@@ -146,6 +181,16 @@ def _again(step: Case | None, b: int, behind: int) -> Case | None:
     requests = list(step.batch.requests)
     (requests[b],) = _in_other_pages([requests[b]], requests)
     requests[b] = replace(requests[b], context_len=requests[b].context_len - behind)
+    return valid(partial(edited, step, requests, step.layout.row_index))
+
+
+def _leveled_out(step: Case | None, one: int, other: int) -> Case | None:
+    """Return the step in which one request has a token more, and another one fewer."""
+    if step is None:
+        return None
+    requests = list(step.batch.requests)
+    for b, more in ((one, 1), (other, -1)):
+        requests[b] = replace(requests[b], context_len=requests[b].context_len + more)
     return valid(partial(edited, step, requests, step.layout.row_index))
 
 

@@ -6,6 +6,7 @@ from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, short
 from cumae.properties.cases.ladder import Ladder
+from cumae.properties.cases.promises import BLOCK_SIZES
 
 COLUMNS = 131
 """Pages of the longest request where the block size is chosen: more than a tile of columns."""
@@ -25,6 +26,18 @@ def in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
         return None
     if (whole := ladder.having("kernel_block_size", block_size)) is not None:
         ladder = whole
+    return _in_blocks_of(block_size, ladder, size)
+
+
+def in_any_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
+    """Return such a case of a block size that is not drawn, if the domain promises any."""
+    if ladder.domain.block_sizes != BLOCK_SIZES:
+        return None
+    domain = ladder.domain.having(block_sizes=(block_size,))
+    return _in_blocks_of(block_size, Ladder(domain, ladder.named - {"kernel_block_size"}), size)
+
+
+def _in_blocks_of(block_size: int, ladder: Ladder, size: int) -> Case | None:
     lens: list[Lens] = [("prefill", 2, size), ("decode", COLUMNS * block_size + 5, 1), ("prefill", 0, 0)]
     lens += [("prefill", 7 * block_size, 2 * block_size + size // 4), ("decode", 4, 1)]
     return ladder.unlimited.step(lens, seed=size + block_size, block_size=block_size)
@@ -130,6 +143,12 @@ def in_rows_of(row_format: str, in_powers: bool, ladder: Ladder, count: int) -> 
     rows = scaled or rows
     lens: list[Lens] = [("decode", 3 + mixed(b) % 40, 1) for b in range(13)]
     return rows.step([*lens, ("prefill", 20, count), ("prefill", 0, 9)], seed=count)
+
+
+def far_in_rows(ladder: Ladder, cached: int) -> Case | None:
+    """Return a case of a decode alone behind so many tokens, in rows of fp8."""
+    rows = ladder.in_rows_of("fp8")
+    return None if rows is None else rows.unlimited.step([("decode", cached, 1)], seed=cached, padding=(0, 0))
 
 
 def in_equal_shares(ladder: Ladder, count: int) -> Case | None:

@@ -13,7 +13,9 @@ from cumae.properties.cases.deep_heads import DEEP_HEADS
 from cumae.properties.cases.documents import DOCUMENTS
 from cumae.properties.cases.engine_steps import (
     deep_in_blocks_of,
+    far_in_rows,
     for_all_workers,
+    in_any_blocks_of,
     in_blocks_of,
     in_chunks,
     in_equal_shares,
@@ -61,6 +63,9 @@ from cumae.properties.cases.steps_of_one_kind import (
 Build = Callable[[Ladder, int], Case | None]
 ENGINE_BLOCKS = (1, 8, 32, 64, 128, 256, 512)
 """Block sizes that engines run beside 16."""
+RARE_BLOCKS = (48, 96, 384, 784, 880, 1_328)
+"""Multiples of 16 that no case draws and that are no powers of two. In fp32, a product with the reciprocal of
+880 or of 1,328 gives a wrong quotient for some positions."""
 ODD_BLOCKS, DEPTHS = (24, 656, 1_056), (140_003, 33_793)
 """Block sizes that are no powers of two, as of hybrid models, and the depths of contexts in them."""
 FAR_IN_16 = 600_011
@@ -77,7 +82,8 @@ LENGTHS = (4_101, 1_029, 261)
 WINDOWED = (1_040, 272)
 ROUTED = "routed to 256 experts"
 KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
-    "in rows of fp8": (partial(in_rows_of, "fp8", False), (2_051, 530)),
+    "in rows of fp8": (partial(in_rows_of, "fp8", False), (8_200, 2_051, 530)),
+    "far in rows of fp8": (far_in_rows, (32_800, 8_200)),
     "in rows of fp8, scales in powers of two": (partial(in_rows_of, "fp8", True), (1_100, 530)),
     "in rows of fp16": (partial(in_rows_of, "fp16", False), (530, 130)),
     "in rows of fp32": (partial(in_rows_of, "fp32", False), (1_201, 530, 130)),
@@ -121,6 +127,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "full columns": (full_columns, (1_024, 256)),
     "in windows": (in_windows, WINDOWED),
     **{f"in blocks of {size}": (partial(in_blocks_of, size), LENGTHS) for size in ENGINE_BLOCKS},
+    **{f"in blocks of {size}": (partial(in_any_blocks_of, size), LENGTHS[1:]) for size in RARE_BLOCKS},
     **{f"deep in blocks of {size}": (partial(deep_in_blocks_of, size), DEPTHS) for size in ODD_BLOCKS},
     "far in blocks of 16": (partial(deep_in_blocks_of, 16), (FAR_IN_16,)),
     **{f"in runs of {size}": (partial(in_runs_of, size), (1_029, 261)) for size in (64, 256)},
@@ -131,6 +138,14 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "selections of 2,048 keys": (partial(selecting, 2_048), (72, 16)),
     "items of all workers": (for_all_workers, (264, 132)),
     ROUTED: (partial(routed, (256, 8, 4, 8)), (145, 67)),
+    "a long prompt routed to 256 experts": (
+        partial(routed, (256, 8, 4, 8), logits="repeated"),
+        (8_200, 2_060),
+    ),
+    "a long prompt routed to 384 experts": (
+        partial(routed, (384, 1, 1, 8), logits="repeated"),
+        (8_200, 2_060),
+    ),
     "routed to 64 experts": (partial(routed, (64, 1, 1, 6)), (1_031, 301, 67)),
     "routed to 64 experts in groups that all stay": (partial(routed, (64, 4, 4, 6)), (67, 37)),
     "routed without biases": (partial(routed, (256, 8, 4, 8), logits="zero_bias"), (67, 37)),
@@ -156,5 +171,5 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **LARGE_BUFFERS,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
-OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if name.startswith("routed")))
+OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))
 """Those that differ for a function which does not see requests."""

@@ -11,6 +11,7 @@ from cumae.properties.cases.draws import renamed
 from cumae.properties.cases.full_budgets import with_free_pages
 from cumae.properties.cases.ladder import Ladder
 
+FAR = 131_075
 COLUMNS, ROWS, BLOCKS, PAGES = 1_040, 2_100, 4_100, 1_100
 """Columns of a table, rows of a workspace, blocks of a pool and pages of heads beside those of a step."""
 
@@ -71,7 +72,14 @@ def _behind(num_blocks: int, ladder: Ladder | None, count: int) -> Case | None:
     return None if moved is None or ladder.domain.why_not(moved) is not None else moved
 
 
+def beside_one_far(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, the table of which has millions of entries for one long context."""
+    lens: list[Lens] = [("decode", 20 + mixed(b) % 300, 1) for b in range(count - 1)]
+    return ladder.unlimited.step([*lens, ("decode", FAR, 1)], seed=count, padding=(0, 0))
+
+
 LARGE_BUFFERS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
+    "hundreds beside one far": (beside_one_far, (601,)),
     "in a table of the longest context": (
         partial(with_room, {"page_slack": COLUMNS, "num_spare_columns": COLUMNS}),
         (37, 19),

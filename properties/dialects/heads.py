@@ -87,7 +87,7 @@ def _as_cached(case: Case, content: ByteArray, scale: float) -> ByteArray:
     return np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(content), -1)
 
 
-@lru_cache(maxsize=2**14)
+@lru_cache(maxsize=2**16)
 def _scaled(numbers: bytes, head_format: HeadFormat, scale: float) -> bytes:
     """Return what the oracle makes of a head; the variants of a case hold the same heads."""
     return scaled_head(np.frombuffer(numbers, dtype=np.uint16).tolist(), head_format, scale)

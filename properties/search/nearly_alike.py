@@ -7,8 +7,10 @@ from cumae.properties.cases.alike import limited_of, telling_of
 from cumae.properties.cases.churn import (
     behind_a_prompt,
     churned,
+    in_a_crowd,
     in_equal_chunks,
     in_other_hands,
+    past_windows,
     saturated,
     verified_in_turns,
 )
@@ -33,6 +35,9 @@ EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
 """Decodes of steps that are alike, and the one that changes: a key of the first ones alone misses it."""
+LONG_WINDOWS = (512, 1_024, 4_096)
+PROMPTS = ((512, 2_100), (16, 4_200))
+"""Keys that each token selects at most, and the tokens of a long prompt between two steps of decodes."""
 RANKS = 2
 """Ranks of a batch whose requests change."""
 SIZED = (
@@ -66,13 +71,12 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     telling, limited, ranks = telling_of(ladder), limited_of(ladder), ladder.on_ranks(RANKS)
     rungs = (telling, *([] if ranks is None else [telling_of(ranks)]), *limited)
     running = (run(one) for one in rungs for run in (steady, churned))
-    changing = (
-        verified_in_turns(ladder),
-        in_equal_chunks(telling),
-        saturated(ladder),
-        behind_a_prompt(telling),
-    )
+    crowds = (in_a_crowd(one) for one in rungs)
+    windows = (past_windows(window, ladder) for window in LONG_WINDOWS)
+    prompts = (behind_a_prompt(telling_of(ladder, topk), length) for topk, length in PROMPTS)
+    changing = (verified_in_turns(ladder), in_equal_chunks(telling), saturated(ladder))
     beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
-    for trace in chain(alike, running, beyond, changing, sized, late, alone, (shrunk_again(ladder),)):
+    more, ends = (crowds, windows, prompts), (shrunk_again(ladder),)
+    for trace in chain(alike, running, beyond, changing, *more, sized, late, alone, ends):
         if trace is not None:
             examine_trace(examiner, trace)

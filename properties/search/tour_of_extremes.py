@@ -32,6 +32,7 @@ FAR_WORLD = 16
 """The number of ranks that take as many positions at a time as a block has."""
 LARGE_WORLD = 67
 MIXED = "decodes, then others"
+ROWS, OWN_SCALES = "in rows of fp8", "a prefill of 8 slim heads in fp8_own"
 BEYOND = (
     (MIXED, MIXED, 133, 1.5),
     (ROUTED, ROUTED, 261, 1.5),
@@ -44,6 +45,8 @@ BEYOND = (
     ("listed", "listed", 8_209, 3.5),
     ("selections", "selections", 2_060, 3.5),
     ("broad", "broad", 4_611, 3.5),
+    (ROWS, ROWS, 16_409, 3.5),
+    (OWN_SCALES, OWN_SCALES, 8_209, 3.5),
 )
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
@@ -163,7 +166,7 @@ def beyond(visitor: Visitor, ladder: Ladder) -> None:
         "listed": lambda size: listed(ladder, option, LISTED, size),
         "selections": lambda size: listed(ladder, option, LARGEST_LISTED[option], size),
         "broad": partial(broad, ladder, *BROAD[0][:2]),
-        **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED)},
+        **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED, ROWS, OWN_SCALES)},
     }
     visitor.take_longer()
     for name, kind, size, times in BEYOND:

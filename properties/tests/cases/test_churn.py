@@ -9,12 +9,15 @@ from cumae.oracle.model.drafts import num_drafts_of
 from cumae.properties.cases.alike import LIMITS, limited_of, telling_of
 from cumae.properties.cases.churn import (
     CHUNK,
+    CROWD,
     LONGEST,
     RUNNING,
     behind_a_prompt,
     churned,
+    in_a_crowd,
     in_equal_chunks,
     in_other_hands,
+    past_windows,
     saturated,
     verified_in_turns,
 )
@@ -73,7 +76,7 @@ def test_drafts_are_as_many_in_turns_but_elsewhere() -> None:
 
 
 def test_decodes_come_again_behind_a_long_prompt() -> None:
-    trace = behind_a_prompt(telling_of(LADDER))
+    trace = behind_a_prompt(telling_of(LADDER), 2_100)
     assert trace is not None
     before, prompt, again = (step.batch for step in trace.steps)
     assert before.requests == again.requests
@@ -117,3 +120,31 @@ def test_rows_of_groups_change_hands() -> None:
     assert [r.context_len + 4 for r in first] == [r.context_len for r in second]
     assert all(r.context_len % 4 == 3 for r in first)
     assert {i for r in first for i in r.block_ids}.isdisjoint(i for r in second for i in r.block_ids)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_a_crowd_grows_and_two_change_places(world: int) -> None:
+    ladder = LADDER if world == 1 else LADDER.on_ranks(world)
+    assert ladder is not None
+    trace = in_a_crowd(telling_of(ladder))
+    assert trace is not None
+    steps = [step.batch.requests for step in trace.steps]
+    lens = [[r.context_len for r in requests] for requests in steps]
+    assert {len(one) for one in lens} == {CROWD}
+    assert lens[1] == [n + 1 for n in lens[0]] and lens[3] == [n + 1 for n in lens[2]]
+    moved = [b for b in range(CROWD) if lens[2][b] != lens[1][b] + 1]
+    assert len(moved) == 2 and min(moved) > 128
+    assert lens[4] == lens[3] and steps[4] != steps[3]
+    assert sum(lens[5]) == sum(lens[4]) and lens[5] != lens[4]
+
+
+@pytest.mark.parametrize("window", [512, 4_096])
+def test_decodes_leave_pages_behind_their_window(window: int) -> None:
+    trace = past_windows(window, LADDER)
+    assert trace is not None
+    size = trace.steps[0].batch.block_size
+    firsts = [[(r.context_len + 1 - window) // size for r in step.batch.requests] for step in trace.steps]
+    assert min(map(min, firsts)) >= 0 and firsts[0] != firsts[-1]
+    before, last = trace.steps[-2].batch.requests, trace.steps[-1].batch.requests
+    assert [r.context_len + 1 for r in before] == [r.context_len for r in last]
+    assert {i for r in before for i in r.block_ids}.isdisjoint(i for r in last for i in r.block_ids)

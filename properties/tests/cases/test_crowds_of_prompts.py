@@ -92,5 +92,7 @@ def test_pages_are_small(name: str, block_size: int) -> None:
 def test_heads_are_those_of_models() -> None:
     for name in DEEP_HEADS:
         heads = _made(name).options.heads
-        assert heads.num_heads == 8 and heads.head_dim == heads.value_dim in (64, 128)
+        assert heads.num_heads == 8 and heads.head_dim == heads.value_dim in (16, 64, 128)
     assert _made("a long prefix in 8 heads").batch.requests[0].context_len * 8 * 128 > 2**24
+    for name in ("a prefill of 8 slim heads, HND", "a long prefix in 8 slim heads of fp8"):
+        assert _made(name).batch.requests[0].seq_len * 8 > 65_535

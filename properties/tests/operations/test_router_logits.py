@@ -49,6 +49,11 @@ class TestLogits:
         rows = Inputs(whole)["logits"]
         assert len({tuple(row) for row in rows}) == len(rows)
 
+    def test_repeated_rows_are_few_and_equal_ones_lie_in_other_places(self) -> None:
+        rows = [tuple(router_logits("repeated", 4, place, 16, "fp32")) for place in range(200)]
+        assert len({*rows}) == 61
+        assert all(rows[place] == rows[place + 61] for place in range(139))
+
     def test_padding_rows_are_garbage(self) -> None:
         case = Case(STEP, Layout(num_padding_tokens=2))
         assert Inputs(case)["logits"][5:] == [[GARBAGE] * 8] * 2

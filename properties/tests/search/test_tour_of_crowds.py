@@ -20,6 +20,7 @@ from cumae.fixtures.limits import (
     steps_of_documents,
     steps_of_prompts,
     steps_where_kinds_meet,
+    thousands_of_pairs,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -37,6 +38,7 @@ ORDINARY = (
     *steps_of_budgets.LIMITS,
     *steps_of_documents.LIMITS,
     *steps_of_prompts.LIMITS,
+    *thousands_of_pairs.LIMITS,
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
