@@ -158,6 +158,15 @@ def num_leaving_out(case: Case, domain: Domain) -> int:
     return sum(1 for _ in _leaving_out(case, domain))
 
 
+def leaves_out(domain: Domain, name: str, value: Any, case: Case) -> bool:
+    """Whether a domain holds a case, and would not if it promised a value: False if it cannot promise it."""
+    try:
+        narrower = domain.having(**{name: value})
+    except ValueError:  # it contradicts another promise
+        return False
+    return domain.why_not(case) is None and narrower.why_not(case) is not None
+
+
 def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[_Narrower, Domain]]:
     """Yield the promises, each of which leaves a case out, and the domains that have them."""
     for promise in _NARROWER:
