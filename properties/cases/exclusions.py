@@ -122,11 +122,11 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
     >>> from cumae.oracle import Batch, Layout, Request
     >>> padded = Case(Batch((Request(0, 1, (0,)),), 16), Layout(num_padding_tokens=1))
     >>> left_out_by(padded, Domain())
-    "Domain(padded_together=True), Domain(padding='none')"
+    "Domain(padded_together=True) or Domain(padding='none')"
     >>> left_out_by(Case(Batch((), 16)), Domain())
-    'Domain(min_requests=1), Domain(min_tokens=1)'
+    'Domain(min_requests=1) or Domain(min_tokens=1)'
     >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
-    'Domain(min_requests=1), Domain(min_tokens=1), which is not enough: other cases fail, too'
+    'Domain(min_requests=1) or Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
     all_out, this_out, names = list[str](), list[str](), set[str]()
     for promise, narrower in _leaving_out(case, domain):
@@ -137,10 +137,16 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
             names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
-    told = ", ".join(all_out)
+    parts = [_one_of(all_out)] if all_out else []
     if this_out:
-        told += f"{'; or ' if told else ''}{', '.join(this_out)}, which is not enough: other cases fail, too"
-    return told
+        parts.append(f"{_one_of(this_out)}, which is not enough: other cases fail, too")
+    return "; or ".join(parts)
+
+
+def _one_of(choices: Sequence[str]) -> str:
+    """Return alternatives as text: "a", "a or b", "a, b or c"."""
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def is_kept_without(case: Case, other: Case, domain: Domain) -> bool:

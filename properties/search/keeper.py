@@ -10,7 +10,7 @@ from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
-from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search.database import Shared
@@ -61,18 +61,22 @@ class Keeper:
             called_with=self.binding.called_with(last),
             left_out_by=self._left_out_by(last, finding),
         )
-        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
+        failure = self._saved(failure_of(finding, tried, known.found_after if known else self.verdict.cases))
+        if known is not None and known.file is not None and known.file != failure.file:
+            known.file.unlink(missing_ok=True)
+        self.verdict.failure = failure
+
+    def _saved(self, failure: Failure) -> Failure:
+        """Return a failure with its file, and save it there and in ``shared``."""
         if self.save_to is not None:
-            file = failure_file(self.save_to, self.verdict, finding.check)
-            if self._another_saved_smaller(file, tried):
+            file = failure_file(self.save_to, self.verdict, failure.finding.check)
+            if self._another_saved_smaller(file, failure.tried):
                 failure = replace(failure, file=file)
             else:
                 failure = kept(self.save_to, self.verdict, failure)
-            if known is not None and known.file is not None and known.file != failure.file:
-                known.file.unlink(missing_ok=True)
-        self.verdict.failure = failure
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)
+        return failure
 
     def failed_too(self, case: Case, *, beside: bool = False) -> None:
         """Note a failing case, smaller or not: what the report says of promises may change.
@@ -84,7 +88,9 @@ class Keeper:
             self._plain_failed |= not num_leaving_out(case, self.binding.domain)
         if (known := self.verdict.failure) is not None:
             told = self._left_out_by(known.case, known.finding)
-            self.verdict.failure = replace(known, finding=replace(known.finding, left_out_by=told))
+            if told != known.finding.left_out_by:
+                finding = replace(known.finding, left_out_by=told)
+                self.verdict.failure = self._saved(replace(known, finding=finding))
 
     def _left_out_by(self, case: Case, finding: Finding) -> str:
         """Return the promises that leave a case out, "" where none helps or the finding names it."""
