@@ -58,7 +58,7 @@ class Keeper:
         finding = replace(
             finding,
             sanitizer=sanitizing(),
-            called_with=self.binding.called_with(last),
+            called_with=self.binding.called_with(last, outputs=bool(finding.traceback) and last is tried),
             left_out_by=self._left_out_by(last, finding),
         )
         failure = self._saved(failure_of(finding, tried, known.found_after if known else self.verdict.cases))
