@@ -9,6 +9,7 @@ from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
 from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.seen import seen_by
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
@@ -37,6 +38,14 @@ class Keeper:
     began: float = field(default_factory=time.time)
     _failed: list[Case] = field(default_factory=list)
     _plain_failed: bool = False
+    _seen: frozenset[str] | None = None
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """What the function sees, or may be made for: promises of other things do not help it."""
+        if self._seen is None:
+            self._seen = seen_by(self.binding)
+        return self._seen
 
     def keep(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
@@ -85,7 +94,7 @@ class Keeper:
         """
         if beside or len(self._failed) < MOST_FAILED:
             self._failed.append(case)
-            self._plain_failed |= not num_leaving_out(case, self.binding.domain)
+            self._plain_failed |= not num_leaving_out(case, self.binding.domain, self.seen)
         if (known := self.verdict.failure) is not None:
             told = self._left_out_by(known.case, known.finding)
             if told != known.finding.left_out_by:
@@ -100,7 +109,7 @@ class Keeper:
             return ""
         if self._plain_failed:
             return ""
-        return left_out_by(case, self.binding.domain, self._failed)
+        return left_out_by(case, self.binding.domain, self._failed, self.seen)
 
     def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
         """Return whether another shard of this run has saved a smaller case of the same failure."""

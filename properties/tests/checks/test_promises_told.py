@@ -1,10 +1,15 @@
 """A report names the promises that would leave its case out."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 import cumae
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.exclusions import left_out_by
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.seen import seen_by
 
 
 def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
@@ -136,3 +141,52 @@ def test_a_step_without_tokens_is_offered_where_only_it_has_another_dtype() -> N
     assert verdict.failure is not None
     told = "Domain(min_requests=1) or Domain(min_tokens=1)"
     assert verdict.failure.finding.left_out_by == told, cumae.explain(verdict)
+
+
+def offered(function: Callable[..., torch.Tensor]) -> str:
+    """Return the promises that a report of wrong positions offers."""
+    domain = UNPADDED.having(empty_requests=False, min_requests=1)
+    verdict = cumae.check(
+        function, "position_ids", domain=domain, checks=["agrees"], examples=40, save_to=None
+    )
+    assert verdict.failure is not None
+    return verdict.failure.finding.left_out_by
+
+
+def test_whole_sequences_are_offered_where_each_failing_case_has_cached_tokens() -> None:
+    def of_packed_sequences(query_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        return torch.cat([torch.arange(int(count)) for count in query_lens[:num_requests]])
+
+    assert offered(of_packed_sequences) == "Domain(max_context_len=0)"
+
+    def is_one_too_large(query_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        return of_packed_sequences(query_lens, num_requests) + 1
+
+    assert offered(is_one_too_large) == ""
+
+
+def test_block_sizes_are_offered_only_where_the_function_sees_them() -> None:
+    case = Case(Batch((Request(0, 1, (0,)),), 3))
+    assert left_out_by(case, cumae.Domain()).startswith("Domain(block_sizes=")
+    assert left_out_by(case, cumae.Domain(), seen=()) == ""
+
+    def of_lens(query_lens: torch.Tensor) -> None: ...
+    def of_blocks(query_lens: torch.Tensor, block_size: int) -> None: ...
+    def of_pages(block_table: torch.Tensor) -> None: ...
+
+    sees = [seen_by(binding_of(function, "slot_mapping")) for function in (of_lens, of_blocks, of_pages)]
+    assert sees == [set(), {"block_size"}, {"block_size"}]
+
+
+def test_a_function_that_keeps_answers_on_purpose_is_offered_a_way_out() -> None:
+    kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def remembered(query_lens: torch.Tensor, context_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        if id(query_lens) not in kept:
+            kept[id(query_lens)] = query_lens, positions(context_lens, query_lens, num_requests)
+        return kept[id(query_lens)][1]
+
+    how: dict[str, Any] = {"checks": ["forgets_history"], "examples": 20, "save_to": None}
+    told = cumae.explain(cumae.check(remembered, "position_ids", domain=UNPADDED, **how))
+    line = "  if it keeps answers on purpose: promise Domain(all_but=('forgets_history',))\n"
+    assert line in told, told
