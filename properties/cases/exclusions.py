@@ -1,6 +1,6 @@
 """The promises that would leave a case out: a function that is never called so need not be wrong."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cumae.oracle import Case
@@ -12,13 +12,16 @@ class _Narrower(NamedTuple):
     """A promise that a real function may need: its value, or the value for a case.
 
     ``if_odd``: the cases that make one think of it. ``if_enough``: whether it is told only where it leaves
-    out every case on which a function failed, and no other promise of the same name does.
+    out every case on which a function failed, and no other promise of the same name does. ``if_alone``: and
+    no other promise at all. ``of``: what the function must see for it, or be made for; "" if it may help any.
     """
 
     name: str
     value: Any | Callable[[Case], Any]
     if_odd: Callable[[Case], bool] = lambda case: True
     if_enough: bool = False
+    if_alone: bool = False
+    of: str = ""
 
 
 ODD_LOGITS = (
@@ -104,66 +107,91 @@ _NARROWER = (
         "block_sizes",
         tuple(2**k for k in range(10)),
         if_odd=lambda case: not _is_power_of_two(case.batch.block_size),
+        of="block_size",
     ),
     _Narrower(
         "kernel_block_size", (None,), if_odd=lambda case: case.kernel_block_size < case.batch.block_size
     ),
     _Narrower("num_spare_tokens", (0,)),
     _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
+    _Narrower("max_context_len", 0, if_enough=True, if_alone=True, of="whole_sequences"),
 )
 _WIDEST = Domain()
+MOST = frozenset({"block_size"})
+"""What a kernel that reads blocks sees."""
 
 
-def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = ()) -> str:
+def left_out_by(
+    case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST
+) -> str:
     """Return the promises, each of which leaves out a case of a domain, as text; "" if none does.
 
     ``failed``: other cases on which the function failed. Promises that leave them all out come first.
+    ``seen``: what the function sees or may be made for, here and below.
 
     >>> from cumae.oracle import Batch, Layout, Request
     >>> padded = Case(Batch((Request(0, 1, (0,)),), 16), Layout(num_padding_tokens=1))
     >>> left_out_by(padded, Domain())
-    "Domain(padded_together=True), Domain(padding='none')"
+    "Domain(padded_together=True) or Domain(padding='none')"
     >>> left_out_by(Case(Batch((), 16)), Domain())
-    'Domain(min_requests=1), Domain(min_tokens=1)'
+    'Domain(min_requests=1) or Domain(min_tokens=1)'
     >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
-    'Domain(min_requests=1), Domain(min_tokens=1), which is not enough: other cases fail, too'
+    'Domain(min_requests=1) or Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
     all_out, this_out, names = list[str](), list[str](), set[str]()
-    for promise, narrower in _leaving_out(case, domain):
+    for promise, narrower in _leaving_out(case, domain, seen):
         told = f"Domain({promise.name}={_value(promise, case)!r})"
         if all(narrower.why_not(other) is not None for other in failed):
-            if not promise.if_enough or promise.name not in names:
+            another = (promise.if_enough and promise.name in names) or (promise.if_alone and all_out)
+            if not another:
                 all_out.append(told)
             names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
-    told = ", ".join(all_out)
+    parts = [_one_of(all_out)] if all_out else []
     if this_out:
-        told += f"{'; or ' if told else ''}{', '.join(this_out)}, which is not enough: other cases fail, too"
-    return told
+        parts.append(f"{_one_of(this_out)}, which is not enough: other cases fail, too")
+    return "; or ".join(parts)
 
 
-def is_kept_without(case: Case, other: Case, domain: Domain) -> bool:
+def _one_of(choices: Sequence[str]) -> str:
+    """Return alternatives as text: "a", "a or b", "a, b or c"."""
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def is_kept_without(case: Case, other: Case, domain: Domain, seen: Collection[str] = MOST) -> bool:
     """Whether a promise that leaves a case of a domain out keeps the other."""
-    return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain))
+    return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain, seen))
 
 
-def domains_without(case: Case, domain: Domain) -> list[Domain]:
+def domains_without(case: Case, domain: Domain, seen: Collection[str] = MOST) -> list[Domain]:
     """Return the domains of the promises, each of which leaves a case of a domain out."""
-    return [narrower for _, narrower in _leaving_out(case, domain)]
+    return [narrower for _, narrower in _leaving_out(case, domain, seen)]
 
 
-def num_leaving_out(case: Case, domain: Domain) -> int:
+def num_leaving_out(case: Case, domain: Domain, seen: Collection[str] = MOST) -> int:
     """Return how many promises leave a case of a domain out; none leaves a plain one out."""
-    return sum(1 for _ in _leaving_out(case, domain))
+    return sum(1 for _ in _leaving_out(case, domain, seen))
 
 
-def _leaving_out(case: Case, domain: Domain) -> Iterator[tuple[_Narrower, Domain]]:
+def leaves_out(domain: Domain, name: str, value: Any, case: Case) -> bool:
+    """Whether a domain holds a case, and would not if it promised a value: False if it cannot promise it."""
+    try:
+        narrower = domain.having(**{name: value})
+    except ValueError:  # it contradicts another promise
+        return False
+    return domain.why_not(case) is None and narrower.why_not(case) is not None
+
+
+def _leaving_out(
+    case: Case, domain: Domain, seen: Collection[str]
+) -> Iterator[tuple[_Narrower, Domain]]:
     """Yield the promises, each of which leaves a case out, and the domains that have them."""
     for promise in _NARROWER:
         if _promised(domain, promise.name) != _promised(_WIDEST, promise.name):
             continue  # the function has promised something else
-        if not promise.if_odd(case):
+        if (promise.of and promise.of not in seen) or not promise.if_odd(case):
             continue
         try:
             narrower = domain.having(**{promise.name: _value(promise, case)})

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cumae.oracle.model.rules import require
 from cumae.properties.bench.clock import Timing, WrongResult
 from cumae.properties.bench.device_times import timings, timings_of
 from cumae.properties.bench.growth import Growth, growth
@@ -18,7 +19,7 @@ from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.writable import require_file, writing
-from cumae.properties.running.device import prepare
+from cumae.properties.running.device import Device, has_gpu, interpreting, prepare
 from cumae.properties.running.machine import machine
 
 Measured = Timing | Growth | Saving
@@ -35,7 +36,7 @@ def bench(
     """
     if picture is not None:
         require_file("--svg", picture)
-    device = prepare("cuda")
+    device = _gpu()
     found: list[Measured] = []
     status, told = 0, ""
     try:
@@ -60,6 +61,13 @@ def bench(
     if told:
         click.echo(told)
     return status
+
+
+def _gpu() -> Device:
+    """Return the device. Raises ``ValueError`` without a GPU, and if kernels are interpreted."""
+    require(has_gpu(), "GPU", None, "be there: `cumae bench` times kernels on a GPU")
+    require(not interpreting(), "TRITON_INTERPRET", "1", "be unset: `cumae bench` times compiled kernels")
+    return prepare("cuda")
 
 
 def _write(found: list[Measured], target: str | None, picture: Path | None, file: Path | None) -> None:

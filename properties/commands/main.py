@@ -2,10 +2,11 @@
 
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
-from cumae.oracle.model.rules import require_choice
+from cumae.oracle.model.rules import did_you_mean, require_choice
 
 COMMANDS = {
     "bench": "bench",
@@ -74,6 +75,22 @@ def cli() -> None:
     """
 
 
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What click 8.2 and later raise to show the help of a command without arguments."""
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    """Return an error of click in one line, which names the option or argument, its value and the rule."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path if context is not None else "cumae"
+    if isinstance(error, click.NoSuchOption):
+        hint = did_you_mean(error.option_name, error.possibilities or ())
+        return f"option = {error.option_name!r}{hint}, must be one of `{path} --help`"
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        return f"{error.param.human_readable_name} = None, must be given: `{path} --help`"
+    return error.format_message()
+
+
 def main() -> None:
     """Run the command line; bad input gives one line and exit status 2."""
     try:
@@ -87,7 +104,10 @@ def main() -> None:
         click.echo(f"cumae: {error.name} is missing: `cumae doctor` says what to install", err=True)
         sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        if isinstance(error, _HELP):
+            error.show()
+        else:
+            click.echo(f"cumae: {_in_one_line(error)}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("cumae: interrupted", err=True)

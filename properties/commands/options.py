@@ -4,13 +4,13 @@ They are imported for every ``--help``: what a validation needs is imported when
 """
 
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
 from cumae.oracle.model.rules import require, require_choice
+from cumae.properties.commands.values import OneOf, Seconds, Whole
 from cumae.properties.running.device import DEVICES
 from cumae.properties.search.profiles import FAILURES, LIMIT_SECONDS
 
@@ -63,12 +63,6 @@ def _known_checks(context: click.Context, option: click.Parameter, names: Names)
     return names
 
 
-def _positive(context: click.Context, option: click.Parameter, seconds: float) -> float:
-    if not 0 < seconds < inf:
-        raise ValueError(f"--limit = {seconds!r}, must be a number of seconds > 0")
-    return seconds
-
-
 def say_if_taken(target: str) -> None:
     """Say so if the function of a target is taken from a file that is not imported."""
     from cumae.properties.operations.targets import taken_because
@@ -101,15 +95,13 @@ def dialect(text: str = "How TARGET names its arguments.", default: str | None =
 
 def limit(text: str = "Seconds a case may take.", default: float = LIMIT_SECONDS) -> Option:
     """Return the option ``--limit``."""
-    return click.option(
-        "--limit", type=float, default=default, show_default=True, callback=_positive, help=text
-    )
+    return click.option("--limit", type=Seconds(), default=default, show_default=True, help=text)
 
 
 def cases(text: str, default: int | None = None) -> Option:
     """Return the option ``--cases``."""
     return click.option(
-        "--cases", type=click.IntRange(1), default=default, show_default=default is not None, help=text
+        "--cases", type=Whole(1), default=default, show_default=default is not None, help=text
     )
 
 
@@ -125,10 +117,10 @@ def verbose(text: str) -> Option:
 
 target = click.argument("target", required=False, callback=_said)
 device = click.option(
-    "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help="Where kernels run."
+    "--device", type=OneOf(DEVICES), default="auto", show_default=True, help="Where kernels run."
 )
 seed = click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random cases."
+    "--seed", type=Whole(0), default=0, show_default=True, help="Seed of the random cases."
 )
 failures = click.option(
     "--failures",
@@ -144,7 +136,7 @@ database = click.option(
 )
 output_format = click.option(
     "--output-format",
-    type=click.Choice(("text", "github")),
+    type=OneOf(("text", "github")),
     default="text",
     show_default=True,
     help="github also prints annotations, which a pull request shows.",

@@ -13,7 +13,7 @@ from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
 from cumae.properties.results.failure_file import Saved, code_of, kept
-from cumae.properties.results.verdict import Verdict
+from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.search.budget import Budget
@@ -73,10 +73,18 @@ def replay(
             click.echo(f"FIXED  {shortened(file)}: {verdict.operation}, {compared}{why}")
         else:
             status = max(status, 1)
-            verdict.failure = replace(verdict.failure, found_after=0)
+            failure = verdict.failure if target else _with_promises_of(saved, verdict.failure)
+            verdict.failure = replace(failure, found_after=0)
             click.echo(f"FAILED {shortened(file)}")
             click.echo(fitted_report(verdict, verbose=verbose))
     return status
+
+
+def _with_promises_of(saved: Saved, failure: Failure) -> Failure:
+    """Return a failure; if it is the saved one, it names the promises of the search, which saw more."""
+    if (failure.finding.check, failure.tried) != (saved.finding.check, saved.tried):
+        return failure
+    return replace(failure, finding=replace(failure.finding, left_out_by=saved.finding.left_out_by))
 
 
 def _judge(file: Path, dialect: str, operation: str | None, failures: Path) -> int:

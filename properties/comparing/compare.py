@@ -11,6 +11,7 @@ from cumae.properties.comparing.masks import Mask, elements, never_written, unwr
 from cumae.properties.dialects.held import ITEM_BYTES
 from cumae.properties.operations import KEEP, Expected
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.items import is_padding
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.observation import Observation
 
@@ -110,12 +111,20 @@ def wrong_extent(
         if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"
-            if not cause and binding.domain.padding == "written" and not binding.forms[name].is_in_place:
+            is_kept = binding.forms[name].is_in_place or _is_promised_padding(binding, name, excess, case)
+            if not cause and not is_kept:
                 what += "; Domain(keeps=False) leaves it open"
             one = max(first, second, key=lambda seen: int((excess & elements(~unwritten(seen, name))).sum()))
             where = excess & elements(~unwritten(one, name))
             return difference(check, binding, name, where, one.before[name], one.outputs[name], what, cause)
     return None
+
+
+def _is_promised_padding(binding: Binding, name: str, where: Mask, case: Case | None) -> bool:
+    """Return whether some elements lie in padding that is promised to keep its values."""
+    if binding.domain.padding != "untouched":
+        return False
+    return case is None or bool((where & is_padding(binding.forms[name], case, len(where))).any())
 
 
 def changed(

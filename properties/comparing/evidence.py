@@ -13,6 +13,7 @@ from cumae.properties.comparing.masks import Mask, elements, unwritten, wrong_el
 from cumae.properties.operations import Expected
 from cumae.properties.operations.axes import axis_named
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.handed import handed_by
 from cumae.properties.operations.items import extent_of
 from cumae.properties.running.memory import GUARD_PATTERN
 from cumae.properties.running.observation import Observation
@@ -93,7 +94,28 @@ def read_output(binding: Binding, seen: Observation, expected: dict[str, Expecte
         if name in binding.dialect.inputs:
             return (
                 f"`{name}` is an output of {binding.operation.name} here and has no value before the call; "
-                f"if the function reads it, give it another name: "
-                f"DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+                f"if the function reads it, {_another_way(binding, name)}"
             )
     return ""
+
+
+def poisoned_outputs(binding: Binding) -> str:
+    """Return which outputs hold poison before a call and may be taken for inputs, "" if none may.
+
+    They are inputs of other operations, and this one has further outputs: its only one is not mistaken.
+    """
+    names = [n for n in binding.outputs if n in binding.dialect.inputs and not binding.forms[n].is_in_place]
+    if not names or len(binding.forms) < 2:
+        return ""
+    told = " and ".join(f"`{name}`" for name in names)
+    are = f"is an output of {binding.operation.name}, poison until it is written; to read it"
+    if len(names) > 1:
+        are = f"are outputs of {binding.operation.name}, poison until they are written; to read one"
+    return f"{told} {are}, {_another_way(binding, names[0])}"
+
+
+def _another_way(binding: Binding, name: str) -> str:
+    """Return how a function may read an output that other operations have as an input."""
+    way = f"give it another name: DIALECTS[{binding.dialect.name!r}].extend(other={name!r})"
+    handed = handed_by(name, binding.operation, binding.dialect)
+    return f"{way}; {handed}" if handed else way

@@ -117,19 +117,27 @@ def waiting(now: Current) -> Any:
 def launching(original: Callable[..., Any], now: Current) -> Any:
     """Tell the watch what the launch is like; refuse arguments that the kernel does not have.
 
-    The interpreter leaves these out; where Triton compiles, the launch raises.
+    The interpreter leaves these out; where Triton compiles, the launch raises. A grid may be a list there.
     """
 
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
         for name in kwargs:
             if name not in self.arg_names and name not in _launch_options():
                 raise KeyError(f"Keyword argument {name} was specified but unrecognised")
+        self.grid = _in_a_tuple(self.grid)
         now.watch.early.begins = bool(kwargs.get("launch_pdl"))
         if now.watch.threads is not None:
             now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         return original(self, *args, **kwargs)
 
     return hooked
+
+
+def _in_a_tuple(grid: Any) -> Any:
+    """Return a grid, or the function that makes it, with its sizes in a tuple and not in a list."""
+    if callable(grid):
+        return lambda meta: _in_a_tuple(grid(meta))
+    return tuple(grid) if isinstance(grid, list) else grid
 
 
 @cache

@@ -52,12 +52,15 @@ class Binding:
         """The module, or the file of a script, and the function's name."""
         return f"{home_of(self.function)}:{self.function.__qualname__}"
 
-    def called_with(self, case: Case) -> str:
-        """Return the inputs passed to the function as text, host numbers first."""
+    def called_with(self, case: Case, *, outputs: bool = False) -> str:
+        """Return the inputs passed to the function as text, host numbers first; ``outputs``: these too."""
         inputs = Inputs(case)
         held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
         ordered = sorted(held.items(), key=lambda item: isinstance(item[1], TENSORS))
-        return ", ".join(f"{name}={shown(value)}" for name, value in ordered)
+        told = [f"{name}={shown(value)}" for name, value in ordered]
+        if outputs:
+            told += [f"{name}=poison" for name in self.outputs if not self.forms[name].is_in_place]
+        return ", ".join(told)
 
     @property
     def hidden(self) -> frozenset[str]:

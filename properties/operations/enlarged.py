@@ -1,6 +1,6 @@
 """Move cases to addresses beyond 2^31 elements."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from cumae.oracle import Case, Request
@@ -25,6 +25,14 @@ def room_for_ids(case: Case) -> int:
     """Return by how much block ids may grow, so that the ids of their parts still fit in 32 bits."""
     parts = case.batch.block_size // case.kernel_block_size
     return max(INT32_MAX // parts - _largest_id(case) - 1, 0)
+
+
+def elements_of_block(case: Case, features: Collection[str]) -> int:
+    """Return the elements of one block in a cache of an operation with such features, else its slots."""
+    heads, block_size = case.options.heads, case.batch.block_size
+    if "head_format" in features:
+        return block_size * heads.num_heads * max(heads.head_dim, heads.value_dim)
+    return block_size * row_dtype(case)[1] if "row_format" in features else block_size
 
 
 def large_slots(case: Case) -> Iterator[Case]:
@@ -79,8 +87,7 @@ def _gap(highest_row: int) -> int:
 
 def far_cache_rows(case: Case) -> Iterator[Case]:
     """Yield cache rows whose offset passes 2^32 elements, and new rows past 2^31."""
-    dtype, width = row_dtype(case)
-    elements = case.batch.block_size * width
+    dtype, elements = row_dtype(case)[0], elements_of_block(case, {"row_format"})
     yield from _far_blocks(case, elements, elements * ITEM_BYTES[dtype])
     yield from _far_new_rows(case)
 
@@ -108,7 +115,7 @@ def _far_pages(case: Case) -> Iterator[Case]:
     heads, item = case.options.heads, ITEM_BYTES[page_dtype(case)]
     each = case.batch.block_size * heads.num_heads
     num_bytes = each * (heads.head_dim + heads.value_dim) * item
-    yield from _far_blocks(case, each * max(heads.head_dim, heads.value_dim), num_bytes)
+    yield from _far_blocks(case, elements_of_block(case, {"head_format"}), num_bytes)
 
 
 def _far_blocks(case: Case, num_elements: int, num_bytes: int) -> Iterator[Case]:
@@ -127,9 +134,9 @@ def large_rows(case: Case) -> Iterator[Case]:
     """
     if row_dtype(case)[1] < 4:
         case = replace(case, options=case.options.having(kv_lora_rank=512, qk_rope_head_dim=64))
-    stride = case.batch.block_size * row_dtype(case)[1]
+    elements = elements_of_block(case, {"row_format"})
     for span in (_SPAN, 2 * _SPAN):
-        yield renamed(case, span // stride + 1)
+        yield renamed(case, span // elements + 1)
     plain = case.laid_out(num_padding_tokens=0, key_slack=0)
     gap = _gap(max(case.num_keys, case.batch.num_tokens) - 1)
     if gap:

@@ -247,4 +247,6 @@ def held_lines(case: Case, finding: Finding | None) -> list[str]:
         lines.append(f"  world: {case.batch.world} ranks")
     if finding and finding.left_out_by:
         lines.append(f"  if no engine makes such a call: promise {finding.left_out_by}")
+    if finding and finding.check == "forgets_history":
+        lines.append("  if it keeps answers on purpose: promise Domain(all_but=('forgets_history',))")
     return lines

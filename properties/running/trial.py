@@ -232,7 +232,7 @@ class Trial:
         writes_caches = all(form.is_in_place and form.is_rows for form in forms)
         for large in enlarged_cases(self.binding, self.quiet.case):
             by = raised_by(self.quiet.case, large)
-            because = how_moved(self.binding.domain, self.quiet.case, large)
+            because = how_moved(self.binding, self.quiet.case, large)
             moved = self.quiet if by and writes_caches else None
             begins = self._telling(None, because)
             benches.append((Bench(self.binding, large, self.device, begins=begins, moved=moved), by))

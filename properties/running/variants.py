@@ -1,17 +1,22 @@
 """Variants of a case: laid out in another way, with other garbage, at larger offsets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from cumae.oracle import DENSE, Case, GarbageKind, Inputs, Layout
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.exclusions import SMALL_ID
+from cumae.properties.cases.exclusions import SMALL_ID, leaves_out
 from cumae.properties.cases.promises import far_rows
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.enlarged import has_large_slots, large_slots, with_small_slots, without_empty
+from cumae.properties.operations.enlarged import (
+    elements_of_block,
+    has_large_slots,
+    large_slots,
+    with_small_slots,
+    without_empty,
+)
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
@@ -66,8 +71,9 @@ def raised_by(case: Case, enlarged: Case) -> int:
     return max(steps, default=0)
 
 
-def how_moved(domain: Domain, case: Case, enlarged: Case) -> str:
+def how_moved(binding: Binding, case: Case, enlarged: Case) -> str:
     """Return in words how a case was moved to larger offsets, and the promises under which it is not."""
+    domain = binding.domain
     by, columns, gaps = raised_by(case, enlarged), enlarged.layout.min_table_columns, gaps_of(enlarged.layout)
     told = f"when {by} is added to every block id" if by else "at offsets past 2^31"
     if columns:
@@ -79,9 +85,16 @@ def how_moved(domain: Domain, case: Case, enlarged: Case) -> str:
         told += "; Domain(far_rows=False) promises none"
     if domain.large_slots and has_large_slots(enlarged):
         told += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
-    if by:
-        told += f"; Domain(max_block_id={SMALL_ID}) promises smaller ids"
+    small = small_id(enlarged, binding.operation.features)
+    if by and leaves_out(domain, "max_block_id", small, enlarged):
+        told += f"; Domain(max_block_id={small}) promises smaller ids"
     return told
+
+
+def small_id(case: Case, features: Collection[str]) -> int:
+    """Return a largest block id to promise: a power of two less 1, whose block ends by 2^31 elements."""
+    most = (INT32_MAX + 1) // elements_of_block(case, features)
+    return min(SMALL_ID, 2 ** (most.bit_length() - 1) - 1) if most else 0
 
 
 def gaps_of(layout: Layout) -> list[str]:

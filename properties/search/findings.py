@@ -7,6 +7,7 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.checks import CHECKS, Trial
+from cumae.properties.comparing.evidence import poisoned_outputs
 from cumae.properties.operations.tracebacks import traceback_of
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import Device
@@ -25,6 +26,8 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
         return CHECKS[check](trial)
     except (KernelRaised, RuntimeError) as error:
         finding = finding_of_error(check, error, trial.device)
+        if finding.traceback and (poisoned := poisoned_outputs(trial.binding)):
+            finding = replace(finding, rule=f"{finding.rule}; {poisoned}")
         trial.raised = True
         return replace(finding, message=f"{finding.message}, {trial.because}") if trial.because else finding
 

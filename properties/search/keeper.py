@@ -9,8 +9,9 @@ from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
 from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
+from cumae.properties.operations.seen import seen_by
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
-from cumae.properties.results.verdict import Finding, Verdict, failure_of
+from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
 from cumae.properties.running.sanitizer import sanitizing
 from cumae.properties.search.database import Shared
@@ -37,6 +38,14 @@ class Keeper:
     began: float = field(default_factory=time.time)
     _failed: list[Case] = field(default_factory=list)
     _plain_failed: bool = False
+    _seen: frozenset[str] | None = None
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """What the function sees, or may be made for: promises of other things do not help it."""
+        if self._seen is None:
+            self._seen = seen_by(self.binding)
+        return self._seen
 
     def keep(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
@@ -58,21 +67,25 @@ class Keeper:
         finding = replace(
             finding,
             sanitizer=sanitizing(),
-            called_with=self.binding.called_with(last),
+            called_with=self.binding.called_with(last, outputs=bool(finding.traceback) and last is tried),
             left_out_by=self._left_out_by(last, finding),
         )
-        failure = failure_of(finding, tried, known.found_after if known else self.verdict.cases)
+        failure = self._saved(failure_of(finding, tried, known.found_after if known else self.verdict.cases))
+        if known is not None and known.file is not None and known.file != failure.file:
+            known.file.unlink(missing_ok=True)
+        self.verdict.failure = failure
+
+    def _saved(self, failure: Failure) -> Failure:
+        """Return a failure with its file, and save it there and in ``shared``."""
         if self.save_to is not None:
-            file = failure_file(self.save_to, self.verdict, finding.check)
-            if self._another_saved_smaller(file, tried):
+            file = failure_file(self.save_to, self.verdict, failure.finding.check)
+            if self._another_saved_smaller(file, failure.tried):
                 failure = replace(failure, file=file)
             else:
                 failure = kept(self.save_to, self.verdict, failure)
-            if known is not None and known.file is not None and known.file != failure.file:
-                known.file.unlink(missing_ok=True)
-        self.verdict.failure = failure
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)
+        return failure
 
     def failed_too(self, case: Case, *, beside: bool = False) -> None:
         """Note a failing case, smaller or not: what the report says of promises may change.
@@ -81,10 +94,12 @@ class Keeper:
         """
         if beside or len(self._failed) < MOST_FAILED:
             self._failed.append(case)
-            self._plain_failed |= not num_leaving_out(case, self.binding.domain)
+            self._plain_failed |= not num_leaving_out(case, self.binding.domain, self.seen)
         if (known := self.verdict.failure) is not None:
             told = self._left_out_by(known.case, known.finding)
-            self.verdict.failure = replace(known, finding=replace(known.finding, left_out_by=told))
+            if told != known.finding.left_out_by:
+                finding = replace(known.finding, left_out_by=told)
+                self.verdict.failure = self._saved(replace(known, finding=finding))
 
     def _left_out_by(self, case: Case, finding: Finding) -> str:
         """Return the promises that leave a case out, "" where none helps or the finding names it."""
@@ -94,7 +109,7 @@ class Keeper:
             return ""
         if self._plain_failed:
             return ""
-        return left_out_by(case, self.binding.domain, self._failed)
+        return left_out_by(case, self.binding.domain, self._failed, self.seen)
 
     def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
         """Return whether another shard of this run has saved a smaller case of the same failure."""

@@ -103,12 +103,13 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:
         return
-    check, domain = known.finding.check, examiner.binding.domain
+    check, domain, seen = known.finding.check, examiner.binding.domain, examiner.keeper.seen
     steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
     plain = [replace(step, layout=Layout()) for step in steps if step is not None]
-    others = sorted((c for c in cases if isinstance(c, Case)), key=lambda c: -num_leaving_out(c, domain))
-    beside = (c for c in (*plain, *others) if is_kept_without(known.case, c, domain))
-    narrower = [] if known.finding.ended else domains_without(known.case, domain)
+    single = (case for case in cases if isinstance(case, Case))
+    others = sorted(single, key=lambda case: -num_leaving_out(case, domain, seen))
+    beside = (c for c in (*plain, *others) if is_kept_without(known.case, c, domain, seen))
+    narrower = [] if known.finding.ended else domains_without(known.case, domain, seen)
     for case in chain(islice(beside, MOST_BESIDE), *(_drawn(examiner, one) for one in narrower)):
         if examiner.pace.must_stop():
             return

@@ -18,8 +18,8 @@ class Stub:
     """A placeholder for a name: usable while code is defined, an error where a value is needed.
 
     It serves as base class (instances keep their arguments under the names of annotated fields), decorator,
-    context manager, generic and pair. Its attributes and calls are stubs, and it is false. Arithmetic, order
-    and conversion to a number raise ``NotGiven`` with the name to give.
+    context manager, generic and pair. Its attributes and calls are stubs, and it is false. Arithmetic, order,
+    conversion to a number and use as keyword arguments raise ``NotGiven`` with the name to give.
     """
 
     def __init__(self, path: str, why: str, given: str = "") -> None:
@@ -62,6 +62,10 @@ class Stub:
     def __ror__(self, other: object) -> "Stub":
         return self
 
+    def keys(self) -> NoReturn:
+        """Raise ``NotGiven``: keyword arguments, as in ``f(**stub)``, have no names."""
+        raise NotGiven(_told(self))
+
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         return (type("StubBase", (), {"__init__": _keep, "__init_subclass__": _subclass}),)
 
@@ -86,9 +90,13 @@ def _subclass(kind: type, **kwargs: object) -> None:
     """Accept the keyword arguments of a class statement."""
 
 
+def _told(stub: Stub) -> str:
+    return type(stub).__name__.removeprefix("stub of ")
+
+
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(self: Stub, *args: object) -> NoReturn:
-        raise NotGiven(type(self).__name__.removeprefix("stub of "))
+        raise NotGiven(_told(self))
 
     refuse.__name__ = name
     return refuse

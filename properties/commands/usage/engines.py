@@ -8,6 +8,7 @@ import click
 
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
+from cumae.properties.commands.values import Whole
 
 
 @options.command("cumae engines vllm --at vllm.whl --time 20s")
@@ -24,7 +25,7 @@ from cumae.properties.commands.json_file import json_file
 @options.device
 @click.option(
     "--jobs",
-    type=click.IntRange(1),
+    type=Whole(1),
     default=os.cpu_count() or 1,
     help="Processes at a time; default: all cores.",
 )

@@ -6,6 +6,7 @@ import click
 
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
+from cumae.properties.commands.values import OneOf
 from cumae.properties.running.sanitizer import SANITIZERS
 
 
@@ -31,7 +32,7 @@ from cumae.properties.running.sanitizer import SANITIZERS
 @options.output_format
 @options.isolate("Run in isolated processes; the default for a TARGET.")
 @click.option(
-    "--sanitize", type=click.Choice(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
+    "--sanitize", type=OneOf(SANITIZERS), help="Run under Triton's assertions or compute-sanitizer."
 )
 @options.limit("Seconds a case may take in an isolated process.")
 @options.verbose("Print shares of shapes, where time went, what kernels were not asked, whole tracebacks.")

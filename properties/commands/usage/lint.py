@@ -7,6 +7,7 @@ import click
 
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
+from cumae.properties.commands.values import OneOf
 
 
 @options.command("cumae lint kernels.py:slots --op slot_mapping --dialect vllm")
@@ -15,7 +16,7 @@ from cumae.properties.commands.json_file import json_file
 @options.dialect()
 @click.option(
     "--output-format",
-    type=click.Choice(("text", "github", "sarif")),
+    type=OneOf(("text", "github", "sarif")),
     default="text",
     show_default=True,
     help="github also prints annotations; sarif is for code scanning, and alone on standard output.",

@@ -6,6 +6,7 @@ import click
 
 from cumae.properties.commands import options
 from cumae.properties.commands.json_file import json_file
+from cumae.properties.commands.values import Whole
 
 
 @options.command("cumae mutate kernels:slots --op slot_mapping --dialect vllm --jobs 4")
@@ -16,7 +17,7 @@ from cumae.properties.commands.json_file import json_file
 @options.dialect()
 @click.option("--oracles", is_flag=True, help="Mutate this repository's oracles instead of its kernels.")
 @options.device
-@click.option("--jobs", type=click.IntRange(1), default=2, show_default=True, help="Processes.")
+@click.option("--jobs", type=Whole(1), default=2, show_default=True, help="Processes.")
 @options.checks
 @options.cases("Cases of the final search.", default=25)
 @options.limit("Seconds after which a case counts as a hang.", default=5.0)

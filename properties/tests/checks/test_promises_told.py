@@ -1,10 +1,15 @@
 """A report names the promises that would leave its case out."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 import cumae
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.exclusions import left_out_by
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.seen import seen_by
 
 
 def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
@@ -17,7 +22,7 @@ def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
     decodes = cumae.Domain(**one_each, captured=False)
     verdict = cumae.check(one_row_each, "position_ids", domain=decodes, examples=30, save_to=None)
     told = cumae.explain(verdict)
-    assert "  if no engine makes such a call: promise Domain(padded_together=True), " in told, told
+    assert "  if no engine makes such a call: promise Domain(padded_together=True) or " in told, told
     together = decodes.having(padded_together=True)
     assert cumae.check(one_row_each, "position_ids", domain=together, examples=30, save_to=None).ok
 
@@ -65,7 +70,7 @@ def test_a_report_says_of_a_promise_that_others_fail_too() -> None:
     domain = cumae.Domain(captured=False)
     verdict = cumae.check(raises_for_none_and_for_padding, "position_ids", domain=domain, save_to=None)
     told = cumae.explain(verdict)
-    none = "Domain(min_requests=1), Domain(min_tokens=1)"
+    none = "Domain(min_requests=1) or Domain(min_tokens=1)"
     assert f"promise {none}, which is not enough: other cases fail, too\n" in told, told
 
     def raises_for_none(num_requests: int, query_lens: torch.Tensor) -> torch.Tensor:
@@ -84,9 +89,9 @@ def test_another_promise_than_the_one_that_was_made_is_not_offered() -> None:
     assert left_out_by(mixed, cumae.Domain()) == "Domain(order='prefills_first')"
     assert left_out_by(mixed, cumae.Domain(order="decodes_first")) == ""
     on_ranks = Case(Batch((Request(3, 1, (70_000,), "decode"),), 16, world=2))
-    assert left_out_by(on_ranks, cumae.Domain()) == "Domain(world=(1,)), Domain(max_block_id=65535)"
+    assert left_out_by(on_ranks, cumae.Domain()) == "Domain(world=(1,)) or Domain(max_block_id=65535)"
     far = Case(Batch((Request(3, 1, (2**27,), "decode"),), 16))
-    assert left_out_by(far, cumae.Domain()) == "Domain(large_slots=False), Domain(max_block_id=65535)"
+    assert left_out_by(far, cumae.Domain()) == "Domain(large_slots=False) or Domain(max_block_id=65535)"
     short = Case(Batch((Request(0, 1, (0,)),), 16), Layout(page_slack=-1))
     assert left_out_by(short, cumae.Domain()) == "Domain(page_slack=(0,))"
 
@@ -121,7 +126,7 @@ def test_scales_and_selections_are_offered() -> None:
     beyond = Case(
         Batch((Request(0, 1, (0,)),), 16), options=Options.of(select_beyond=True, selects_fewer=True)
     )
-    told = "Domain(select_beyond=(False,)), Domain(selects_fewer=(False,))"
+    told = "Domain(select_beyond=(False,)) or Domain(selects_fewer=(False,))"
     assert left_out_by(beyond, cumae.Domain()) == told
 
 
@@ -134,5 +139,54 @@ def test_a_step_without_tokens_is_offered_where_only_it_has_another_dtype() -> N
 
     verdict = cumae.check(short_if_empty, "position_ids", domain=UNPADDED, examples=20, save_to=None)
     assert verdict.failure is not None
-    told = "Domain(min_requests=1), Domain(min_tokens=1)"
+    told = "Domain(min_requests=1) or Domain(min_tokens=1)"
     assert verdict.failure.finding.left_out_by == told, cumae.explain(verdict)
+
+
+def offered(function: Callable[..., torch.Tensor]) -> str:
+    """Return the promises that a report of wrong positions offers."""
+    domain = UNPADDED.having(empty_requests=False, min_requests=1)
+    verdict = cumae.check(
+        function, "position_ids", domain=domain, checks=["agrees"], examples=40, save_to=None
+    )
+    assert verdict.failure is not None
+    return verdict.failure.finding.left_out_by
+
+
+def test_whole_sequences_are_offered_where_each_failing_case_has_cached_tokens() -> None:
+    def of_packed_sequences(query_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        return torch.cat([torch.arange(int(count)) for count in query_lens[:num_requests]])
+
+    assert offered(of_packed_sequences) == "Domain(max_context_len=0)"
+
+    def is_one_too_large(query_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        return of_packed_sequences(query_lens, num_requests) + 1
+
+    assert offered(is_one_too_large) == ""
+
+
+def test_block_sizes_are_offered_only_where_the_function_sees_them() -> None:
+    case = Case(Batch((Request(0, 1, (0,)),), 3))
+    assert left_out_by(case, cumae.Domain()).startswith("Domain(block_sizes=")
+    assert left_out_by(case, cumae.Domain(), seen=()) == ""
+
+    def of_lens(query_lens: torch.Tensor) -> None: ...
+    def of_blocks(query_lens: torch.Tensor, block_size: int) -> None: ...
+    def of_pages(block_table: torch.Tensor) -> None: ...
+
+    sees = [seen_by(binding_of(function, "slot_mapping")) for function in (of_lens, of_blocks, of_pages)]
+    assert sees == [set(), {"block_size"}, {"block_size"}]
+
+
+def test_a_function_that_keeps_answers_on_purpose_is_offered_a_way_out() -> None:
+    kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def remembered(query_lens: torch.Tensor, context_lens: torch.Tensor, num_requests: int) -> torch.Tensor:
+        if id(query_lens) not in kept:
+            kept[id(query_lens)] = query_lens, positions(context_lens, query_lens, num_requests)
+        return kept[id(query_lens)][1]
+
+    how: dict[str, Any] = {"checks": ["forgets_history"], "examples": 20, "save_to": None}
+    told = cumae.explain(cumae.check(remembered, "position_ids", domain=UNPADDED, **how))
+    line = "  if it keeps answers on purpose: promise Domain(all_but=('forgets_history',))\n"
+    assert line in told, told

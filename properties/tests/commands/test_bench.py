@@ -24,11 +24,18 @@ from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
-from cumae.properties.running.device import prepare
+from cumae.properties.running.device import has_gpu, prepare
 from cumae.properties.running.integrity import tampering
 from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
 
 DEVICE = prepare("auto")
+
+
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU")
+def test_bench_needs_a_gpu(tmp_path: Path) -> None:
+    refused = cumae("bench", cwd=tmp_path)
+    told = "cumae: GPU = None, must be there: `cumae bench` times kernels on a GPU\n"
+    assert (refused.returncode, refused.stderr) == (2, told)
 
 
 @pytest.mark.parametrize("sizes", [(3, (0, 70), (0, 140)), (70, (1, 130), (1, 1)), (1, (0, 0), (300, 300))])
@@ -165,7 +172,7 @@ def test_what_was_timed_is_kept_when_a_later_function_fails(
         raise ends
 
     tampering()
-    monkeypatch.setattr(bench_command, "prepare", lambda device: device)
+    monkeypatch.setattr(bench_command, "_gpu", lambda: "cuda")
     monkeypatch.setattr(bench_command, "timings", timed)
     file, picture = tmp_path / "out.json", tmp_path / "out.svg"
     try:

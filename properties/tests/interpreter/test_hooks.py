@@ -115,6 +115,14 @@ def test_what_a_call_asks_for_holds_for_that_call_alone(kept: bool) -> None:
     assert meetings == delayed.meetings > 0
 
 
+@pytest.mark.parametrize("grid", [[1], lambda meta: [1]])
+def test_a_grid_may_be_a_list_as_where_triton_compiles(grid: Any) -> None:
+    out = torch.full((4,), -7, dtype=torch.int32)
+    with watching():
+        _fill[grid](out, 1, BLOCK=1)
+    assert out.tolist() == [0, -7, -7, -7]
+
+
 def test_calls_within_calls_report_to_both() -> None:
     with keeping_hooks(), watching() as outer:
         with watching() as inner:

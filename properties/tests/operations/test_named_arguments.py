@@ -59,8 +59,34 @@ def test_an_output_that_is_taken_for_an_input_is_told(function: Any, check: cuma
     assert failure is not None
     assert failure.finding.cause == (
         "`query_start_loc` is an output of sequence_layout here and has no value before the call; "
-        "if the function reads it, give it another name: DIALECTS['vllm'].extend(other='query_start_loc')"
+        "if the function reads it, give it another name: DIALECTS['vllm'].extend(other='query_start_loc'); "
+        "dialect flashinfer has `query_start_loc` as input `qo_indptr`"
     )
+
+
+def test_a_report_of_an_error_says_which_outputs_hold_poison() -> None:
+    def ids(query_start_loc: torch.Tensor, req_id_per_token: torch.Tensor) -> None:
+        lens = query_start_loc.diff().long().clamp(0, 9)
+        req_id_per_token.copy_(torch.repeat_interleave(torch.arange(len(lens)), lens))
+
+    verdict = cumae.check(ids, "sequence_layout", dialect="vllm", examples=5, save_to=None)
+    assert verdict.failure is not None and verdict.failure.finding.check == "agrees"
+    assert verdict.failure.finding.rule == (
+        "a valid case must not raise; `query_start_loc` and `req_id_per_token` are outputs of "
+        "sequence_layout, poison until they are written; to read one, give it another name: "
+        "DIALECTS['vllm'].extend(other='query_start_loc'); "
+        "dialect flashinfer has `query_start_loc` as input `qo_indptr`"
+    )
+    assert "  called with: query_start_loc=poison, req_id_per_token=poison\n" in cumae.explain(verdict)
+
+
+def test_a_report_of_an_error_says_nothing_of_the_only_output() -> None:
+    def raises(query_start_loc: torch.Tensor, positions: torch.Tensor) -> None:
+        raise IndexError
+
+    verdict = cumae.check(raises, "position_ids", dialect="vllm", examples=5, save_to=None)
+    assert verdict.failure is not None
+    assert verdict.failure.finding.rule == "a valid case must not raise"
 
 
 def test_an_input_may_have_another_name() -> None:

@@ -163,9 +163,11 @@ def test_a_promise_is_named_for_what_is_nobodys() -> None:
 
     case = Case(Batch((Request(0, 1, (0,)), Request(0, 5, (1, 2, 3))), 2))
     messages = []
-    for domain in (Domain(captured=False, padding="written"), Domain(captured=False, keeps=False)):
+    promises: list[dict[str, Any]] = [{"padding": one} for one in ("written", "untouched", "any", "none")]
+    for promise in (*promises, {"keeps": False}):
+        domain = Domain(captured=False, **promise)
         binding = binding_of(whole, "page_table", dialect="vllm", domain=domain)
         found = CHECKS["writes_everything"](Trial(binding, case, DEVICE))
         messages.append(None if found is None else found.message)
     told = "was written and must keep what it held; Domain(keeps=False) leaves it open"
-    assert messages == [f"`input_block_table[1]` {told}", None]
+    assert messages == [*[f"`input_block_table[1]` {told}"] * 4, None]

@@ -13,6 +13,7 @@ from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.first_cases import first_cases, fixture_cases
 from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests.command_line import cumae
 from cumae.properties.tests.wrong_on_purpose import _positions
 
 prepare("auto")
@@ -79,3 +80,26 @@ def test_what_a_dialect_reserves_is_no_domain_of_ones_own(tmp_path: Path) -> Non
     assert verdict.failure is not None and verdict.failure.file is not None
     assert load_failure(verdict.failure.file).dialect == "vllm"
     assert verdict.domain == ""
+
+
+RAISES = '''
+import torch
+from cumae import Domain, conforms_to
+
+@conforms_to("position_ids", domain=Domain(captured=False))
+def test_raises(num_requests, context_lens, query_lens, position_ids):
+    if num_requests == 0 or int(query_lens.sum()) < position_ids.numel():
+        raise IndexError
+    lens = zip(context_lens.tolist(), query_lens.tolist())
+    position_ids.copy_(torch.cat([torch.arange(start, start + count) for start, count in lens]))
+'''
+
+
+def test_fuzz_replay_and_draw_name_the_same_promises(tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text(RAISES)
+    found = cumae("fuzz", "raises.py:test_raises", "--check", "agrees", "--cases", "30", cwd=tmp_path)
+    (file,) = (tmp_path / ".cumae/failures").glob("*.json")
+    seen_again = cumae("replay", str(file), cwd=tmp_path), cumae("draw", str(file), cwd=tmp_path)
+    for ran in (found, *seen_again):
+        (told,) = [line for line in ran.stdout.splitlines() if "if no engine makes such a call" in line]
+        assert told.endswith("which is not enough: other cases fail, too")

@@ -198,6 +198,27 @@ def test_what_torch_says_of_a_missing_value_names_what_to_give(tmp_path: Path) -
     assert cumae.take(tmp_path / "sizes.py", "zeros", platform=platform)().dtype == torch.float16
 
 
+def test_a_stub_in_place_of_keyword_arguments_names_what_to_give(tmp_path: Path) -> None:
+    tree_of(
+        tmp_path,
+        launches="""
+            from absent import options
+            def launched(x):
+                return dict(x=x, **options(x))
+            """,
+    )
+    said = r"^absent\.options\(…\) = foreign, must be given .*: take\(…, options=…\)$"
+    launched = cumae.take(tmp_path / "launches.py", "launched")
+
+    def launches(context_lens: torch.Tensor, position_ids: torch.Tensor) -> None:
+        position_ids.copy_(launched(context_lens)["x"])
+
+    with pytest.raises(ValueError, match=said):
+        cumae.check(launches, "position_ids", examples=5, save_to=None)
+    given = cumae.take(tmp_path / "launches.py", "launched", options=lambda x: {"y": x + 1})
+    assert given(1) == {"x": 1, "y": 2}
+
+
 def test_a_name_of_the_file_comes_before_the_built_in_one(tmp_path: Path) -> None:
     tree_of(
         tmp_path,
