@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 
-from cumae.oracle import Case
+from cumae.oracle import PAGE_ORDERS, Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.ladder import Ladder
@@ -34,6 +34,8 @@ HYBRID, HYBRID_PAGES = (2, 256), (656, 1_056)
 """Heads of hybrid models, and tokens of their pages."""
 WINDOWED = (((8, 64), 128, (35, 19)), ((2, 256), 1_024, (14,)))
 """Heads of models with windows, their window, and sizes of steps."""
+SMALL_HEADS, PAGE = (4, 32), 64
+"""Heads behind a window in pages of each order and format, and the size of these pages."""
 SIZES = (76, 35, 19)
 
 
@@ -84,11 +86,23 @@ def _windowed(
     return f"{heads[0]} heads of {heads[1]} in {head_format}, windows of {window}", (build, sizes)
 
 
+def _in_any_pages(order: str, head_format: str) -> tuple[str, Steps]:
+    """Return a name, what builds a step of few heads beyond a window in these pages, and its sizes."""
+
+    def build(ladder: Ladder, count: int) -> Case | None:
+        size = min(ladder.sizes, key=lambda size: abs(size - PAGE))
+        return with_heads(order, head_format, SMALL_HEADS, ladder, count, window=128, block_size=size)
+
+    return f"windows in pages of {head_format}, {order}", (build, (19,))
+
+
 _PAGED = [_kept(heads, *pages) for heads, pages in product(HEADS, PAGES)]
 OF_HEADS: Mapping[str, Steps] = dict(
     (
         *_PAGED[::2],
         *(_kept(*odd) for odd in ODD_HEADS),
+        *(_in_any_pages(*pages) for pages in product(PAGE_ORDERS, ("fp8", "bf16"))),
+        *(_in_any_pages(*pages) for pages in product(PAGE_ORDERS[:3], ("int8_own", "fp8_own"))),
         *(_hybrid(*pages) for pages in product(("bf16", "fp8"), HYBRID_PAGES)),
         *(_windowed(*model, head_format) for model, head_format in product(WINDOWED, ("bf16", "fp8"))),
         *_PAGED[1::2],
