@@ -86,8 +86,9 @@ class TestTables:
 class TestExamples:
     PAGE = "properties/pytest_plugin/testing-a-kernel.md"
 
-    def test_the_kernel_runs_under_pytest(self, tmp_path: Path) -> None:
-        (tmp_path / "test_mine.py").write_text(examples_of(self.PAGE)[0])
+    @pytest.mark.parametrize("number", [0, 2])
+    def test_kernels_run_under_pytest(self, number: int, tmp_path: Path) -> None:
+        (tmp_path / "test_mine.py").write_text(examples_of(self.PAGE)[number])
         (tmp_path / "pytest.ini").write_text("[pytest]\n")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cumae-device=auto"]
         command += ["-k", "agrees or writes_everything or stays_in_bounds"]
