@@ -18,9 +18,9 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     ``source``: a file of a folder, a checkout or an installed package, or inside a wheel
     (``vllm.whl/vllm/v1/worker/block_table.py``). ``names``: functions, kernels, classes or constants;
     ``Class.method`` is one method as a function, a static one unchanged and a class method without its class.
-    The file is not imported: only the names and their dependencies are defined. Imports inside the same source
-    are followed in the same way; torch, triton, numpy and the standard library are the real ones; any other
-    import is a stub, which serves as base class, decorator or flag and raises if its value is used.
+    The file is not imported: only the names and their dependencies are defined. Imports inside the same
+    source are followed in the same way; torch, triton, numpy and the standard library are the real ones; any
+    other import is a stub, which serves as base class, decorator or flag and raises if its value is used.
     ``stubs``: values for such names, or for any other name that the code defines or imports at the top of a
     file.
 
