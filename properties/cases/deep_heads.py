@@ -65,6 +65,5 @@ DEEP_HEADS: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[in
     "a prefill of 8 heads": (partial(prefill, LLAMA), (2_060, 1_030)),
     "long contexts in 8 heads": (partial(behind, LLAMA, 1_030), (5,)),
     "a long prefix in 8 heads": (partial(prefix, LLAMA), (16_500, 8_200, 2_100)),
-    "a long prefill of 8 heads": (partial(prefill, LLAMA), (16_400,)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

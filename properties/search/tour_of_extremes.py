@@ -33,6 +33,7 @@ FAR_WORLD = 16
 LARGE_WORLD = 67
 MIXED = "decodes, then others"
 ROWS, OWN_SCALES = "in rows of fp8", "a prefill of 8 slim heads in fp8_own"
+HEADS = "a prefill of 8 heads"
 BEYOND = (
     (MIXED, MIXED, 133, 1.5),
     (ROUTED, ROUTED, 261, 1.5),
@@ -47,6 +48,7 @@ BEYOND = (
     ("broad", "broad", 4_611, 3.5),
     (ROWS, ROWS, 16_409, 3.5),
     (OWN_SCALES, OWN_SCALES, 8_209, 3.5),
+    (HEADS, HEADS, 16_400, 3.5),
 )
 """Cases of one size each, the kind of which a case as large makes it needless, and times the work of the tour
 that is lent to it. A crowd has few tokens, for functions that take a program for each."""
@@ -166,7 +168,7 @@ def beyond(visitor: Visitor, ladder: Ladder) -> None:
         "listed": lambda size: listed(ladder, option, LISTED, size),
         "selections": lambda size: listed(ladder, option, LARGEST_LISTED[option], size),
         "broad": partial(broad, ladder, *BROAD[0][:2]),
-        **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED, ROWS, OWN_SCALES)},
+        **{name: partial(KINDS[name][0], ladder) for name in (MIXED, ROUTED, ROWS, OWN_SCALES, HEADS)},
     }
     visitor.take_longer()
     for name, kind, size, times in BEYOND:
