@@ -150,6 +150,19 @@ def saturated(ladder: Ladder) -> Trace | None:
     return traced([selecting.step(one, seed=DECODING, padding=(0, 0)) for one in lens])
 
 
+def beside_saturated(ladder: Ladder, count: int, at: int) -> Trace | None:
+    """Return steps of decodes, a third of which see more keys than are selected, and the others fewer.
+
+    One of the first kind changes places with the next one, and they come back.
+    """
+    selecting = ladder.having("topk", 4 * FEW)
+    if selecting is None:
+        return None
+    lens: list[Lens] = [("decode", 20 + b % 28 if b % 3 else 100 + b, 1) for b in range(count)]
+    turned = [*lens[:at], lens[at + 1], lens[at], *lens[at + 2 :]]
+    return traced([selecting.step(one, seed=count, padding=(0, 0)) for one in (lens, turned, lens)])
+
+
 def _begun(step: Case | None, is_first: bool) -> Case | None:
     """Return the step whose last request computes its first chunk, or the second."""
     if step is None or not is_first:

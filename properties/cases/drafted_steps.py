@@ -65,6 +65,17 @@ def some_drafts(ladder: Ladder, count: int) -> Case | None:
     return verifying.step(lens, seed=count, padding=(0, 0))
 
 
+def drafts_around_the_first(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes, an odd number, with as many drafts on average as the first one.
+
+    Pairs of neighbours have one more and one fewer: a step that sums alone take for a uniform one.
+    """
+    verifying = ladder.having("max_drafts", 4) or ladder
+    new = [4, *(3 + 2 * (b % 2) for b in range(count - 1))]
+    lens: list[Lens] = [("decode", with_drafts(65 + mixed(b) % 90, n), n) for b, n in enumerate(new)]
+    return verifying.step(lens, seed=count, padding=(0, 0))
+
+
 def long_drafts(ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes that verify 9 to 48 tokens each, as where suffixes are drafted."""
     verifying = ladder.having("max_drafts", LONG_DRAFT - 1) or ladder

@@ -121,9 +121,7 @@ MOST = frozenset({"block_size"})
 """What a kernel that reads blocks sees."""
 
 
-def left_out_by(
-    case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST
-) -> str:
+def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST) -> str:
     """Return the promises, each of which leaves out a case of a domain, as text; "" if none does.
 
     ``failed``: other cases on which the function failed. Promises that leave them all out come first.
@@ -184,9 +182,7 @@ def leaves_out(domain: Domain, name: str, value: Any, case: Case) -> bool:
     return domain.why_not(case) is None and narrower.why_not(case) is not None
 
 
-def _leaving_out(
-    case: Case, domain: Domain, seen: Collection[str]
-) -> Iterator[tuple[_Narrower, Domain]]:
+def _leaving_out(case: Case, domain: Domain, seen: Collection[str]) -> Iterator[tuple[_Narrower, Domain]]:
     """Yield the promises, each of which leaves a case out, and the domains that have them."""
     for promise in _NARROWER:
         if _promised(domain, promise.name) != _promised(_WIDEST, promise.name):

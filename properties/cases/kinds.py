@@ -8,6 +8,7 @@ from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.busy_steps import BUSY
 from cumae.properties.cases.captured_steps import CAPTURED
+from cumae.properties.cases.coincidences import COINCIDING
 from cumae.properties.cases.crowds_of_prompts import CROWDS
 from cumae.properties.cases.deep_heads import DEEP_HEADS
 from cumae.properties.cases.documents import DOCUMENTS
@@ -165,6 +166,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **MEETING,
     **BRANCHES,
     **DOCUMENTS,
+    **COINCIDING,
     **CROWDS,
     **DEEP_HEADS,
     **CAPTURED,

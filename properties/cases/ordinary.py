@@ -11,6 +11,7 @@ from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.drafted_steps import (
     drafts_around_a_prompt,
+    drafts_around_the_first,
     drafts_behind,
     drafts_behind_a_prompt,
     dropped_drafts,
@@ -189,6 +190,7 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "a prompt, then pairs of drafts": (partial(drafts_behind_a_prompt, 3), (131, 67)),
     "a prompt, then five drafts each": (partial(drafts_behind_a_prompt, 6), (67, 9)),
     "drafts around a prompt": (drafts_around_a_prompt, (19, 5)),
+    "drafts around the first one's": (drafts_around_the_first, (67, 37)),
     "dropped drafts": (dropped_drafts, (19, 5)),
     "some drafts and idle ones": (some_drafts, (37, 17)),
     "across a window": (partial(crossing, "window"), (512,)),

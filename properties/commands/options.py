@@ -119,9 +119,7 @@ target = click.argument("target", required=False, callback=_said)
 device = click.option(
     "--device", type=OneOf(DEVICES), default="auto", show_default=True, help="Where kernels run."
 )
-seed = click.option(
-    "--seed", type=Whole(0), default=0, show_default=True, help="Seed of the random cases."
-)
+seed = click.option("--seed", type=Whole(0), default=0, show_default=True, help="Seed of the random cases.")
 failures = click.option(
     "--failures",
     type=click.Path(path_type=Path),

@@ -6,6 +6,7 @@ from math import inf
 from cumae.properties.cases.alike import limited_of, telling_of
 from cumae.properties.cases.churn import (
     behind_a_prompt,
+    beside_saturated,
     churned,
     in_a_crowd,
     in_equal_chunks,
@@ -31,6 +32,8 @@ from cumae.properties.search.steps import examine_trace
 
 PATIENCE = 3.0
 """Seconds after which a function that is no class gets no more steps: it is slow."""
+SATURATED = ((67, 63), (67, 0), (12, 9))
+"""Decodes of steps, and one that sees more keys than are selected, which changes places with the next one."""
 EXCHANGED = ((131, 129), (131, 66), (1_029, 1_026))
 """Decodes of steps, and the first of two that exchange their lengths."""
 CHANGED = ((130, 129), (130, 66), (1_030, 1_028))
@@ -76,7 +79,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     prompts = (behind_a_prompt(telling_of(ladder, topk), length) for topk, length in PROMPTS)
     changing = (verified_in_turns(ladder), in_equal_chunks(telling), saturated(ladder))
     beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
-    more, ends = (crowds, windows, prompts), (shrunk_again(ladder),)
+    full = (beside_saturated(ladder, *place) for place in SATURATED)
+    more, ends = (crowds, windows, prompts, full), (shrunk_again(ladder),)
     for trace in chain(alike, running, beyond, changing, *more, sized, late, alone, ends):
         if trace is not None:
             examine_trace(examiner, trace)

@@ -9,6 +9,7 @@ from typing import Any
 from cumae.properties.cases.arrivals import ARRIVALS
 from cumae.properties.cases.branches import BRANCHES
 from cumae.properties.cases.captured_steps import CAPTURED
+from cumae.properties.cases.coincidences import COINCIDING
 from cumae.properties.cases.composed import composed
 from cumae.properties.cases.crowds_of_prompts import CROWDS
 from cumae.properties.cases.deep_heads import DEEP_HEADS
@@ -33,6 +34,7 @@ OF_ENGINES = (
     (MEETING, 0.2),
     (BRANCHES, 0.1),
     (DOCUMENTS, 0.2),
+    (COINCIDING, 0.1),
     (CROWDS, 0.2),
     (DEEP_HEADS, 0.3),
     (CAPTURED, 0.2),

@@ -13,6 +13,7 @@ from cumae.properties.cases.churn import (
     LONGEST,
     RUNNING,
     behind_a_prompt,
+    beside_saturated,
     churned,
     in_a_crowd,
     in_equal_chunks,
@@ -148,3 +149,14 @@ def test_decodes_leave_pages_behind_their_window(window: int) -> None:
     before, last = trace.steps[-2].batch.requests, trace.steps[-1].batch.requests
     assert [r.context_len + 1 for r in before] == [r.context_len for r in last]
     assert {i for r in before for i in r.block_ids}.isdisjoint(i for r in last for i in r.block_ids)
+
+
+@pytest.mark.parametrize("at", [63, 0])
+def test_a_saturated_request_changes_places_with_a_short_one(at: int) -> None:
+    trace = beside_saturated(LADDER, 67, at)
+    assert trace is not None
+    first, second, third = ([r.context_len for r in step.batch.requests] for step in trace.steps)
+    topk = trace.steps[0].options.selection.topk
+    assert first == third and sorted(first) == sorted(second)
+    assert [b for b in range(67) if first[b] != second[b]] == [at, at + 1]
+    assert first[at] >= topk > first[at + 1]

@@ -82,7 +82,7 @@ def test_what_a_dialect_reserves_is_no_domain_of_ones_own(tmp_path: Path) -> Non
     assert verdict.domain == ""
 
 
-RAISES = '''
+RAISES = """
 import torch
 from cumae import Domain, conforms_to
 
@@ -92,7 +92,7 @@ def test_raises(num_requests, context_lens, query_lens, position_ids):
         raise IndexError
     lens = zip(context_lens.tolist(), query_lens.tolist())
     position_ids.copy_(torch.cat([torch.arange(start, start + count) for start, count in lens]))
-'''
+"""
 
 
 def test_fuzz_replay_and_draw_name_the_same_promises(tmp_path: Path) -> None:

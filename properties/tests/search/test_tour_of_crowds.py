@@ -19,6 +19,7 @@ from cumae.fixtures.limits import (
     steps_of_budgets,
     steps_of_documents,
     steps_of_prompts,
+    steps_that_coincide,
     steps_where_kinds_meet,
     thousands_of_pairs,
 )
@@ -38,6 +39,7 @@ ORDINARY = (
     *steps_of_budgets.LIMITS,
     *steps_of_documents.LIMITS,
     *steps_of_prompts.LIMITS,
+    *steps_that_coincide.LIMITS,
     *thousands_of_pairs.LIMITS,
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
