@@ -10,6 +10,7 @@ from cumae.gpu_impl.arguments import INDEX_DTYPES, check_indices, check_int, che
 from cumae.gpu_impl.copy_grain import WORDS_OF_GRAIN, as_bytes, grain_bytes
 from cumae.gpu_impl.early_launch import early, wait_for_kernel_before
 from cumae.gpu_impl.request_scan import count_stops
+from cumae.gpu_impl.word_list import copy_word_list
 
 # Tuned together: a program copies rows in passes of at most COLUMNS words of up to 8 bytes of each. If the
 # rows are few it has ROWS_OF_FEW, else one warp, and as many as make a pass of WORDS_OF_MANY.
@@ -19,8 +20,9 @@ WORDS_OF_MANY = 1024
 COLUMNS = 256
 # Short rows whose grain is small, such as an indexer's, leave half the threads of such a pass idle. If there
 # are many, a program copies its ROWS_OF_FLAT rows as one list, which it stores 16 bytes at a time, in passes
-# of VECTORS_OF_FLAT times as many, or row by row if one is not copied. The largest step of `cumae lint` has
-# LEAST_OF_FLAT rows; the list is the faster way somewhat above.
+# of VECTORS_OF_FLAT times as many. If one of them has no source, it copies row by row, in passes of
+# COLUMNS_BESIDE_FLAT words of each: more words would take more registers, also for the list. The largest step
+# of `cumae lint` has LEAST_OF_FLAT rows; the list is the faster way somewhat above.
 LEAST_OF_FLAT = 30_000
 BYTES_OF_FLAT = 512
 ROWS_OF_FLAT = 128
@@ -117,7 +119,7 @@ def _copy_rows(
             begin = tl.where(m_cached, cached_begin, new_rows.to(tl.int64) + new_row * GRAIN)
             begin = begin - tl.arange(0, ROWS).to(tl.int64) * row_bytes
             target = keys.to(tl.pointer_type(WORD)) + i_first * num_words
-            _copy_list(begin, target, num_words, WORD, WORDS_OF_ACCESS, ROWS, VECTORS)
+            copy_word_list(begin, target, num_words, WORD, WORDS_OF_ACCESS, ROWS, VECTORS)
             return
     source = tl.where(
         m_cached,
@@ -132,37 +134,6 @@ def _copy_rows(
         m_word = m_copied[:, None] & (o_word < num_words)[None, :]
         words = tl.load(source[:, None] + o_word[None, :], mask=m_word, other=0)
         tl.store(target[:, None] + o_word[None, :], words, mask=m_word)
-
-
-@triton.jit
-def _copy_list(
-    begin: tl.tensor,
-    target: tl.tensor,
-    num_words: tl.tensor,
-    WORD: tl.constexpr,
-    WORDS_OF_ACCESS: tl.constexpr,
-    ROWS: tl.constexpr,
-    VECTORS: tl.constexpr,
-) -> None:
-    """Copy rows of few words as one list, which is stored 16 bytes at a time.
-
-    begin: of each row, the address at which the list would begin if it went on there as it does in this row.
-    """
-    # ROWS is a multiple of the words that are stored at once, and so is the number of all words.
-    num_in_all = ROWS * num_words
-    for i_word in range(0, num_in_all, VECTORS * WORDS_OF_ACCESS):
-        o_first = i_word + tl.arange(0, VECTORS) * WORDS_OF_ACCESS
-        # Exact for rows as short as these; a division of integers would take longer.
-        i_row = ((o_first + 0.5) * (1.0 / num_words)).to(tl.int32)
-        here = tl.gather(begin, tl.minimum(i_row, ROWS - 1), 0)
-        there = tl.gather(begin, tl.minimum(i_row + 1, ROWS - 1), 0)
-        o_word = o_first[:, None] + tl.arange(0, WORDS_OF_ACCESS)[None, :]
-        is_here = o_word < ((i_row + 1) * num_words)[:, None]
-        address = tl.where(is_here, here[:, None], there[:, None])
-        address = address + o_word * (WORD.primitive_bitwidth // 8)
-        m_access = (o_first < num_in_all)[:, None]
-        words = tl.load(address.to(tl.pointer_type(WORD)), mask=m_access, other=0)
-        tl.store(target + o_word, words, mask=m_access)
 
 
 def write_prefix_interleave(

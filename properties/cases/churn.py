@@ -29,7 +29,7 @@ def churned(telling: Ladder) -> Trace | None:
     Two end while one arrives, and the last moves to the place of one; two are replaced, and then the longest;
     two parts of the batch take turns; one is preempted, and comes back at its old length in other pages.
     """
-    size = min(telling.sizes, key=lambda size: abs(size - PAGE))
+    size = telling.nearest_block(PAGE)
     room = max(size - LAST - 1, 1)
     contexts = [size * (b % 3) + 1 + mixed(b) % room for b in range(RUNNING + ARRIVING)]
     contexts[LONGEST] += 3 * size
@@ -54,7 +54,7 @@ def in_a_crowd(telling: Ladder) -> Trace | None:
 
     Then one comes back in other pages, and at last two grow by other numbers with the same sum.
     """
-    size = min(telling.sizes, key=lambda size: abs(size - PAGE))
+    size = telling.nearest_block(PAGE)
     room = max(size - LAST - 1, 1)
     lens: list[Lens] = [("decode", size * (b % 3) + 2 + mixed(b) % room, 1) for b in range(CROWD)]
     step = telling.step(lens, seed=CROWD, padding=(0, 0), block_size=size)
@@ -104,7 +104,7 @@ def in_equal_chunks(telling: Ladder) -> Trace | None:
 
     All chunks are of one length, so that a step looks like the next chunk of the prompt before.
     """
-    size = min(telling.sizes, key=lambda size: abs(size - PAGE))
+    size = telling.nearest_block(PAGE)
     lens: list[Lens] = [("decode", size * (1 + b % 3) + b, 1) for b in range(DECODING)]
     lens += [("prefill", CHUNK, CHUNK)] * 2
     step = telling.step(lens, seed=DECODING, padding=(0, 0), block_size=size)
@@ -129,7 +129,7 @@ def in_equal_chunks(telling: Ladder) -> Trace | None:
 
 def in_other_hands(limited: Ladder) -> Trace | None:
     """Return steps of decodes that all end a group of keys: then others have their rows, in other pages."""
-    size = min(limited.sizes, key=lambda size: abs(size - PAGE))
+    size = limited.nearest_block(PAGE)
     lens: list[Lens] = [("decode", size + 3 + 4 * b, 1) for b in range(DECODING)]
     step = limited.step(lens, seed=DECODING, padding=(0, 0), block_size=size)
     grown = None if step is None else _grown_by(step, range(len(step.batch.requests)), 4)

@@ -11,9 +11,9 @@ from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.served import with_drafts
 
 PADDED = 63
-"""Requests of a captured graph that one live request leaves."""
+"""Padded requests of a captured graph in which one request is live."""
 TIMES = 8
-"""How often each request has gone through a group, a ring or a chunk."""
+"""How many groups, rounds of a ring or chunks the cached tokens of each request fill."""
 
 
 def at_once(

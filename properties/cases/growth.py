@@ -56,7 +56,7 @@ def steady(telling: Ladder) -> Trace | None:
     After the last run, one has another last page.
     """
     one, other = MIDDLE
-    block_size = min(telling.sizes, key=lambda size: abs(size - LARGE))
+    block_size = telling.nearest_block(LARGE)
 
     def grown(more: int, changes: Mapping[int, int]) -> Case | None:
         contexts = [LARGE * (2 + b % 3) + 1 + GROWING[b % len(GROWING)] % 20 for b in range(STEADY)]

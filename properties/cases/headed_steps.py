@@ -90,7 +90,7 @@ def _in_any_pages(order: str, head_format: str) -> tuple[str, Steps]:
     """Return a name, what builds a step of few heads beyond a window in these pages, and its sizes."""
 
     def build(ladder: Ladder, count: int) -> Case | None:
-        size = min(ladder.sizes, key=lambda size: abs(size - PAGE))
+        size = ladder.nearest_block(PAGE)
         return with_heads(order, head_format, SMALL_HEADS, ladder, count, window=128, block_size=size)
 
     return f"windows in pages of {head_format}, {order}", (build, (19,))

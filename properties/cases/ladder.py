@@ -88,13 +88,13 @@ class Ladder:
 
     def busy(self, count: int) -> Case | None:
         """Return a case of ``count`` requests of several small blocks; some lack blocks, or a row."""
-        return self.case(list(busy(count)), seed=count, block_size=self._near(4), holes=True)
+        return self.case(list(busy(count)), seed=count, block_size=self.nearest_block(4), holes=True)
 
     def lulls(self, length: int) -> Case | None:
         """Return a case in which twice ``length`` requests in a row have no new token."""
         if not self.domain.empty_requests:
             return None
-        return self.case(list(with_lulls(length)), seed=length, block_size=self._near(4))
+        return self.case(list(with_lulls(length)), seed=length, block_size=self.nearest_block(4))
 
     def on_ranks(self, world: int) -> "Ladder | None":
         """Return the ladder of cases that lie on ``world`` ranks, seen by the last of them."""
@@ -262,9 +262,10 @@ class Ladder:
     @property
     def usual_block(self) -> int:
         """The block size of a case whose block size does not matter."""
-        return self._near(16)
+        return self.nearest_block(16)
 
-    def _near(self, block_size: int) -> int:
+    def nearest_block(self, block_size: int) -> int:
+        """Return the block size of cases that is nearest to this one."""
         return min(self.sizes, key=lambda size: abs(size - block_size))
 
     def case(

@@ -12,6 +12,7 @@ from cumae.properties.cases.full_budgets import with_free_pages
 from cumae.properties.cases.ladder import Ladder
 
 FAR = 131_075
+"""Cached tokens of one request, for which a table with hundreds of rows has millions of entries."""
 COLUMNS, ROWS, BLOCKS, PAGES = 1_040, 2_100, 4_100, 1_100
 """Columns of a table, rows of a workspace, blocks of a pool and pages of heads beside those of a step."""
 
