@@ -1,12 +1,10 @@
 """The cache slots of the positions that each token of the step selected."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple
 
 from cumae.oracle.context_parallel import local_len, owns
 from cumae.oracle.model.rules import INT32_MAX, require
-from cumae.oracle.slot_mapping import slot_of
 
 
 class TopkToSlots(NamedTuple):
@@ -54,11 +52,20 @@ def topk_to_slots(
     both = (workspace_ids is None) == (workspace_starts is None)
     require(both, "workspace_starts", workspace_starts, "be given if and only if workspace_ids is")
 
-    @cache
-    def slot_in(owner: int, position: int) -> int:
-        if position < 0 or not owns(position, world, rank, interleave):
-            return -1
-        return slot_of(block_table[owner], local_len(position, world, rank, interleave), block_size)
+    def owned(position: int) -> int:
+        """Return the position's number among those that this rank owns, -1 if it is of another."""
+        mine = position >= 0 and owns(position, world, rank, interleave)
+        return local_len(position, world, rank, interleave) if mine else -1
+
+    def slots_in(block_ids: Sequence[int], positions: Sequence[int]) -> list[int]:
+        held = positions if world == 1 else map(owned, positions)
+        stop = len(block_ids) * block_size
+        return [
+            block_ids[index // block_size] * block_size + index % block_size
+            if 0 <= index < stop and block_ids[index // block_size] >= 0
+            else -1
+            for index in held
+        ]
 
     slots: list[int] = []
     for row, (owner, positions) in enumerate(zip(token_to_request, selected_positions, strict=True)):
@@ -68,8 +75,8 @@ def topk_to_slots(
             require(known, f"workspace_ids[{row}]", workspace_ids[row], f"be < {len(workspace_starts)}")
             start = workspace_starts[workspace_ids[row]]
             found = [start + position if position >= 0 else -1 for position in positions]
-        elif owner >= 0:
-            found = [slot_in(owner, position) for position in positions]
+        elif owner >= 0 and max(positions, default=-1) >= 0:
+            found = slots_in(block_table[owner], positions)
         highest = max(found, default=-1)
         require(highest <= INT32_MAX, "slot", highest, f"be <= {INT32_MAX}")
         slots += found

@@ -43,8 +43,9 @@ class Request:
             is_list = isinstance(self.block_ids, Sequence) and not isinstance(self.block_ids, str)
             require(is_list, "block_ids", self.block_ids, "be a list of integers")
             object.__setattr__(self, "block_ids", tuple(self.block_ids))
-        for i, block_id in enumerate(self.block_ids):
-            if type(block_id) is not int or not -1 <= block_id <= INT32_MAX:
+        ids = self.block_ids
+        if ids and not (set(map(type, ids)) == {int} and -1 <= min(ids) and max(ids) <= INT32_MAX):
+            for i, block_id in enumerate(ids):
                 require_int(f"block_ids[{i}]", block_id, -1)
 
     @property

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from cumae.oracle import Layout, Phase, Request
 from cumae.properties.cases.choices import Choices, draw_permutation, mixed
 from cumae.properties.cases.domain import Domain
@@ -111,7 +113,7 @@ def give_blocks(
     total = sum(counts)
     pool = min(max(1, total + choices.pick((0, 1, 7, 100))), max(room, 1))
     step, first = draw_permutation(choices, pool)
-    free = tuple([domain.reserved_blocks + (first + i * step) % pool for i in range(total)])
+    free = tuple((domain.reserved_blocks + (first + step * np.arange(total)) % pool).tolist())
     requests: list[Request] = []
     stop = 0
     for (phase, context_len, query_len), (owner, num_shared), count in zip(
