@@ -1,6 +1,7 @@
 """Steps that a weak key takes for each other: sums, sorted lengths or a checksum are the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import TypeVar
 
 from cumae.oracle import Case, Trace
@@ -24,6 +25,9 @@ OTHER_DECODES: Mapping[str, Mapping[int, int]] = {
     "the digits one after the other": {10: 173, 11: 1},
 }
 """What stays the same, and the lengths that change."""
+PROMPT: Lens = ("prefill", 9, 3)
+AMONG = (9, 6, 5, 3, 1)
+"""Places of prompts among the decodes, so that one stands between most that change together."""
 CHUNKS = ((10, 3), (20, 1), (7, 5), (0, 4), (15, 0), (9, 2))
 """Cached and new tokens of chunks."""
 OTHER_CHUNKS: Mapping[str, Mapping[int, tuple[int, int]]] = {
@@ -43,16 +47,19 @@ def _in_turns(base: Sequence[T], others: Iterable[Mapping[int, T]]) -> Iterator[
 
 
 def collisions(ladder: Ladder) -> Iterator[Trace]:
-    """Yield a trace of decodes and one of chunks, in which each second step is the same."""
+    """Yield traces of decodes, of decodes and prompts, and of chunks; each second step is the same."""
     telling = telling_of(ladder)
-    decodes: list[Sequence[Lens]] = []
+    decodes: list[list[Lens]] = []
     for context_lens in _in_turns(DECODES, OTHER_DECODES.values()):
         decodes.append([("decode", context_len, 1) for context_len in context_lens])
-    chunks: list[Sequence[Lens]] = []
+    mixed_steps = [[*step] for step in decodes]
+    for step, place in product(mixed_steps, AMONG):
+        step.insert(place, PROMPT)
+    chunks: list[list[Lens]] = []
     for lens in _in_turns(CHUNKS, OTHER_CHUNKS.values()):
         chunks.append([("prefill", *each) for each in lens])
     without_drafts = telling.having("max_drafts", 0) or telling
-    for steps, rungs in ((decodes, telling), (chunks, without_drafts)):
+    for steps, rungs in ((decodes, telling), (mixed_steps, telling), (chunks, without_drafts)):
         trace = traced([rungs.step(step, seed=len(step), padding=(0, 0)) for step in steps])
         if trace is not None:
             yield trace

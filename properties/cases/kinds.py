@@ -27,6 +27,7 @@ from cumae.properties.cases.engine_steps import (
     routed,
     selecting,
 )
+from cumae.properties.cases.equal_steps import EQUAL
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.ladder import Ladder
@@ -45,6 +46,7 @@ from cumae.properties.cases.production import (
     with_one_far,
     with_one_prompt,
 )
+from cumae.properties.cases.small_pages import SMALL
 from cumae.properties.cases.steps_of_one_kind import (
     DRAFTS,
     begun_pages,
@@ -167,6 +169,8 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **BRANCHES,
     **DOCUMENTS,
     **COINCIDING,
+    **EQUAL,
+    **SMALL,
     **CROWDS,
     **DEEP_HEADS,
     **CAPTURED,

@@ -4,6 +4,7 @@ from itertools import chain
 from math import inf
 
 from cumae.properties.cases.alike import limited_of, telling_of
+from cumae.properties.cases.chunks_in_turns import behind_a_little_more, behind_little
 from cumae.properties.cases.churn import (
     behind_a_prompt,
     beside_saturated,
@@ -61,8 +62,10 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
     moved = (in_other_blocks(ladder), in_other_layers(ladder))
     others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), *moved)
+    limited = limited_of(ladder)
+    chunks = (behind_little(ladder), *(behind_a_little_more(one) for one in limited))
     late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE
-    for trace in chain(collisions(ladder), phased, others):
+    for trace in chain(collisions(ladder), phased, others, chunks):
         if trace is not None:
             examine_trace(examiner, trace, late_at)
     if not examiner.binding.keeps_state:
@@ -71,7 +74,7 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     late = (exchanged(ladder, *place) for place in EXCHANGED)
     sized = (of_one_size(ladder, *sizes) for sizes in SIZED)
     alike = (changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
-    telling, limited, ranks = telling_of(ladder), limited_of(ladder), ladder.on_ranks(RANKS)
+    telling, ranks = telling_of(ladder), ladder.on_ranks(RANKS)
     rungs = (telling, *([] if ranks is None else [telling_of(ranks)]), *limited)
     running = (run(one) for one in rungs for run in (steady, churned))
     crowds = (in_a_crowd(one) for one in rungs)

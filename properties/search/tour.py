@@ -88,6 +88,7 @@ class Tour:
             visitor.visit(among_decodes(ladder, count, num_idle))
         for sizes in BROAD:
             visitor.visit(broad(ladder, *sizes), lent=LENT * visitor.work)
+        tour_of_steps.in_small_pages(visitor, ladder)
         with visitor.own_work(SHAPES):
             for size in self._edges[:MOST_NAMED]:
                 for value in (size, size + 1):

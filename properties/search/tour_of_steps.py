@@ -14,6 +14,7 @@ from cumae.properties.cases.composed import composed
 from cumae.properties.cases.crowds_of_prompts import CROWDS
 from cumae.properties.cases.deep_heads import DEEP_HEADS
 from cumae.properties.cases.documents import DOCUMENTS
+from cumae.properties.cases.equal_steps import EQUAL
 from cumae.properties.cases.full_budgets import FULL
 from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.kinds import KINDS, OF_TOKENS
@@ -22,12 +23,13 @@ from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.cases.served import STEPS, far
+from cumae.properties.cases.small_pages import SMALL
 from cumae.properties.search.visitor import Visitor
 
-ALIKE, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.5, 1.3, 0.5, 1.0
-"""The work of each part, as a share of the tour's: of steps of one kind, with heads as of models, as models
-are served, of their longest contexts, and of steps put together. Where examples are counted, not seconds, it
-is twice as much."""
+ALIKE, PAGED, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.3, 0.5, 1.3, 0.5, 1.0
+"""The work of each part, as a share of the tour's: of steps of one kind, in small pages, with heads as of
+models, as models are served, of their longest contexts, and of steps put together. Where examples are
+counted, not seconds, it is twice as much."""
 OF_ENGINES = (
     (ARRIVALS, 0.2),
     (FULL, 0.3),
@@ -35,6 +37,7 @@ OF_ENGINES = (
     (BRANCHES, 0.1),
     (DOCUMENTS, 0.2),
     (COINCIDING, 0.1),
+    (EQUAL, 0.1),
     (CROWDS, 0.2),
     (DEEP_HEADS, 0.3),
     (CAPTURED, 0.2),
@@ -65,11 +68,17 @@ ON_RANKS = ("decodes", "verified", "identical prompts", "one far", "decodes, the
 def alike(visitor: Visitor, ladder: Ladder) -> None:
     """Examine steps of one kind, with work of their own; each takes a share of it at most."""
     names = [name for name in KINDS if sees_requests(visitor) or name in OF_TOKENS]
-    without = {*OF_HEADS, *(name for kinds, _ in OF_ENGINES for name in kinds)}
+    without = {*OF_HEADS, *SMALL, *(name for kinds, _ in OF_ENGINES for name in kinds)}
     visits = [(name, name, ladder) for name in names if name not in without]
     if sees_requests(visitor) and (ranks := ladder.on_ranks(WORLD)) is not None:
         visits += [(name, f"{name}, on ranks", ranks) for name in ON_RANKS]
     _examine(visitor, visits, ALIKE)
+
+
+def in_small_pages(visitor: Visitor, ladder: Ladder) -> None:
+    """Examine small steps in pages of each order and format, with work of their own."""
+    if "head_format" in ladder.named:
+        _examine(visitor, [(name, name, ladder) for name in SMALL], PAGED)
 
 
 def lined_up(visitor: Visitor, ladder: Ladder) -> None:
