@@ -1,11 +1,13 @@
-"""Routers in torch."""
+"""Routers in torch and in Triton."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import triton
 
 from cumae.oracle import LOGITS_KINDS
+from cumae.properties.engines.known import Known
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
 from cumae.properties.operations.router import router
 
@@ -87,5 +89,87 @@ def fused_topk_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
         logits = (gating_output, gating_output)
         weights, ids = function(*logits, topk, renormalize, e_score_correction_bias, "sigmoid")
         return {"topk_weights": weights * routed_scaling_factor, "topk_ids": ids.int()}
+
+    return launch
+
+
+@ENGINE.adapts(
+    "sglang/kernels/ops/moe/moe_fused_gate.py",
+    "_router_triton_kernel",
+    operation=router(ties="any"),
+    dialect="vllm",
+    domain=STEPS.having(logits_kind=_FINITE, max_tokens=64, padding="none"),
+    known=Known(
+        "sglang-fused_gate",
+        "of a group whose best experts are equal, the score is the sum of the best and the third",
+        {"logits_kind": ("random",)},
+    ),
+)
+def fused_gate(function: Any) -> Callable[..., None]:
+    """The router in Triton, in programs of as many rows as SGLang gives one; it scales the weights."""
+
+    def launch(
+        gating_output: Tensor,
+        e_score_correction_bias: Tensor,
+        topk: int,
+        renormalize: bool,
+        num_expert_group: int,
+        topk_group: int,
+        routed_scaling_factor: float,
+        topk_weights: Tensor,
+        topk_ids: Tensor,
+    ) -> None:
+        num_rows, num_experts = gating_output.shape
+        if not num_rows:
+            return
+        width = triton.next_power_of_2(num_experts)
+        rows = max(1, min(4, 256 // width))
+        function[(-(-num_rows // rows),)](
+            gating_output,
+            e_score_correction_bias,
+            None,
+            None,
+            None,
+            topk_weights,
+            topk_ids,
+            topk_ids,
+            num_rows,
+            routed_scaling_factor,
+            0.0,
+            N=num_experts,
+            K=topk,
+            K_ROUTED=topk,
+            BLOCK_M=rows,
+            BLOCK_N=width,
+            BLOCK_K=triton.next_power_of_2(topk),
+            N_GROUP=num_expert_group,
+            TOPK_GROUP=topk_group,
+            EXPERTS_PER_GROUP=num_experts // num_expert_group,
+            BLOCK_G=triton.next_power_of_2(num_expert_group),
+            SCORING_FUNC=0,
+            SQRTSOFTPLUS_LOG1P=False,
+            HAS_SOFTCAP=False,
+            RENORMALIZE=renormalize,
+            APPLY_SCALE=True,
+            HAS_BIAS=True,
+            HAS_TOKEN_BIAS=False,
+            BIAS_ALT_TOKEN_ID=None,
+            HAS_PADDING=False,
+            HAS_PACKED=False,
+            RENORMALIZE_EPSILON=0.0,
+            USE_PDL=False,
+            stride_bias=1,
+            stride_bias_alt=0,
+            stride_input_ids=0,
+            stride_sm=gating_output.stride(0),
+            stride_sn=gating_output.stride(1),
+            stride_wm=topk_weights.stride(0),
+            stride_wk=topk_weights.stride(1),
+            stride_im=topk_ids.stride(0),
+            stride_ik=topk_ids.stride(1),
+            stride_pm=0,
+            stride_pk=0,
+            num_warps=1 if width <= 512 else 4,
+        )
 
     return launch
