@@ -51,9 +51,9 @@ class Layout:
     between two rows of a block, and between two blocks beyond that. ``new_row_gap``: between two new rows, of
     latents or of logits. ``key_row_gap``: between two rows of the keys, and of the rotary part of new rows
     where an engine holds it in a tensor of its own. ``vector_step``: elements between two entries of the
-    one-dimensional tensors that may be views; the rows of others have one less between them.
-    ``storage_offset``: elements by which each tensor begins later than at an address with the largest
-    alignment.
+    one-dimensional tensors that may be views, and one more of each further view; the rows of others have one
+    less between them. ``storage_offset``: elements by which each tensor begins later than at an address with
+    the largest alignment.
 
     ``garbage``: the don't-care fill of places that must not be read. ``index_dtype``: width of lengths, rows
     and ids; ``mixed``: contexts, sums of lengths and rows have 64 bits, as in SGLang, and the others 32.

@@ -43,20 +43,28 @@ _PROBE = Batch((Request(1, 1, (1,)), Request(2, 1, (2,), "decode")), 4)
 def held_input(binding: Binding, name: str, inputs: Inputs) -> Held:
     """Return an input as the dialect holds it; one that may be a view lies as the layout says."""
     held = binding.dialect.inputs[name].hold(inputs)
-    if inputs.case.layout.vector_step == 1 or name not in binding.domain.views or not isinstance(held, Ints):
-        return held
-    return replace(held, strides=_apart(held.strides, inputs.case))
+    step = _step_of(binding, name, inputs.case)
+    return (
+        held if step == 1 or not isinstance(held, Ints) else replace(held, strides=_apart(held.strides, step))
+    )
 
 
 def output_strides(binding: Binding, name: str, case: Case) -> tuple[int, ...]:
     """Return the strides of an output that is passed as an argument."""
     strides = strides_of(binding.forms[name], case)
-    return _apart(strides, case) if name in binding.domain.views else strides
+    return _apart(strides, _step_of(binding, name, case))
 
 
-def _apart(strides: tuple[int, ...], case: Case) -> tuple[int, ...]:
+def _step_of(binding: Binding, name: str, case: Case) -> int:
+    """Return the step of a view; each has one more than the one that is promised before it."""
+    views, step = binding.domain.views, case.layout.vector_step
+    return 1 if step == 1 or name not in views else step + views.index(name)
+
+
+def _apart(strides: tuple[int, ...], step: int) -> tuple[int, ...]:
     """Return the strides of a view: a vector's entries have a step, and rows have a gap between them."""
-    step = case.layout.vector_step
+    if step == 1:
+        return strides
     if len(strides) == 1:
         return (step * strides[0],)
     row, entry = max(strides[-2], 1), strides[-1]

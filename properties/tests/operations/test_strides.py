@@ -183,6 +183,13 @@ class TestVectors:
             case = Case(BATCH, Layout(vector_step=2 + number % 2))
             assert CHECKS["accepts_strides"](Trial(binding, case, DEVICE, number=number)) is None
 
+    def test_each_view_has_a_step_of_its_own(self) -> None:
+        domain = Domain(views=("context_lens_cpu", "query_lens_cpu"))
+        binding = binding_of(load_function("cumae.gpu_impl:MetadataCache"), "metadata_cache", domain=domain)
+        strided = Bench(binding, Case(BATCH, Layout(vector_step=2)), DEVICE)
+        held = (strided.held(name) for name in domain.views)
+        assert [one.strides for one in held if isinstance(one, TENSORS)] == [(2,), (3,)]
+
     def test_no_vector_is_strided_unless_it_is_promised(self) -> None:
         binding = binding_of(load_function("cumae.gpu_impl:write_causal_windows"), "causal_windows")
         assert not shows(binding, {"vector_step": 2}) and "accepts_strides" not in checks_for(binding)
