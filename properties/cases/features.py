@@ -209,6 +209,7 @@ FEATURES: tuple[Feature, ...] = (
         small=({"max_drafts": 1}, {"max_drafts": 2}),
         shown_by=("num_drafts",),
     ),
+    row("options", "draft_seed", lambda d: d.pick("draft_seed", (0, 0, 0, 1, 2, 3)), "max_drafts"),
 )
 NAMES = frozenset(row.name for row in FEATURES if not row.always)
 """The features an operation may list."""

@@ -9,6 +9,7 @@ from cumae.fixtures.limits import (
     composed_steps,
     crowds_of_one_kind,
     deep_and_long_steps,
+    histories_of_choices,
     histories_of_churn,
     histories_of_places,
     ordinary_steps,
@@ -22,6 +23,7 @@ from cumae.fixtures.limits import (
     steps_that_coincide,
     steps_where_kinds_meet,
     thousands_of_pairs,
+    values_of_choices,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -44,11 +46,13 @@ ORDINARY = (
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
+    *values_of_choices.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
     *crowds_of_one_kind.LIMITS,
     *histories_of_places.LIMITS,
+    *histories_of_choices.LIMITS,
     *histories_of_churn.LIMITS,
     *ORDINARY,
     *SERVED,
