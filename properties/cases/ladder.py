@@ -202,13 +202,17 @@ class Ladder:
         return None if domain is None else Ladder(domain, self.named)
 
     def routing(
-        self, shape: RouterShape, logits: str = "negative", dtype: str | None = None
+        self,
+        shape: RouterShape,
+        logits: str = "negative",
+        dtype: str | None = None,
+        bias: str = "as_logits",
     ) -> "Ladder | None":
-        """Return the ladder of a router of this shape, whose logits are of one kind if they may be.
+        """Return the ladder of a router of this shape, with logits and biases of one kind if they may be.
 
         ``dtype``: that of logits and biases, if they may have it; None for any.
         """
-        domain = with_router(self._given, shape, logits, dtype) if "router" in self.named else None
+        domain = with_router(self._given, shape, logits, dtype, bias) if "router" in self.named else None
         return None if domain is None else Ladder(domain, self.named)
 
     def step(

@@ -1,4 +1,4 @@
-"""Steps of ordinary size and usual lengths, in which other values are unusual: drafts and selected keys."""
+"""Steps of ordinary size and lengths, in which other values are unusual: drafts, selected keys, biases."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -36,9 +36,25 @@ def selections_with_holes(gathered: bool, ladder: Ladder, count: int) -> Case | 
     return chosen.unlimited.preferring(**having).step(lens, seed=count, padding=(0, 0))
 
 
+def routed_by(
+    logits: str, bias: str, shape: tuple[int, int, int, int], ladder: Ladder, count: int
+) -> Case | None:
+    """Return a case of ``count`` tokens and a router of this shape, with logits and biases of these kinds."""
+    router = ladder.routing(shape, logits, bias=bias)
+    return None if router is None else router.tokens(count, 0)
+
+
+GROUPED, ALONE = (256, 8, 4, 8), (64, 1, 1, 6)
+"""A router whose experts lie in groups, and one without groups."""
 ODD: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "unequal drafts": (unequal_drafts, (67, 19, 5)),
     "selections with holes": (partial(selections_with_holes, False), (19, 7)),
     "selections with holes in a workspace": (partial(selections_with_holes, True), (19, 7)),
+    **{
+        f"routed by {logits} behind {bias} biases": (partial(routed_by, logits, bias, GROUPED), (19, 7))
+        for logits, bias in (("nan_and_inf", "negative"), ("nan_and_inf", "low"), ("random", "very_low"))
+    },
+    "routed by NaN without biases": (partial(routed_by, "nan_and_inf", "zero", ALONE), (37, 7)),
+    "routed by biases of which few are far": (partial(routed_by, "random", "few_far", GROUPED), (19, 7)),
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""

@@ -91,3 +91,11 @@ def test_keys_in_a_workspace_lie_apart_by_the_gap() -> None:
     requests = (Request(0, 3, (0,)), Request(0, 0), Request(2, 4, (1,)))
     case = Case(Batch(requests, 16), options=Options.of(prefill_workspace=True, workspace_gap=5))
     assert Inputs(case)["workspace_starts"] == [5, 13]
+
+
+def test_biases_of_a_router_are_of_one_kind_if_they_may_be() -> None:
+    case = _made("routed by nan_and_inf behind low biases")
+    assert (case.options.router.logits_kind, case.options.router.bias_kind) == ("nan_and_inf", "low")
+    ladder = Ladder(Domain(bias_kind=("as_logits",)), NAMES)
+    case = _made("routed by nan_and_inf behind low biases", ladder)
+    assert case.options.router.bias_kind == "as_logits"

@@ -4,6 +4,7 @@ import pytest
 
 from cumae.fixtures.limits import (
     Limit,
+    biases_of_routers,
     busy_steps,
     captured_widths,
     composed_steps,
@@ -47,6 +48,7 @@ ORDINARY = (
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
     *values_of_choices.LIMITS,
+    *biases_of_routers.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
