@@ -71,6 +71,7 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("cache", "new_latents", "new_rows"),
     ),
     row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
+    row("options", "odd_rows", lambda d: d.flag("odd_rows", 30), "row_format", small=({"odd_rows": True},)),
     *HEADS,
     row(
         "options",

@@ -81,7 +81,7 @@ def test_a_seed_selects_others_between_the_same_ends() -> None:
 
 def test_without_a_seed_no_position_stands_behind_a_hole() -> None:
     case = _made("selections with holes")
-    plain = replace(case, options=case.options.having(selection_seed=0))
+    plain = replace(case, options=case.options.having(selection_seed=0, select_beyond=False))
     for row in Inputs(plain)["selected_positions"]:
         positions = [position >= 0 for position in row]
         assert "TFT" not in "".join("T" if one else "F" for one in positions)

@@ -25,6 +25,7 @@ from cumae.fixtures.limits import (
     steps_where_kinds_meet,
     thousands_of_pairs,
     values_of_choices,
+    values_of_rows,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -49,6 +50,7 @@ ORDINARY = (
     *deep_and_long_steps.LIMITS,
     *values_of_choices.LIMITS,
     *biases_of_routers.LIMITS,
+    *values_of_rows.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
