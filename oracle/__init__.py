@@ -44,7 +44,14 @@ from cumae.oracle.persistent_buffers import PersistentBuffers, persistent_buffer
 from cumae.oracle.position_ids import PositionIds, position_ids
 from cumae.oracle.prefix_interleave import PrefixInterleave, prefix_interleave
 from cumae.oracle.ring_slots import RingSlots, ring_slots
-from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
+from cumae.oracle.router_logits import (
+    BIAS_KINDS,
+    FLOAT_DTYPES,
+    LOGITS_KINDS,
+    BiasKind,
+    FloatDtype,
+    LogitsKind,
+)
 from cumae.oracle.router_margins import Margins, Rounding, Ties, margins_of, rights_of_rows
 from cumae.oracle.scaled_head import restored_number, scaled_head
 from cumae.oracle.sequence_chunks import SequenceChunks, sequence_chunks
@@ -63,6 +70,7 @@ from cumae.oracle.window_slots import WindowSlots, window_slots
 
 __all__ = [
     "ANY",
+    "BIAS_KINDS",
     "DENSE",
     "FLOAT_DTYPES",
     "GARBAGE",
@@ -80,6 +88,7 @@ __all__ = [
     "AnyChunks",
     "AnySchedule",
     "Batch",
+    "BiasKind",
     "CacheWrite",
     "Case",
     "CausalWindows",

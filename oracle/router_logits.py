@@ -39,22 +39,50 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "wide",
     "repeated",
 )
+BiasKind = Literal["as_logits", "zero", "equal", "negative", "low", "very_low", "few_far"]
+BIAS_KINDS: tuple[BiasKind, ...] = (
+    "as_logits",
+    "zero",
+    "equal",
+    "negative",
+    "low",
+    "very_low",
+    "few_far",
+)
 DIFFERENT = 61
 """The rows of logits of the kind ``repeated``: a prime number, so that equal ones lie in different places."""
 FloatDtype = Literal["fp32", "bf16"]
 FLOAT_DTYPES: tuple[FloatDtype, ...] = ("fp32", "bf16")
 _FP32, _BITS = Struct("<f"), Struct("<I")
-_BIASES = {"negative": (-2.5, 1.0), "large_biases": (13.0, 2.0), "low_biases": (-12.0, 2.0)}
-"""The least bias, and the width of the range."""
+_BIASES = {
+    "negative": (-2.5, 1.0),
+    "large_biases": (13.0, 2.0),
+    "low_biases": (-12.0, 2.0),
+    "low": (-12.0, 2.0),
+    "very_low": (-1.4, 0.3),
+}
+"""The least bias, and the width of the range; of ``very_low``, in units of one of these."""
+_UNITS = (1e4, 1e4, 1e10)
+_OF_ALL = (0.125, -1.0, -2.5, 3.0)
+"""Biases that all experts have together."""
+_FAR_BIASES, _FAR_OF = (1e4, 1e4, 1e4, 1e9, 8e37), 5
+"""How far the biases of a few experts lie from 0, the last one almost as far as is valid, and of how many
+experts one has such a bias."""
 _FAR = (0.0, -0.0, 1e-45, -1e-38, 1e-30, 16.6, -16.6, 17.4, 88.0, -88.0, 104.0, -104.0, 1e30, -3.3e38, 3.3e38)
 
 
-def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype) -> list[float]:
-    """Return the bias of each expert, a number of ``dtype``.
+def router_bias(
+    kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype, bias_kind: BiasKind = "as_logits"
+) -> list[float]:
+    """Return the bias of each expert, a number of ``dtype``: the kind of the logits chooses it, or its own.
 
     >>> router_bias("close_biases", 0, 4, "fp32")
     [7.010000228881836, 7.0, 7.0, 7.0]
+    >>> router_bias("nan_and_inf", 0, 3, "fp32", "equal")
+    [-2.5, -2.5, -2.5]
     """
+    if bias_kind != "as_logits":
+        return _own_bias(bias_kind, seed, num_experts, dtype)
     draw = Random(f"{kind} {seed} bias")
     values: dict[str, tuple[float, ...]] = {
         "equal": (0.125,),
@@ -70,6 +98,20 @@ def router_bias(kind: LogitsKind, seed: int, num_experts: int, dtype: FloatDtype
         return [as_stored(draw.choice(values[kind]), dtype) for _ in range(num_experts)]
     least, width = _BIASES.get(kind, (-0.1, 0.2))
     return [as_stored(least + width * draw.random(), dtype) for _ in range(num_experts)]
+
+
+def _own_bias(kind: BiasKind, seed: int, num_experts: int, dtype: FloatDtype) -> list[float]:
+    """Return biases of a kind of their own."""
+    draw = Random(f"{seed} bias of its own")
+    if kind in ("zero", "equal"):
+        return [as_stored(draw.choice(_OF_ALL) if kind == "equal" else 0.0, dtype)] * num_experts
+    least, width = _BIASES.get(kind, (-0.1, 0.2))
+    unit = draw.choice(_UNITS) if kind == "very_low" else 1.0
+    biases = [unit * (least + width * draw.random()) for _ in range(num_experts)]
+    if kind == "few_far":
+        far = draw.choice(_FAR_BIASES)
+        biases = [draw.choice((far, -far)) if draw.randrange(_FAR_OF) == 0 else bias for bias in biases]
+    return [as_stored(bias, dtype) for bias in biases]
 
 
 def router_logits(

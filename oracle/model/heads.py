@@ -5,7 +5,7 @@ from math import gcd
 from typing import Literal
 
 from cumae.oracle.fp8_row import nearest_fp32
-from cumae.oracle.model.rules import require, require_choice, require_int
+from cumae.oracle.model.rules import require, require_bool, require_choice, require_int
 
 PageOrder = Literal["NHD", "HND", "joined", "packed", "shuffled"]
 PAGE_ORDERS: tuple[PageOrder, ...] = ("NHD", "HND", "joined", "packed", "shuffled")
@@ -26,6 +26,7 @@ class Heads:
     ``fp8_own`` and ``int8_own`` have a scale for each token and head, 4 bytes behind its numbers.
     ``key_scale_thousandths``, ``value_scale_thousandths``: the scale of all keys or values of ``fp8``, times
     1000. ``page_order``: what runs fastest in a page, see ``page_write``; groups have 16 bytes.
+    ``odd_heads``: whether some new keys and values are zeros, -0.0 or NaN alone, or as those before.
     """
 
     num_heads: int = 1
@@ -35,6 +36,7 @@ class Heads:
     head_format: HeadFormat = "bf16"
     key_scale_thousandths: int = 1000
     value_scale_thousandths: int = 1000
+    odd_heads: bool = False
 
     def __post_init__(self) -> None:
         require_int("num_heads", self.num_heads, 1, 2**12)
@@ -44,6 +46,7 @@ class Heads:
         require_choice("head_format", self.head_format, HEAD_FORMATS)
         require_int("key_scale_thousandths", self.key_scale_thousandths, 1, 10**6)
         require_int("value_scale_thousandths", self.value_scale_thousandths, 1, 10**6)
+        require_bool("odd_heads", self.odd_heads)
         if self.has_own_scales:
             rule = f"be 'NHD', 'HND' or 'joined' for {self.head_format}"
             require(not self.is_grouped, "page_order", self.page_order, rule)

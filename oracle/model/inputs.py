@@ -127,7 +127,8 @@ def _topk_indices(inputs: Inputs) -> list[list[Any]]:
     case, selection = inputs.case, inputs.case.options.selection
     lens = inputs["context_lens"], inputs["query_lens"]
     kv_lens = kv_lens_of(*lens, case.num_tokens_padded, selection.topk)
-    return topk_indices(kv_lens, inputs["position_ids"], selection.topk, selection.selection_order)
+    how = selection.topk, selection.selection_order, selection.selection_seed
+    return topk_indices(kv_lens, inputs["position_ids"], *how)
 
 
 def _selected_positions(inputs: Inputs) -> list[list[Any]]:
@@ -138,14 +139,14 @@ def _selected_positions(inputs: Inputs) -> list[list[Any]]:
     owners = inputs["token_to_request"]
     live = [row < inputs["num_tokens"] for row in range(len(owners))]
     rows, workspaces = inputs["topk_indices"], inputs["workspace_ids"]
-    how = selection.selected_first, selection.selects_fewer
+    how = selection.selected_first, selection.selects_fewer, selection.selection_seed
     return selected_positions(rows, owners, live, workspaces, beyond, *how)
 
 
 def _num_drafts(inputs: Inputs) -> list[Any]:
-    case = inputs.case
-    most = case.options.drafts.max_drafts
-    return _per_request(inputs, [num_drafts_of(one, most) for one in case.batch.requests], GARBAGE)
+    case, drafts = inputs.case, inputs.case.options.drafts
+    counts = [num_drafts_of(one, drafts.max_drafts, drafts.draft_seed) for one in case.batch.requests]
+    return _per_request(inputs, counts, GARBAGE)
 
 
 def _previous(inputs: Inputs) -> Case | None:

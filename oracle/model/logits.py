@@ -27,4 +27,5 @@ def bias(case: Case) -> list[float]:
         options.router.logits_seed,
         options.router.num_experts,
         options.router.bias_dtype,
+        options.router.bias_kind,
     )

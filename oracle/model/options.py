@@ -86,8 +86,11 @@ class Selection:
     before its -1. ``selects_fewer``: whether some rows hold fewer positions than they have keys to select.
     ``selection_order``: the order of each row's positions; "mixed" differs from row to row, and "alike" gives
     a row what the row before selects, if its token is the next one and sees as many keys.
+    ``selection_seed``: which positions are selected between the least and the last one of a row. With
+    another seed than 0, some rows hold -1 between positions unless ``selected_first``, and some hold none if
+    ``selects_fewer``.
     ``prefill_workspace``: the keys of prefills that compute something are gathered into a workspace, from
-    which their tokens read selected positions.
+    which their tokens read selected positions. ``workspace_gap``: rows before the keys of each.
     """
 
     topk: int = 2
@@ -96,6 +99,8 @@ class Selection:
     selected_first: bool = False
     selects_fewer: bool = False
     selection_order: SelectionOrder = "mixed"
+    selection_seed: int = 0
+    workspace_gap: int = 0
 
     def __post_init__(self) -> None:
         require_int("topk", self.topk, 1, 2**16)
@@ -104,6 +109,8 @@ class Selection:
         require_bool("selected_first", self.selected_first)
         require_bool("selects_fewer", self.selects_fewer)
         require_choice("selection_order", self.selection_order, SELECTION_ORDERS)
+        require_int("selection_seed", self.selection_seed, 0, 2**16)
+        require_int("workspace_gap", self.workspace_gap, 0, 2**16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +149,18 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Drafts:
-    """``max_drafts``: the most tokens of a request that were proposed and are verified in this step."""
+    """Tokens of requests that were proposed and are verified in this step.
+
+    ``max_drafts``: the most of a request. ``draft_seed``: which requests have fewer; of 0, those of equal
+    lengths have as many.
+    """
 
     max_drafts: int = 0
+    draft_seed: int = 0
 
     def __post_init__(self) -> None:
         require_int("max_drafts", self.max_drafts, 0, 2**16)
+        require_int("draft_seed", self.draft_seed, 0, 2**16)
 
 
 @dataclass(frozen=True, slots=True)

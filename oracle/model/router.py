@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 from cumae.oracle.grouped_topk import check_router_shape
 from cumae.oracle.model.rules import require_bool, require_choice, require_int
-from cumae.oracle.router_logits import FLOAT_DTYPES, LOGITS_KINDS, FloatDtype, LogitsKind
+from cumae.oracle.router_logits import (
+    BIAS_KINDS,
+    FLOAT_DTYPES,
+    LOGITS_KINDS,
+    BiasKind,
+    FloatDtype,
+    LogitsKind,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +21,8 @@ class Router:
     ``num_experts`` in ``num_groups``, of which ``topk_group`` are kept and ``top_k`` experts selected.
     ``scaling_thousandths``: the factor of the weights, times 1000. ``renormalize``: whether the weights sum
     to 1 before. ``logits_dtype``, ``bias_dtype``: how logits and biases are stored. ``logits_kind``: what is
-    hard about the logits. ``logits_seed``: which logits of a kind.
+    hard about the logits. ``logits_seed``: which logits of a kind. ``bias_kind``: what is hard about the
+    biases, which otherwise are those that make the logits hard.
     """
 
     num_experts: int = 8
@@ -27,6 +35,7 @@ class Router:
     bias_dtype: FloatDtype = "fp32"
     logits_kind: LogitsKind = "random"
     logits_seed: int = 0
+    bias_kind: BiasKind = "as_logits"
 
     def __post_init__(self) -> None:
         require_int("num_experts", self.num_experts, 2, 2**16)
@@ -37,6 +46,7 @@ class Router:
         require_choice("bias_dtype", self.bias_dtype, FLOAT_DTYPES)
         require_choice("logits_kind", self.logits_kind, LOGITS_KINDS)
         require_int("logits_seed", self.logits_seed, 0)
+        require_choice("bias_kind", self.bias_kind, BIAS_KINDS)
 
 
 NEUTRAL_ROUTER = Router()

@@ -18,17 +18,19 @@ FAR_BEYOND = 2**30
 
 
 def topk_indices(
-    kv_lens: Sequence[int], positions: Sequence[int], topk: int, order: str = "mixed"
+    kv_lens: Sequence[int], positions: Sequence[int], topk: int, order: str = "mixed", seed: int = 0
 ) -> list[list[Any]]:
     """Return each token's ``kv_lens`` selected positions, padded with GARBAGE.
 
     A token's own position is among them, but for those that repeat the row before, as ``order`` "alike" has
-    it.
+    it. ``seed``: which positions are selected between the least and the last.
 
     >>> topk_indices([1, 3, 0], [0, 4, 0], topk=3)
     [[0, GARBAGE, GARBAGE], [2, 4, 3], [GARBAGE, GARBAGE, GARBAGE]]
     >>> topk_indices([3, 3], [4, 5], topk=3, order="alike")
     [[2, 4, 3], [2, 4, 3]]
+    >>> topk_indices([4], [8], topk=4), topk_indices([4], [8], topk=4, seed=1)
+    ([[8, 1, 3, 5]], [[8, 1, 6, 7]])
     """
     rows: list[list[Any]] = []
     for row, (position, kv_len) in enumerate(zip(positions, kv_lens, strict=True)):
@@ -38,7 +40,8 @@ def topk_indices(
         elif order == "alike" and before == (position, kv_len):
             rows.append(rows[-1])
         else:
-            rows.append(_selection(row, position, kv_len, order) + [GARBAGE] * (topk - kv_len))
+            selected = _selection(row, position, kv_len, order)
+            rows.append(_with_others(selected, row, seed) + [GARBAGE] * (topk - kv_len))
     return rows
 
 
@@ -69,6 +72,21 @@ def _selection(row: int, position: int, count: int, of_all: str) -> list[int]:
     return selected[::-1] if is_ascending else selected
 
 
+def _with_others(selected: list[int], row: int, seed: int) -> list[int]:
+    """Return as many positions with the same least and last one, of which others lie between, and as ordered.
+
+    With ``seed`` 0, they are the same.
+    """
+    least, last = min(selected), max(selected)
+    size, count = last - least - 1, len(selected) - 2
+    if not seed or not 0 < count < size:
+        return selected
+    step = _coprime(1 + (size * 3 // 8 + row + 7 * seed) % size, size)
+    between = sorted(least + 1 + (11 * seed + j * step) % size for j in range(count))
+    others = dict(zip(sorted(selected), [least, *between, last], strict=True))
+    return [others[position] for position in selected]
+
+
 def _in_blocks(row: int, position: int, count: int) -> list[int]:
     """Return ``count`` positions of blocks of keys in any order, first of the one that holds ``position``.
 
@@ -93,10 +111,13 @@ def selected_positions(
     beyond: int | None,
     first: bool = False,
     fewer: bool = False,
+    seed: int = 0,
 ) -> list[list[Any]]:
     """Return selected positions, some rows with -1 around them or one position ``beyond`` the table.
 
     ``first``: no -1 stands before a position. ``fewer``: of three rows, two select some of their positions.
+    ``seed``: with another one than 0, one of four rows selects nothing if rows select fewer, and -1 stands
+    between the positions of some unless ``first``.
     A padding row selects garbage, or nothing if the map gives the row to request 0. A row that reads a
     workspace selects nothing beyond the table, because the table does not bound a workspace.
     """
@@ -108,6 +129,9 @@ def selected_positions(
         num_used = len(positions) - positions.count(GARBAGE)
         if fewer and row % 3 and num_used:
             num_used -= row // 3 % num_used
+        turn = row + seed
+        if fewer and seed and turn % 4 == 0:
+            num_used = 0
         found = [*positions[:num_used], *[-1] * (len(positions) - num_used)]
         unused = range(num_used, len(found))
         if beyond is not None and unused and row % 2 and (workspaces is None or workspaces[row] < 0):
@@ -116,8 +140,21 @@ def selected_positions(
         if unused and row % 3 == 2 and not first:
             moved = max(len(unused) // 2, 1)
             found = found[-moved:] + found[:-moved]
+        elif unused and seed and turn % 2 and not first:
+            found = _apart(found, num_used)
         rows.append(found)
     return rows
+
+
+def _apart(row: Sequence[Any], num_used: int) -> list[Any]:
+    """Return a row in which the entries behind ``num_used`` stand between those before, as far as they go.
+
+    >>> _apart([5, 7, 6, -1, -1], 3), _apart([5, -1, -1], 1)
+    ([5, -1, 7, -1, 6], [5, -1, -1])
+    """
+    used, unused = row[:num_used], row[num_used:]
+    pairs = [each for both in zip(used, unused, strict=False) for each in both]
+    return [*pairs, *used[len(unused) :], *unused[len(used) :]]
 
 
 def _gathered(case: Case) -> list[int]:
@@ -138,10 +175,11 @@ def workspace_ids(case: Case) -> list[int] | None:
 
 def workspace_starts(case: Case) -> list[int] | None:
     """Return the first workspace row of each gathered request."""
-    if not case.options.selection.prefill_workspace:
+    selection = case.options.selection
+    if not selection.prefill_workspace:
         return None
     starts, end = [], 0
     for b in _gathered(case):
-        starts.append(end)
-        end += case.batch.requests[b].seq_len
+        starts.append(end + selection.workspace_gap)
+        end = starts[-1] + case.batch.requests[b].seq_len
     return starts

@@ -1,7 +1,8 @@
 """A trace: consecutive steps of one engine, each a case."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cumae.oracle.model.case import Case
 from cumae.oracle.model.rules import require
@@ -11,7 +12,8 @@ from cumae.oracle.model.rules import require
 class Trace:
     """Steps of one engine; block size, ranks, options and buffers are the same in all of them.
 
-    Only the order of selected positions may change, as each layer selects other keys.
+    Only what ``CHANGING`` names may change: each layer selects other keys, each step has other drafts, and
+    its workspace may lie elsewhere.
     Raises ``ValueError`` for an empty trace and for steps that cannot be of one engine.
     """
 
@@ -37,10 +39,20 @@ class Trace:
 _NAMES = ("batch.block_size", "batch.world", "options", "max_num_tokens")
 
 
+CHANGING: Mapping[str, Any] = {
+    "selection_order": "mixed",
+    "selection_seed": 0,
+    "workspace_gap": 0,
+    "draft_seed": 0,
+}
+"""The options that may change from step to step, and a value of each."""
+
+
 def _engine_of(case: Case) -> tuple[object, ...]:
-    options = case.options
-    if options.selection.selection_order != "mixed":
-        options = options.having(selection_order="mixed")
+    options, selection, drafts = case.options, case.options.selection, case.options.drafts
+    have = selection.selection_order, selection.selection_seed, selection.workspace_gap, drafts.draft_seed
+    if have != tuple(CHANGING.values()):
+        options = options.having(**CHANGING)
     return case.batch.block_size, case.batch.world, options, case.max_num_tokens
 
 

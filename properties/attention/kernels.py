@@ -67,6 +67,7 @@ def _plain_rows(case: Case) -> Case:
         "kv_lora_rank": 512,
         "qk_rope_head_dim": 64,
         "power_of_two_scales": False,
+        "odd_rows": False,
     }
     return replace(case, options=case.options.having(**plain))
 

@@ -163,10 +163,13 @@ class Step:
 
     @cached_property
     def workspace(self) -> list[Key]:
-        """Return the keys of prefills that compute something, request after request."""
-        requests = enumerate(self.batch.requests)
-        gathered = [(b, r.seq_len) for b, r in requests if r.phase == "prefill" and r.query_len > 0]
-        return [self.cached(b, position) for b, seq_len in gathered for position in range(seq_len)]
+        """Return the keys of prefills that compute something, request after request, a gap before each."""
+        rows: list[Key] = []
+        for b, request in enumerate(self.batch.requests):
+            if request.phase == "prefill" and request.query_len > 0:
+                rows += [NOBODY] * self.case.options.selection.workspace_gap
+                rows += [self.cached(b, position) for position in range(request.seq_len)]
+        return rows
 
     @cached_property
     def num_slots(self) -> int:

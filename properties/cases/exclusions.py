@@ -91,6 +91,12 @@ _NARROWER = (
     _Narrower("selects_fewer", (False,)),
     _Narrower("logits_dtype", ("fp32",)),
     *(_Narrower("logits_kind", _but(odd), if_enough="nan_and_inf" not in odd) for odd in ODD_LOGITS),
+    _Narrower(
+        "bias_kind",
+        ("as_logits",),
+        if_odd=lambda case: case.options.router.bias_kind != "as_logits",
+        if_enough=True,
+    ),
     _Narrower("page_slack", (0,)),
     _Narrower("key_slack", (0,)),
     _Narrower(

@@ -71,6 +71,7 @@ FEATURES: tuple[Feature, ...] = (
         shown_by=("cache", "new_latents", "new_rows"),
     ),
     row("options", "kv_lora_rank qk_rope_head_dim", latent_dims, "row_format"),
+    row("options", "odd_rows", lambda d: d.flag("odd_rows", 30), "row_format", small=({"odd_rows": True},)),
     *HEADS,
     row(
         "options",
@@ -209,6 +210,7 @@ FEATURES: tuple[Feature, ...] = (
         small=({"max_drafts": 1}, {"max_drafts": 2}),
         shown_by=("num_drafts",),
     ),
+    row("options", "draft_seed", lambda d: d.pick("draft_seed", (0, 0, 0, 1, 2, 3)), "max_drafts"),
 )
 NAMES = frozenset(row.name for row in FEATURES if not row.always)
 """The features an operation may list."""

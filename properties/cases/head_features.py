@@ -34,6 +34,9 @@ HEADS: tuple[Feature, ...] = (
     row(
         "options", "head_dim value_dim", head_dims, "head_dims", shown_by=("new_keys", "new_values", "pages")
     ),
+    row(
+        "options", "odd_heads", lambda d: d.flag("odd_heads", 30), "head_format", small=({"odd_heads": True},)
+    ),
     *(
         row(
             "options",

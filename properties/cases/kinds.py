@@ -33,6 +33,7 @@ from cumae.properties.cases.headed_steps import OF_HEADS
 from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 from cumae.properties.cases.meeting_steps import MEETING
+from cumae.properties.cases.odd_values import ODD
 from cumae.properties.cases.ordinary import ORDINARY
 from cumae.properties.cases.production import (
     RUNS,
@@ -175,6 +176,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **DEEP_HEADS,
     **CAPTURED,
     **LARGE_BUFFERS,
+    **ODD,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

@@ -23,8 +23,11 @@ TILES = (32, 64, 128, 256, 512, 1024)
 _WORLD = frozenset({"world", "rank", "interleave"})
 _FEATURE_OF = {
     "chunk_blocks": "workspace",
+    "draft_seed": "max_drafts",
     "row": "row_format",
     "scaling_thousandths": "scaling_factor",
+    "selection_seed": "selection_order",
+    "workspace_gap": "prefill_workspace",
 }
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
@@ -193,14 +196,23 @@ class Ladder:
         domain = with_rows(self._given, row_format) if "row_format" in self.named else None
         return None if domain is None else Ladder(domain, self.named)
 
+    def seeded(self, name: str, seed: int) -> "Ladder | None":
+        """Return the ladder of cases with a value of an option that is 0 in the others, as a seed is."""
+        domain = with_option(self._given, name, seed, self.named) if _FEATURE_OF[name] in self.named else None
+        return None if domain is None else Ladder(domain, self.named)
+
     def routing(
-        self, shape: RouterShape, logits: str = "negative", dtype: str | None = None
+        self,
+        shape: RouterShape,
+        logits: str = "negative",
+        dtype: str | None = None,
+        bias: str = "as_logits",
     ) -> "Ladder | None":
-        """Return the ladder of a router of this shape, whose logits are of one kind if they may be.
+        """Return the ladder of a router of this shape, with logits and biases of one kind if they may be.
 
         ``dtype``: that of logits and biases, if they may have it; None for any.
         """
-        domain = with_router(self._given, shape, logits, dtype) if "router" in self.named else None
+        domain = with_router(self._given, shape, logits, dtype, bias) if "router" in self.named else None
         return None if domain is None else Ladder(domain, self.named)
 
     def step(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cumae.oracle import SELECTION_ORDERS, Batch, Case, Request, Trace, leveled
+from cumae.oracle import SELECTION_ORDERS, Batch, Case, Phase, Request, Trace, leveled
 from cumae.properties.cases.alike import traced
 from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.draws import edited, permuted
@@ -24,6 +24,8 @@ NEW, LONG = 3, 4
 """The one whose pages are all new, and the longest."""
 ROWS = 140
 """Rows of a table beyond those of a step's requests, more than two tiles of rows."""
+VERIFYING, SEEDS = 8, (0, 1, 2, 0)
+"""Decodes that verify drafts, and seeds of consecutive steps."""
 KEPT = ((0, 0), (1, 0), (0, 1), (1, 1), (33, 0))
 """Pages at the begin and at the end of a request that stay, where the others change."""
 
@@ -78,6 +80,24 @@ def in_other_layers(ladder: Ladder) -> Trace | None:
         return None
     layers = [step.options.having(selection_order=order) for order in (*orders, orders[0])]
     return valid(lambda: leveled([replace(step, options=options) for options in layers]))
+
+
+def with_another(name: str, ladder: Ladder) -> Trace | None:
+    """Return a trace of one step again and again, in which the option ``name`` changes: twice, and back.
+
+    ``draft_seed`` gives requests other drafts, ``selection_seed`` other selected keys, and ``workspace_gap``
+    moves the keys in the workspace.
+    """
+    if any(ladder.seeded(name, seed) is None for seed in SEEDS):
+        return None
+    gathered = name == "workspace_gap"
+    chosen = ladder.unlimited.preferring(max_drafts=4, topk=64, prefill_workspace=gathered)
+    kind: Phase = "prefill" if gathered else "decode"
+    lens: list[Lens] = [(kind, 80 + 9 * (b // 2), 5) for b in range(VERIFYING)]
+    if (step := chosen.step(lens, seed=VERIFYING, padding=(0, 0))) is None:
+        return None
+    options = [step.options.having(**{name: seed}) for seed in SEEDS]
+    return valid(lambda: leveled([replace(step, options=each) for each in options]))
 
 
 def _of_five(ladder: Ladder, room: tuple[int, int]) -> Case | None:

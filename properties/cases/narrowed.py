@@ -3,14 +3,20 @@
 from collections.abc import Collection
 from typing import Any
 
-from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
+from cumae.oracle import BIAS_KINDS, FLOAT_DTYPES, LOGITS_KINDS, ROW_FORMATS
 from cumae.properties.cases.domain import Domain
 
 RouterShape = tuple[int, int, int, int]
 """Experts, groups, groups kept and experts selected."""
 WIDE_ROW = (512, 64)
 """The latent row of released models."""
-_PLAIN = {"row_format": "bf16", "logits_kind": "random"}
+_PLAIN = {
+    "row_format": "bf16",
+    "logits_kind": "random",
+    "draft_seed": 0,
+    "selection_seed": 0,
+    "bias_kind": "as_logits",
+}
 
 
 def with_option(domain: Domain, name: str, size: Any, features: Collection[str]) -> Domain | None:
@@ -33,7 +39,7 @@ def with_option(domain: Domain, name: str, size: Any, features: Collection[str])
 
 
 def plain(domain: Domain) -> Domain:
-    """Return the domain with small rows and ordinary logits, where it does not promise others."""
+    """Return the domain with small rows, ordinary logits and seeds of 0, where it promises them."""
     values = dict(domain.values)
     for name, usual in _PLAIN.items():
         if usual in domain.among(name, (usual,)):
@@ -49,16 +55,20 @@ def with_rows(domain: Domain, row_format: str) -> Domain | None:
     return domain.having(values=values, latent_dims=domain.latent_dims or (WIDE_ROW,))
 
 
-def with_router(domain: Domain, shape: RouterShape, logits: str, dtype: str | None) -> Domain | None:
+def with_router(
+    domain: Domain, shape: RouterShape, logits: str, dtype: str | None, bias: str = "as_logits"
+) -> Domain | None:
     """Return the domain with routers of one shape; None if the shape is not promised.
 
-    Logits are of one kind, and logits and biases of one ``dtype``, if they may be.
+    Logits and biases are each of one kind, and both of one ``dtype``, if they may be.
     """
     if domain.router_shapes is not None and shape not in domain.router_shapes:
         return None
     values = dict(domain.values)
     if logits in domain.among("logits_kind", LOGITS_KINDS):
         values["logits_kind"] = (logits,)
+    if bias in domain.among("bias_kind", BIAS_KINDS):
+        values["bias_kind"] = (bias,)
     for name in ("logits_dtype", "bias_dtype"):
         if dtype in domain.among(name, FLOAT_DTYPES):
             values[name] = (dtype,)

@@ -1,6 +1,6 @@
 """The features of a router of tokens to experts, each a row as in `features`."""
 
-from cumae.oracle import FLOAT_DTYPES, LOGITS_KINDS
+from cumae.oracle import BIAS_KINDS, FLOAT_DTYPES, LOGITS_KINDS
 from cumae.properties.cases.feature import BOTH, Feature, row
 from cumae.properties.cases.router_values import SERVED, bias_dtype, router_shape
 
@@ -28,6 +28,8 @@ ROUTER: tuple[Feature, ...] = (
             {"logits_kind": "ties"},
             {"logits_kind": "negative", "num_groups": 4, "topk_group": 2, "top_k": 3},
             {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3},
+            {"logits_kind": "nan_and_inf", "logits_seed": 11, "top_k": 3, "bias_kind": "negative"},
+            {"bias_kind": "very_low", "num_groups": 4, "topk_group": 2, "top_k": 3},
         ),
         simpler=(
             (2, 1, 1, 1),
@@ -55,6 +57,13 @@ ROUTER: tuple[Feature, ...] = (
         lambda d: d.pick("logits_kind", LOGITS_KINDS),
         "router",
         engines=LOGITS_KINDS,
+    ),
+    row(
+        "options",
+        "bias_kind",
+        lambda d: d.pick("bias_kind", (*BIAS_KINDS[:1] * (len(BIAS_KINDS) - 2), *BIAS_KINDS)),
+        "router",
+        engines=BIAS_KINDS,
     ),
     row("options", "logits_seed", lambda d: d.integer("logits_seed", 0, 999), "router"),
 )

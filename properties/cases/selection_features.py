@@ -17,6 +17,13 @@ SELECTIONS: tuple[Feature, ...] = (
     ),
     row(
         "options",
+        "workspace_gap",
+        lambda d: d.pick("workspace_gap", (0, 0, 1, 64)) if d.values["prefill_workspace"] else 0,
+        "prefill_workspace",
+        needs={"prefill_workspace": True},
+    ),
+    row(
+        "options",
         "select_beyond",
         lambda d: d.flag("select_beyond", 50),
         engines=BOTH,
@@ -46,5 +53,15 @@ SELECTIONS: tuple[Feature, ...] = (
         engines=SELECTION_ORDERS,
         small=({"selection_order": "rising", "topk": 3}, {"selection_order": "alike", "topk": 2}),
         shown_by=("selected_positions", "topk_indices"),
+    ),
+    row(
+        "options",
+        "selection_seed",
+        lambda d: d.pick("selection_seed", (0, 0, 1, 2, 3, 4, 5)),
+        "selection_order",
+        small=(
+            {"selection_seed": 1, "topk": 3},
+            {"selection_seed": 1, "topk": 3, "selects_fewer": True},
+        ),
     ),
 )

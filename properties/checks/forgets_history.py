@@ -32,6 +32,8 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "key_scope": ("prefill", "all"),
     "rank": (1, 0),
     "selection_order": ("falling", "mixed"),
+    "selection_seed": (1, 0),
+    "workspace_gap": (7, 0),
     "topk": (2, 3),
     "split_size": (1, 2),
     "num_workers": (1, 2),
@@ -40,6 +42,7 @@ OTHER_OPTIONS: Mapping[str, Sequence[Any]] = {
     "absolute_chunks": (True, False),
     "compress_ratio": (4, 2, 1),
     "max_drafts": (1, 3),
+    "draft_seed": (1, 0),
     "ring_capacity": (4, 8),
     "key_scale_thousandths": (1_000, 500),
     "value_scale_thousandths": (1_000, 500),
@@ -52,7 +55,14 @@ MOST_OPTIONS = 2
 MOST_DRAWN, MOST_DOUBTED, LEAST_KEYS = 40, 6, 20
 """Cases that are drawn to tell a function that does not read an option from one that keeps answers; those
 that are called, and their least keys: small ones are alike."""
-_FEATURE_OF = {"chunk_blocks": "workspace", "scaling_thousandths": "scaling_factor", "logits_seed": "router"}
+_FEATURE_OF = {
+    "chunk_blocks": "workspace",
+    "draft_seed": "max_drafts",
+    "scaling_thousandths": "scaling_factor",
+    "selection_seed": "selection_order",
+    "workspace_gap": "prefill_workspace",
+    "logits_seed": "router",
+}
 
 
 def forgets_history(trial: Trial) -> Finding | None:

@@ -124,9 +124,10 @@ def _num_key_rows(case: Case) -> int:
 
 def _num_sampled(case: Case) -> tuple[int, int]:
     """Return the sampled rows of a step and its drafts."""
-    most, requests = case.options.drafts.max_drafts, case.batch.requests
-    num_logits = sum(num_logits_of(request, most) for request in requests)
-    return num_logits, sum(num_drafts_of(request, most) for request in requests)
+    drafts, requests = case.options.drafts, case.batch.requests
+    how = drafts.max_drafts, drafts.draft_seed
+    num_logits = sum(num_logits_of(request, *how) for request in requests)
+    return num_logits, sum(num_drafts_of(request, *how) for request in requests)
 
 
 def _longest(case: Case) -> int:

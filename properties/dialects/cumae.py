@@ -24,6 +24,7 @@ from cumae.properties.dialects.held import (
     seed_in_step,
 )
 from cumae.properties.dialects.latents import new_latents
+from cumae.properties.dialects.odd_rows import with_odd_rows
 from cumae.properties.dialects.output import Output
 from cumae.properties.dialects.pages_read import held_pages
 
@@ -149,10 +150,8 @@ def held_latents(inputs: Inputs) -> Rows:
     if case.options.rows.row_format == "fp8":
         return new_latents(inputs)
     dtype, width = row_dtype(case)
-    live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
     shape = (case.max_num_tokens, width)
-    strides, seed = (width + case.layout.new_row_gap, 1), seed_in_step(inputs, 2)
-    return rows(shape, dtype, strides, live, case.layout.garbage, seed)
+    return _new(case, shape, dtype, seed_in_step(inputs, 2))
 
 
 def held_slots(inputs: Inputs) -> Ints:
@@ -166,10 +165,15 @@ def held_slots(inputs: Inputs) -> Ints:
 def _new_rows(inputs: Inputs) -> Rows:
     case = inputs.case
     dtype, width = row_dtype(case)
+    return _new(case, (case.num_tokens_padded, width), dtype, seed_in_step(inputs, 2))
+
+
+def _new(case: Case, shape: tuple[int, int], dtype: str, seed: int) -> Rows:
+    """Return new rows as the cache holds them; those of tokens are live."""
     live = np.arange(case.batch.num_tokens, dtype=np.int64).reshape(-1, 1)
-    shape = (case.num_tokens_padded, width)
-    strides, seed = (width + case.layout.new_row_gap, 1), seed_in_step(inputs, 2)
-    return rows(shape, dtype, strides, live, case.layout.garbage, seed)
+    strides = (shape[1] + case.layout.new_row_gap, 1)
+    held = rows(shape, dtype, strides, live, case.layout.garbage, seed)
+    return with_odd_rows(held, live[:, 0]) if case.options.rows.odd_rows else held
 
 
 def _host(name: str) -> Input:

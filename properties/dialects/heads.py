@@ -10,6 +10,7 @@ from cumae.oracle import Case, HeadFormat, Inputs, PageWrite, page_units, scaled
 from cumae.oracle.model.heads import Heads
 from cumae.properties.dialects.held import ITEM_BYTES, ByteArray, Rows, rows, seed_in_step
 from cumae.properties.dialects.latents import hard_to_quantise
+from cumae.properties.dialects.odd_rows import with_odd_rows
 from cumae.properties.dialects.output import Output, Piece
 
 _GAP = 16
@@ -67,7 +68,7 @@ def _new(inputs: Inputs, dim: int, gap: int, seed: int) -> Rows:
         bits = held.content.view(np.uint16)
         for i, (token, head) in enumerate(live.tolist()):
             bits[i] = hard_to_quantise(bits[i], 5 * token + 2 * head + seed)
-    return held
+    return with_odd_rows(held, live[:, 0], finite=heads.is_scaled) if heads.odd_heads else held
 
 
 def _keys_as_cached(case: Case, content: ByteArray) -> ByteArray:

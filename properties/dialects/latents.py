@@ -4,6 +4,7 @@ import numpy as np
 
 from cumae.oracle import Case, Inputs, fp8_row
 from cumae.properties.dialects.held import ByteArray, Rows, rows, seed_in_step
+from cumae.properties.dialects.odd_rows import with_odd_rows
 
 WIDTH, TILE, NUM_TILES = 576, 128, 4
 _EXPONENT, _SIGN = 0x7F80, 0x8000
@@ -25,7 +26,7 @@ def new_latents(inputs: Inputs) -> Rows:
         for tile in range(NUM_TILES):
             part = bits[row, tile * TILE : (tile + 1) * TILE]
             part[:] = hard_to_quantise(part, row * 5 + tile * 2)
-    return held
+    return with_odd_rows(held, live[:, 0], finite=True) if case.options.rows.odd_rows else held
 
 
 def _of_one_size(bits: np.ndarray) -> np.ndarray:

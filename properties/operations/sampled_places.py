@@ -9,12 +9,14 @@ from cumae.properties.operations.places import TOKEN, Place, Placing, Seen
 
 def num_logits(request: Request, case: Case) -> int:
     """Return the rows at which a request samples."""
-    return num_logits_of(request, case.options.drafts.max_drafts)
+    drafts = case.options.drafts
+    return num_logits_of(request, drafts.max_drafts, drafts.draft_seed)
 
 
 def num_drafts(request: Request, case: Case) -> int:
     """Return the drafts that a request verifies."""
-    return num_drafts_of(request, case.options.drafts.max_drafts)
+    drafts = case.options.drafts
+    return num_drafts_of(request, drafts.max_drafts, drafts.draft_seed)
 
 
 def _rows(case: Case, items: Callable[[Request, Case], int]) -> Iterator[int]:

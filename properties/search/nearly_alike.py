@@ -27,7 +27,13 @@ from cumae.properties.cases.collisions import (
 )
 from cumae.properties.cases.growth import advanced, given_back, grown, shrunk_again, steady, verified_unevenly
 from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.moved_blocks import in_far_rows, in_other_blocks, in_other_layers, reordered
+from cumae.properties.cases.moved_blocks import (
+    in_far_rows,
+    in_other_blocks,
+    in_other_layers,
+    reordered,
+    with_another,
+)
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.steps import examine_trace
 
@@ -61,7 +67,8 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     ladder = Ladder(examiner.binding.domain, examiner.binding.features)
     phased = (in_other_phases(scope, ladder) for scope in ("prefill", "all"))
     moved = (in_other_blocks(ladder), in_other_layers(ladder))
-    others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), *moved)
+    seeded = (with_another(name, ladder) for name in ("draft_seed", "selection_seed", "workspace_gap"))
+    others = (advanced(ladder), verified_unevenly(ladder), given_back(ladder), *moved, *seeded)
     limited = limited_of(ladder)
     chunks = (behind_little(ladder), *(behind_a_little_more(one) for one in limited))
     late_at = inf if examiner.binding.keeps_state else examiner.clock + PATIENCE

@@ -22,6 +22,7 @@ from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.large_buffers import LARGE_BUFFERS
 from cumae.properties.cases.meeting_steps import MEETING
 from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
+from cumae.properties.cases.odd_values import ODD
 from cumae.properties.cases.served import STEPS, far
 from cumae.properties.cases.small_pages import SMALL
 from cumae.properties.search.visitor import Visitor
@@ -42,6 +43,7 @@ OF_ENGINES = (
     (DEEP_HEADS, 0.3),
     (CAPTURED, 0.2),
     (LARGE_BUFFERS, 0.1),
+    (ODD, 0.1),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

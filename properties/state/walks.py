@@ -1,6 +1,7 @@
 """Seeded traces of an engine: the events between its steps, and how often they happen."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import ceil
@@ -20,6 +21,9 @@ MOST_PADDING = 3
 REJECTED = ((0,), (1,), (2, 0, 1), (3, 1, 0, 2, 3))
 """Drafts that are rejected after a step, at most: as many of each row, or as many as rows have in turns."""
 MOST_LEFT = 5
+SEEDED = {"draft_seed": "max_drafts", "selection_seed": "selection_order"}
+"""Seeds of drafts and of selected keys, which differ from step to step, and their features."""
+SEEDS = (0, 1, 2, 3)
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
     lambda engine, row, choices: engine.finish(row),
@@ -63,6 +67,7 @@ def walk(
     budget = setting.sizes.budget
     most = 1.0 if plan.grows else budget
     gives_back = mixed(number, 9) % 2 == 1
+    changing = _changing_seeds(binding)
     hide = partial(withhold, choices, tokens_per_block=setting.tokens_per_block)
     while True:
         if not choices.chance(3):  # else no request arrives or changes
@@ -70,7 +75,7 @@ def walk(
         load.move_on(is_growing=most < budget)
         bursts = most >= budget and any(load.wishes) and choices.chance(plan.bursts)
         for is_large in (False, True, False) if bursts else (False,):
-            yield engine.step(
+            case = engine.step(
                 [budget] * len(load.wishes) if is_large else load.wishes,
                 most=ceil(most),
                 rejects=REJECTED[choices.integer(0, 3)],
@@ -79,7 +84,17 @@ def walk(
                 padding=choices.integer(0, MOST_PADDING) if choices.chance(30) else 0,
                 withhold=hide if choices.chance(10) else None,
             )
+            seeds = {name: choices.pick(values) for name, values in changing.items()}
+            yield replace(case, options=case.options.having(**seeds)) if seeds else case
         most = min(budget, 1.5 * most)
+
+
+def _changing_seeds(binding: Binding) -> dict[str, tuple[int, ...]]:
+    """Return the seeds that change from step to step, and their values."""
+    found = {
+        name: tuple(binding.domain.among(name, SEEDS)) for name in SEEDED if SEEDED[name] in binding.features
+    }
+    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def _plan_of(binding: Binding, number: int) -> Plan:

@@ -128,6 +128,7 @@ def _topk_to_slots(case: Case) -> Answer:
         rank=case.options.parallel.rank,
         interleave=case.options.parallel.interleave,
         has_workspace=case.options.selection.prefill_workspace,
+        workspace_gap=case.options.selection.workspace_gap,
     )
 
 

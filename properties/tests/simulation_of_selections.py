@@ -16,17 +16,22 @@ def topk_to_slots(
     rank: int = 0,
     interleave: int = 1,
     has_workspace: bool = False,
+    workspace_gap: int = 0,
 ) -> Answer:
     """Return where a rank's cache holds the tokens that each new token selected, -1 where it does not.
 
     With a workspace, prefills that compute something read their tokens there, gathered one by one.
+    Rows of a gap are left free before each.
     """
     workspace: dict[tuple[int, int], int] = {}
+    free = iter(range(2**31))
     if has_workspace:
         for life in lives_of(batch):
             if any(token.is_new and batch.requests[token.request].phase == "prefill" for token in life):
+                for _ in range(workspace_gap):
+                    next(free)
                 for token in life:
-                    workspace[token.request, token.number] = len(workspace)
+                    workspace[token.request, token.number] = next(free)
     places = {
         (token.request, token.number): place for token, place in places_of(batch, rank, interleave).items()
     }

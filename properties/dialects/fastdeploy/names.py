@@ -14,6 +14,7 @@ from cumae.properties.dialects.cumae import cached_places
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.capture import capture
 from cumae.properties.dialects.held import Ints, Rows, ints, rows, seed_in_step
+from cumae.properties.dialects.odd_rows import with_odd_rows
 from cumae.properties.dialects.output import Output, Piece
 
 NO_BLOCK = -1
@@ -97,8 +98,9 @@ def _new_rows(width: Callable[[Case], int], seed: int) -> Input:
         case = inputs.case
         shape = (case.batch.num_tokens, width(case))
         live = np.arange(shape[0], dtype=np.int64).reshape(-1, 1)
-        own = seed_in_step(inputs, seed)
-        return rows(shape, case.options.rows.row_format, (shape[1], 1), live, case.layout.garbage, own)
+        own, dtype = seed_in_step(inputs, seed), case.options.rows.row_format
+        held = rows(shape, dtype, (shape[1], 1), live, case.layout.garbage, own)
+        return with_odd_rows(held, live[:, 0]) if case.options.rows.odd_rows else held
 
     return Input(hold, ("row_format",))
 

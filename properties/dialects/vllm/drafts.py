@@ -16,12 +16,14 @@ from cumae.properties.dialects.output import Output
 
 def num_drafts(case: Case) -> list[int]:
     """Return the drafts of each live request."""
-    return [num_drafts_of(request, case.options.drafts.max_drafts) for request in case.batch.requests]
+    drafts = case.options.drafts
+    return [num_drafts_of(one, drafts.max_drafts, drafts.draft_seed) for one in case.batch.requests]
 
 
 def num_logits(case: Case) -> list[int]:
     """Return the sampled rows of each live request."""
-    return [num_logits_of(request, case.options.drafts.max_drafts) for request in case.batch.requests]
+    drafts = case.options.drafts
+    return [num_logits_of(one, drafts.max_drafts, drafts.draft_seed) for one in case.batch.requests]
 
 
 def _num_requests(case: Case) -> int:

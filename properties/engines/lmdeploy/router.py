@@ -21,6 +21,7 @@ _POSITIVE = tuple(kind for kind in LOGITS_KINDS if kind not in ("nan_and_inf", "
     dialect="vllm",
     domain=STEPS.having(
         logits_kind=_POSITIVE,
+        bias_kind=("as_logits", "zero"),
         max_tokens=64,
         max_requests=16,
         router_shapes=((32, 4, 2, 3), (64, 1, 1, 6), (256, 8, 4, 8)),

@@ -64,6 +64,12 @@ class TestNumbersOfDrafts:
     def test_one_token_is_no_draft(self) -> None:
         assert num_drafts_of(Request(5, 1), 8) == num_drafts_of(Request(5, 0), 8) == 0
 
+    def test_a_seed_gives_requests_of_equal_lengths_other_drafts(self) -> None:
+        for seed in range(1, 6):
+            assert {num_drafts_of(Request(9, 4, (b,)), 3, seed) for b in range(40)} == {0, 1, 2, 3}
+        found = [[num_drafts_of(Request(9, 4, (b,)), 3, seed) for b in range(40)] for seed in range(6)]
+        assert len({*map(tuple, found)}) == 6
+
 
 class TestPlaces:
     STEP = case(prefill(0, 4, 5), EMPTY, prefill(0, 4, 6), num_padding_tokens=1, max_drafts=3)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cumae.oracle import (
+    BIAS_KINDS,
     GARBAGE,
     LOGITS_KINDS,
     Batch,
@@ -20,6 +21,7 @@ from cumae.oracle import (
     rights_of_rows,
     to_json,
 )
+from cumae.oracle.grouped_topk import LARGEST_BIAS
 from cumae.oracle.router_logits import router_bias, router_logits
 from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
@@ -70,6 +72,20 @@ class TestLogits:
         rights = rights_of_rows(rows, router_bias("near_ties", 0, 8, "fp32"), 2, 1, 2)
         assert 1 in rights and rights.count(2) > 10
 
+    def test_each_kind_of_bias_meets_each_kind_of_logits(self) -> None:
+        options = [draw_case(SeededChoices(i), Domain(), ROUTED).options.router for i in range(1_500)]
+        found = {(o.logits_kind, o.bias_kind) for o in options}
+        assert len(found) == len(LOGITS_KINDS) * len(BIAS_KINDS)
+
+    def test_biases_of_their_own_are_0_equal_below_0_or_far_from_the_others(self) -> None:
+        for seed in range(20):
+            of = {kind: router_bias("wide", seed, 64, "bf16", kind) for kind in BIAS_KINDS}
+            assert {*of["zero"]} == {0.0} and len({*of["equal"]}) == 1
+            assert max(of["negative"]) < -1 and max(of["low"]) < -9 and max(of["very_low"]) < -1e4
+            far = [abs(bias) for bias in of["few_far"] if abs(bias) > 1]
+            assert 0 < len(far) < 32 and min(far) >= 9_984 and max(far) <= LARGEST_BIAS
+        assert max(max(map(abs, router_bias("wide", s, 64, "bf16", "few_far"))) for s in range(20)) > 1e37
+
     def test_biases_near_7_are_one_number_in_bf16(self) -> None:
         assert set(router_bias("close_biases", 0, 16, "bf16")) == {7.0}
         assert len(set(router_bias("close_biases", 0, 16, "fp32"))) == 2
@@ -88,6 +104,7 @@ class TestOptions:
             ({"top_k": 5}, "top_k = 5, must be <= 4"),
             ({"scaling_thousandths": 0}, "scaling_thousandths = 0, must be >= 1"),
             ({"logits_kind": "odd"}, "logits_kind = 'odd', must be one of 'random', "),
+            ({"bias_kind": "odd"}, "bias_kind = 'odd', must be one of 'as_logits', "),
             ({"bias_dtype": "fp16"}, "bias_dtype = 'fp16', must be one of 'fp32', 'bf16'"),
         ],
     )

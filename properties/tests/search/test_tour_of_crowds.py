@@ -4,12 +4,14 @@ import pytest
 
 from cumae.fixtures.limits import (
     Limit,
+    biases_of_routers,
     busy_steps,
     captured_widths,
     composed_steps,
     crowds_of_one_kind,
     deep_and_long_steps,
     equal_requests,
+    histories_of_choices,
     histories_of_churn,
     histories_of_places,
     histories_of_windows,
@@ -24,6 +26,8 @@ from cumae.fixtures.limits import (
     steps_that_coincide,
     steps_where_kinds_meet,
     thousands_of_pairs,
+    values_of_choices,
+    values_of_rows,
 )
 from cumae.properties.cases.domain import Domain
 from cumae.properties.operations.binding import binding_of
@@ -47,11 +51,15 @@ ORDINARY = (
     *captured_widths.LIMITS,
     *steps_where_kinds_meet.LIMITS,
     *deep_and_long_steps.LIMITS,
+    *values_of_choices.LIMITS,
+    *biases_of_routers.LIMITS,
+    *values_of_rows.LIMITS,
 )
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
     *crowds_of_one_kind.LIMITS,
     *histories_of_places.LIMITS,
+    *histories_of_choices.LIMITS,
     *histories_of_churn.LIMITS,
     *histories_of_windows.LIMITS,
     *ORDINARY,

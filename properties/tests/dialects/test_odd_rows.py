@@ -1,0 +1,54 @@
+"""Facts about new rows that hold zeros, -0.0 or NaN alone, or what the row before holds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cumae.oracle import Batch, Case, Inputs, Options, Request
+from cumae.properties.dialects import DIALECTS
+from cumae.properties.dialects.held import Rows
+
+BATCH = Batch((Request(3, 9, (0,)),), 16)
+
+
+def _words(name: str, dialect: str = "cumae", **options: Any) -> np.ndarray:
+    held = DIALECTS[dialect].inputs[name].hold(Inputs(Case(BATCH, options=Options.of(**options))))
+    assert isinstance(held, Rows)
+    content = held.content.reshape(9, -1)
+    return content.view(np.uint16)
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "options"),
+    [
+        ("new_latents", "cumae", {"odd_rows": True}),
+        ("new_rows", "cumae", {"odd_rows": True}),
+        ("compressed_kv", "fastdeploy", {"odd_rows": True}),
+        ("key_pe", "fastdeploy", {"odd_rows": True}),
+        ("new_keys", "cumae", {"odd_heads": True, "num_heads": 3}),
+        ("new_values", "cumae", {"odd_heads": True, "num_heads": 3}),
+    ],
+)
+def test_tokens_have_zeros_both_ways_a_row_that_comes_again_and_nan(
+    name: str, dialect: str, options: dict[str, Any]
+) -> None:
+    words = _words(name, dialect, **options)
+    assert {*words[0]} == {*words[7]} == {0} and {*words[4]} == {0x8000} and {*words[6]} == {0x7FC0}
+    assert (words[1] == words[2]).all()
+    usual = _words(name, dialect, **{key: value for key, value in options.items() if key == "num_heads"})
+    assert all((usual[t] == words[t]).all() for t in (1, 3, 5, 8))
+    assert all(len({*row}) > 5 for row in usual)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("new_latents", {"odd_rows": True, "row_format": "fp8"}),
+        ("new_keys", {"odd_heads": True, "head_format": "fp8_own"}),
+    ],
+)
+def test_numbers_that_are_scaled_are_finite(name: str, options: dict[str, Any]) -> None:
+    words = _words(name, **options)
+    assert {*words[0]} == {0} and {*words[4]} == {0x8000} and (words[1] == words[2]).all()
+    assert ((words[:, :512] & 0x7F80) != 0x7F80).all()  # the others are copied
