@@ -146,15 +146,15 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: C
             names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
-    parts = [_one_of(all_out)] if all_out else []
+    parts = [one_of(all_out)] if all_out else []
     if this_out:
-        parts.append(f"{_one_of(this_out)}, which is not enough: other cases fail, too")
+        parts.append(f"{one_of(this_out)}, which is not enough: other cases fail, too")
     return "; or ".join(parts)
 
 
-def _one_of(choices: Sequence[str]) -> str:
-    """Return alternatives as text: "a", "a or b", "a, b or c"."""
-    *others, last = choices
+def one_of(choices: Sequence[str]) -> str:
+    """Return alternatives as text: "", "a", "a or b", "a, b or c"."""
+    *others, last = choices or ("",)
     return f"{', '.join(others)} or {last}" if others else last
 
 

@@ -27,7 +27,7 @@ class Binding:
     ``outputs``: those passed as arguments; ``returned``: those that it returns; ``forms``: by name the record
     of each output that the dialect has. A class is constructed once for each run of steps and called at each
     step; ``constructor`` names its constructor arguments: host numbers and ``device``. ``pinned``: cases that
-    every search tries first.
+    every search tries first. ``promised``: the promises beside its own that its domain has, as text.
     """
 
     function: Callable[..., Any]
@@ -41,6 +41,7 @@ class Binding:
     forms: Mapping[str, Output]
     constructor: tuple[str, ...] = ()
     pinned: tuple[Case | Trace, ...] = ()
+    promised: tuple[str, ...] = ()
 
     @property
     def keeps_state(self) -> bool:

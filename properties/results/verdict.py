@@ -95,8 +95,9 @@ class Verdict:
     each size among the cases that the first check compared. ``named``: the sizes that the function shows,
     which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
     many, and how many were asked for and cannot be combined.
-    ``domain``: the fields of the function's domain that differ from the defaults, as text. ``part``: which
-    part of a divided search this is, such as ``2of4``, "" for the whole; each part has its own files.
+    ``domain``: the fields of the function's domain that differ from the defaults, as text; ``promised``:
+    those that were given beside the function's own. ``part``: which part of a divided search this is, such
+    as ``2of4``, "" for the whole; each part has its own files.
     ``source``: the file and line of the function's ``def``, None if unknown. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
     ``printed``: the last lines that it printed. ``versions``: of cumae and the libraries, and the device,
@@ -124,6 +125,7 @@ class Verdict:
     left_out: int = 0
     not_tried: int = 0
     domain: str = ""
+    promised: tuple[str, ...] = ()
     part: str = ""
     source: tuple[str, int] | None = None
     unsaved: str = ""

@@ -25,6 +25,9 @@ from cumae.properties.search.findings import device_lost, finding_of, of_the_cas
 from cumae.properties.search.job import RETURNS, Best, Job, Reduced, Reduction
 from cumae.properties.search.traces import TraceRun
 
+_ITS_OWN = (None, "", "")
+"""A call on the case of the check, which differs in nothing."""
+
 
 class Searcher:
     """The worker that searches and reduces in an isolated process; loads all libraries when made."""
@@ -67,7 +70,7 @@ class _Telling:
         self._verdict: Verdict | None = None
         self._failure: Failure | None = None
         self._tried: Case | Trace | None = None
-        self._running: tuple[Case | None, str] = (None, "")
+        self._running: tuple[Case | None, str, str] = _ITS_OWN
 
     def hold(self, verdict: Verdict) -> None:
         """Keep the verdict, which grows."""
@@ -83,16 +86,16 @@ class _Telling:
         if tried is not self._tried:
             news["tried"] = _as_told_after(self._tried, tried)
             self._tried = tried
-        if self._running != (None, ""):
-            self._running = (None, "")
-            news |= {"other": None, "because": ""}
+        if self._running != _ITS_OWN:
+            self._running = _ITS_OWN
+            news |= {"other": None, "because": "", "left_out_by": ""}
         self._tell(**news)
 
-    def begins(self, other: Case | None, because: str) -> None:
-        """Send the other case of the next call, None for the check's own, and how that call differs."""
-        if (other, because) != self._running:
-            self._running = (other, because)
-            self._tell(other=other, because=because)
+    def begins(self, other: Case | None, because: str, left_out_by: str) -> None:
+        """Send the other case of the next call, None for the check's own, how it differs, and promises."""
+        if (other, because, left_out_by) != self._running:
+            self._running = (other, because, left_out_by)
+            self._tell(other=other, because=because, left_out_by=left_out_by)
 
 
 def _as_told_after(known: Case | Trace | None, tried: Case | Trace) -> Case | Trace | NextStep:

@@ -232,12 +232,12 @@ class Examiner:
         timed = self.pace.budget.seconds is not None and check in EVERY
         return timed and self._took[check] > SHARE * self.pace.elapsed()
 
-    def begin(self, other: Case | None, because: str) -> None:
+    def begin(self, other: Case | None, because: str, left_out_by: str) -> None:
         """Note and tell the other case of a call that begins, None if it is on the case of the check."""
         if other is not None:
             self.recent.note(other)
         if self.begins is not None:
-            self.begins(other, because)
+            self.begins(other, because, left_out_by)
 
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""

@@ -21,8 +21,8 @@ from cumae.properties.search.pace import Pace
 
 MOST_FAILED = 64
 """The first failing cases that are remembered: a promise that leaves out the smallest may keep others."""
-NAMES_IT = ("survives_large_ids",)
-"""Checks whose finding names the promise itself: their ids and strides are not those of the case."""
+BRINGS_THEM = ("survives_large_ids",)
+"""Checks whose finding brings its promises along: their ids and strides are not those of the case."""
 
 
 @dataclass(slots=True)
@@ -102,8 +102,10 @@ class Keeper:
                 self.verdict.failure = self._saved(replace(known, finding=finding))
 
     def _left_out_by(self, case: Case, finding: Finding) -> str:
-        """Return the promises that leave a case out, "" where none helps or the finding names it."""
-        if finding.check in NAMES_IT or finding.rule == ANSWERS:
+        """Return the promises that leave a case out, "" where none helps, or those that a finding brings."""
+        if finding.check in BRINGS_THEM:
+            return finding.left_out_by
+        if finding.rule == ANSWERS:
             return ""
         if finding.cause == CAST and case.batch.num_tokens:
             return ""

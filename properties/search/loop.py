@@ -83,7 +83,7 @@ def search(
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
     verdict.hidden = tuple(sorted(binding.hidden))
-    verdict.domain, verdict.part = promises_of(binding), part
+    verdict.domain, verdict.promised, verdict.part = promises_of(binding), binding.promised, part
     verdict.source = source_of(binding.function)
     verdict.versions = versions(device_name(device))
     inputs = {*required(binding.operation.oracle)}

@@ -16,6 +16,7 @@ from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
+from cumae.properties.search.keeper import BRINGS_THEM
 from cumae.properties.search.traces import TraceRun
 
 BY_CHANCE, DETERMINISTIC = ("agrees", "forgets_history", "keeps_facts"), "is_deterministic"
@@ -102,6 +103,8 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     """
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:
+        return
+    if known.finding.check in BRINGS_THEM:
         return
     check, domain, seen = known.finding.check, examiner.binding.domain, examiner.keeper.seen
     steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
