@@ -89,6 +89,8 @@ _NARROWER = (
     ),
     _Narrower("select_beyond", (False,)),
     _Narrower("selects_fewer", (False,)),
+    _Narrower("renormalize", (True,)),
+    _Narrower("scaling_thousandths", (1_000,)),
     _Narrower("logits_dtype", ("fp32",)),
     *(_Narrower("logits_kind", _but(odd), if_enough="nan_and_inf" not in odd) for odd in ODD_LOGITS),
     _Narrower("page_slack", (0,)),
@@ -114,6 +116,19 @@ _NARROWER = (
     ),
     _Narrower("num_spare_tokens", (0,)),
     _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
+    _Narrower(
+        "min_window_columns",
+        (1,),
+        if_odd=lambda case: case.window_columns > max(case.options.keys.window, 1),
+        of="windows",
+    ),
+    _Narrower(
+        "window",
+        (1, 2, 4, 16, 128),
+        if_odd=lambda case: case.options.keys.window == 0,
+        if_enough=True,
+        of="windows",
+    ),
     _Narrower("max_context_len", 0, if_enough=True, if_alone=True, of="whole_sequences"),
 )
 _WIDEST = Domain()

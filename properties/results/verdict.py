@@ -87,7 +87,8 @@ class Verdict:
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each of ``shows``;
     ``several_right``: rows in which rounding decides between several right answers, of the cases that have
     at most 1,024 rows; ``hidden``: features that no case varied, because the function takes no argument for
-    them. ``spent``: seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
+    them; ``unpassed``: its parameters that keep a default although the dialect knows them. ``spent``:
+    seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
     for the interpreter, or for the time. With a time budget: ``cut``, cases stopped between checks;
     ``not_tried``, fixtures and saved failures that were not reached; ``slowest``: seconds, requests and
     tokens of a case that took much of it. ``compiled``: how many variants of kernels Triton compiled, and
@@ -118,6 +119,7 @@ class Verdict:
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
     hidden: tuple[str, ...] = ()
+    unpassed: tuple[str, ...] = ()
     spent: dict[str, float] = field(default_factory=dict)
     slowest: tuple[float, int, int] = (0.0, 0, 0)
     compiled: tuple[int, float] = (0, 0.0)

@@ -18,7 +18,7 @@ from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
-from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.search.advice import Advice
 from cumae.properties.search.child import NextStep, Tell
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run
@@ -119,6 +119,7 @@ class _Reducing:
         self._skipped = set(asked.skipped)
         self._steps = 0
         self._best: Best | None = None
+        self._advice = Advice(self._binding)
 
     def run_once(self) -> Best | None:
         """Run what is to be reduced; return what is found."""
@@ -155,7 +156,8 @@ class _Reducing:
             raise _Lost(finding or Finding(check, "the CUDA context is lost", RETURNS, ended=True))
         if finding is None or self._asked.deaths:
             return False
-        self._best = replace(finding, sanitizer=sanitizing()), shown
+        self._advice.note(steps_of(shown)[-1], finding)
+        self._best = self._advice.told(finding, shown), shown
         return True
 
     def _found(self, candidate: Case | Trace) -> tuple[Finding | None, Case | Trace]:

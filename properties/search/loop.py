@@ -82,7 +82,7 @@ def search(
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
-    verdict.hidden = tuple(sorted(binding.hidden))
+    verdict.hidden, verdict.unpassed = tuple(sorted(binding.hidden)), binding.unpassed
     verdict.domain, verdict.promised, verdict.part = promises_of(binding), binding.promised, part
     verdict.source = source_of(binding.function)
     verdict.versions = versions(device_name(device))

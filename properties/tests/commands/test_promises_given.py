@@ -63,6 +63,21 @@ def test_a_failure_keeps_the_promises_it_was_found_under(tmp_path: Path) -> None
         assert again.returncode == 0, again.stdout + again.stderr
 
 
+def test_a_reduced_case_is_told_with_inputs_and_promises(tmp_path: Path) -> None:
+    padded = "if int(query_lens.sum()) < position_ids.numel(): raise IndexError"
+    write(tmp_path, more=0, padding=padded)
+    assert cumae(*FUZZ, "--no-isolate", cwd=tmp_path).returncode == 1
+    (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
+    content = json.loads(file.read_text())
+    content["case"]["layout"]["num_padding_tokens"] = 7
+    file.write_text(json.dumps(content))
+    reduced = cumae("reduce", str(file), cwd=tmp_path)
+    assert reduced.returncode == 1, reduced.stdout + reduced.stderr
+    told = r"  called with: .*\n(?:.*\n)?  layout: num_padding_tokens=1\n  if no engine makes such a call: .*"
+    line = re.search(told, reduced.stdout)
+    assert line is not None and "Domain(padding='none')" in line[0], reduced.stdout
+
+
 @pytest.mark.parametrize(
     ("promise", "told"),
     [
