@@ -55,7 +55,8 @@ class Failure:
 
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
     ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases that the
-    function was called on before, as steps of the failing case's engine; the last one is last.
+    function was called on before, as steps of the failing case's engine; the last one is last. ``whole``: the
+    trace that failed first, before it was reduced.
     """
 
     finding: Finding
@@ -65,6 +66,7 @@ class Failure:
     trace: Trace | None = None
     stopped: str = ""
     before: tuple[Case, ...] = field(default=(), compare=False, repr=False)
+    whole: Trace | None = field(default=None, compare=False, repr=False)
 
     @property
     def tried(self) -> Case | Trace:

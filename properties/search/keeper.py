@@ -19,7 +19,10 @@ from cumae.properties.search.pace import Pace
 
 @dataclass(slots=True)
 class Keeper:
-    """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``."""
+    """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``.
+
+    ``whole``: the trace that failed first, if it is one.
+    """
 
     binding: Binding
     device: Device
@@ -29,6 +32,7 @@ class Keeper:
     shared: Shared | None = None
     began: float = field(default_factory=time.time)
     advice: Advice = field(init=False)
+    whole: Trace | None = None
 
     def __post_init__(self) -> None:
         self.advice = Advice(self.binding)
@@ -39,6 +43,7 @@ class Keeper:
         last = tried.steps[-1] if isinstance(tried, Trace) else tried
         self.failed_too(last, finding)
         if known is None:
+            self.whole = tried if isinstance(tried, Trace) else None
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
             return

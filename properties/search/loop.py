@@ -111,7 +111,7 @@ def search(
         verdict.compiled = compiles.count, compiles.seconds
         if verdict.failure is not None:
             steps = examiner.recent.steps_before(verdict.failure.case, binding.why_not)
-            verdict.failure = replace(verdict.failure, before=steps)
+            verdict.failure = replace(verdict.failure, before=steps, whole=keeper.whole)
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
