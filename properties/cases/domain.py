@@ -106,10 +106,7 @@ class Domain:
         if self.verify_steps and "decode" in self.phases:
             object.__setattr__(self, "phases", ("decode",))
         for name, value in promises.items():
-            known = (*PROMISES, *PROMISED)
-            if name not in PROMISED:
-                hint = did_you_mean(name, known)
-                require(False, name, value, f"be a promise: {', '.join(known)}", hint=hint)
+            require_promise(name, value)
             _check_values(name, value)
         object.__setattr__(self, "values", values | promises)
         object.__setattr__(self, "settled_values", _settled(self.values))
@@ -199,6 +196,14 @@ class Domain:
                 if value not in promised:
                     return f"{name} = {value!r}"
         return None
+
+
+def require_promise(name: str, value: Any) -> None:
+    """Raise ``ValueError`` for the name of a promise that is not known."""
+    known = (*PROMISES, *PROMISED)
+    if name not in known:
+        hint = did_you_mean(name, known)
+        require(False, name, value, f"be a promise: {', '.join(known)}", hint=hint)
 
 
 def _settled(values: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:

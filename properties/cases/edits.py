@@ -14,6 +14,7 @@ from cumae.properties.cases.features import FEATURES
 from cumae.properties.cases.fields import fields_of
 from cumae.properties.cases.promises import tokens_each
 
+_OF_ITS_REQUESTS = ("num_padding_tokens", "num_padding_requests", "num_padding_slots", "row_index")
 MOST_MERGED = 8
 """Above this count, requests are not merged: dropping and cutting shrink a large case faster."""
 
@@ -27,6 +28,12 @@ def edits(case: Case) -> Iterator[Callable[[], Case]]:
     yield from neutral_fields(case)
     yield from shorter_padding(case)
     yield from smaller_blocks(case)
+
+
+def plain_layout(case: Case) -> Iterator[Callable[[], Case]]:
+    """Yield the case with a neutral layout but for its rows and padding: what else it has is by chance."""
+    kept = {name: getattr(case.layout, name) for name in _OF_ITS_REQUESTS}
+    yield lambda: replace(case, layout=Layout(**kept))
 
 
 def fewer_requests(case: Case) -> Iterator[Callable[[], Case]]:

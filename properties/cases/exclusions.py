@@ -89,6 +89,8 @@ _NARROWER = (
     ),
     _Narrower("select_beyond", (False,)),
     _Narrower("selects_fewer", (False,)),
+    _Narrower("renormalize", (True,)),
+    _Narrower("scaling_thousandths", (1_000,)),
     _Narrower("logits_dtype", ("fp32",)),
     *(_Narrower("logits_kind", _but(odd), if_enough="nan_and_inf" not in odd) for odd in ODD_LOGITS),
     _Narrower(
@@ -120,6 +122,19 @@ _NARROWER = (
     ),
     _Narrower("num_spare_tokens", (0,)),
     _Narrower("latent_dims", ((512, 64),), if_odd=lambda case: case.options.rows.qk_rope_head_dim == 0),
+    _Narrower(
+        "min_window_columns",
+        (1,),
+        if_odd=lambda case: case.window_columns > max(case.options.keys.window, 1),
+        of="windows",
+    ),
+    _Narrower(
+        "window",
+        (1, 2, 4, 16, 128),
+        if_odd=lambda case: case.options.keys.window == 0,
+        if_enough=True,
+        of="windows",
+    ),
     _Narrower("max_context_len", 0, if_enough=True, if_alone=True, of="whole_sequences"),
 )
 _WIDEST = Domain()
@@ -152,15 +167,15 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: C
             names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
-    parts = [_one_of(all_out)] if all_out else []
+    parts = [one_of(all_out)] if all_out else []
     if this_out:
-        parts.append(f"{_one_of(this_out)}, which is not enough: other cases fail, too")
+        parts.append(f"{one_of(this_out)}, which is not enough: other cases fail, too")
     return "; or ".join(parts)
 
 
-def _one_of(choices: Sequence[str]) -> str:
-    """Return alternatives as text: "a", "a or b", "a, b or c"."""
-    *others, last = choices
+def one_of(choices: Sequence[str]) -> str:
+    """Return alternatives as text: "", "a", "a or b", "a, b or c"."""
+    *others, last = choices or ("",)
     return f"{', '.join(others)} or {last}" if others else last
 
 

@@ -67,3 +67,19 @@ def block_sizes(domain: "Domain", features: Collection[str]) -> tuple[int, ...]:
     found = fitting_sizes(domain, features)
     require(bool(found), "block_sizes", domain.block_sizes, RULE)
     return found
+
+
+def forms_of(domain: "Domain", features: Collection[str]) -> list[tuple[str, str]]:
+    """Return the orders of pages, each with the formats, that a domain promises and some page can have.
+
+    Empty for a function that sees neither.
+    """
+    if not {"page_order", "head_format"} & {*features}:
+        return []
+    formats, orders, dims = usual(domain, features)
+    return [
+        (order, one)
+        for order in orders
+        for one in formats
+        if any(fit_together((one,), (order,), dims, size) for size in domain.sizes)
+    ]

@@ -12,6 +12,7 @@ from cumae.properties.cases.edits import (
     keep,
     merged_requests,
     neutral_fields,
+    plain_layout,
     shorter_lengths,
     shorter_padding,
     shorter_throughout,
@@ -29,6 +30,7 @@ _USUAL = [NEUTRAL[name] for name in fields_of(Case(Batch((), 1)))]
 MOST_SORTED = 64
 """Up to this many requests, all edits of a case are built before any is tried."""
 _EDITS = (
+    plain_layout,
     fewer_requests,
     shorter_throughout,
     neutral_fields,
@@ -82,9 +84,9 @@ def _of_few_requests(case: Case) -> Iterator[Callable[[], Case]]:
 def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
     """Return a smaller case for which ``still_fails``; ``case`` itself must fail.
 
-    Drops requests (halves first) or merges two, cuts lengths to 0, 1 and block edges, for many requests at
-    once and then for each, makes layout and options neutral, renumbers blocks. Every candidate is a valid
-    case. If it returns before ``MOST_TRIES``, no smaller case of these kinds fails.
+    Makes the layout neutral, drops requests (halves first) or merges two, cuts lengths to 0, 1 and block
+    edges, for many requests at once and then for each, makes options and padding neutral, renumbers blocks.
+    Every candidate is a valid case. If it returns before ``MOST_TRIES``, none of these kinds fails.
     """
     tries = 0
     improved = True

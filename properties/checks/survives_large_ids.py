@@ -80,7 +80,7 @@ def _first_finding(trial: Trial) -> Finding | None:
         expected = bench.expected()
         if _too_large(trial, expected):
             continue
-        trial.saw_nothing, where = False, trial.because
+        trial.saw_nothing, where, promises = False, trial.because, trial.left_out_by
         case = bench.judged_case
         found = wrong_values("survives_large_ids", trial.binding, seen, expected, case)
         found = found or wrong_extent("survives_large_ids", trial.binding, seen, second, expected, case)
@@ -94,7 +94,8 @@ def _first_finding(trial: Trial) -> Finding | None:
         if len(case.batch.requests) > len(trial.quiet.case.batch.requests):
             found = replace(found, axis="", wrong=())  # places are those of the case that is shown
         raised_by = raised_by if case is bench.case else 0
-        return replace(found, message=f"{found.message} {where}", raised_by=raised_by)
+        message = f"{found.message} {where}"
+        return replace(found, message=message, raised_by=raised_by, left_out_by=promises)
     return None
 
 

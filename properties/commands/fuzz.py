@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require
+from cumae.properties.cases.given_promises import given_promises
 from cumae.properties.commands.annotations import of_verdicts
 from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
@@ -58,6 +59,7 @@ def fuzz(
     target: str | None,
     operation: str | None,
     dialect: str,
+    promised: tuple[str, ...],
     time_text: str,
     cases: int | None,
     seed: int,
@@ -77,6 +79,7 @@ def fuzz(
 ) -> int:
     """Fuzz TARGET against its oracle. Without TARGET, fuzz every shipped kernel."""
     seconds = None if cases else parse_time(time_text)
+    given_promises(promised, "--promise")
     index, count = parse_shard(shard)
     require_folder("--failures", failures)
     require(not sanitize or isolate is not False, "--sanitize", sanitize, "be left out with --no-isolate")
@@ -109,6 +112,7 @@ def fuzz(
             sanitizer=sanitize or "",
             part=f"{index}of{count}" if count > 1 else "",
             database=database,
+            promised=promised,
         )
         for kernel, name in targets
     ]

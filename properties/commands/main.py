@@ -79,12 +79,19 @@ _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 """What click 8.2 and later raise to show the help of a command without arguments."""
 
 
+_MEANT = dict.fromkeys(("--budget", "--duration", "--for", "--seconds", "--timeout"), "--time")
+"""Options that a command does not have, and the one of another name that does the same."""
+
+
 def _in_one_line(error: click.ClickException) -> str:
     """Return an error of click in one line, which names the option or argument, its value and the rule."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else "cumae"
     if isinstance(error, click.NoSuchOption):
-        hint = did_you_mean(error.option_name, error.possibilities or ())
+        known = {name for option in context.command.params for name in option.opts} if context else set()
+        meant = _MEANT.get(error.option_name, "")
+        near = (meant,) if meant in known else error.possibilities or ()
+        hint = did_you_mean(meant if meant in known else error.option_name, near)
         return f"option = {error.option_name!r}{hint}, must be one of `{path} --help`"
     if isinstance(error, click.MissingParameter) and error.param is not None:
         return f"{error.param.human_readable_name} = None, must be given: `{path} --help`"

@@ -54,6 +54,7 @@ def reduce(
         reduce=False,
         sanitizer=saved.finding.sanitizer,
         schedule=saved.finding.schedule,
+        promised=saved.promised,
     )
     verdict = search_isolated(job)
     if verdict.failure is None:

@@ -134,6 +134,7 @@ def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> 
         reduce=False,
         sanitizer=saved.finding.sanitizer,
         schedule=saved.finding.schedule,
+        promised=saved.promised,
     )
     if isolated:
         with telling(f"replaying on {saved.target}") as tell:

@@ -16,7 +16,14 @@ from cumae.properties.cases.shapes import SHAPES
 from cumae.properties.commands.json_file import write_json
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import coverage_data, coverage_lines
-from cumae.properties.results.explain import printed_lines, report_lines, slow_line, time_line, time_was_short
+from cumae.properties.results.explain import (
+    printed_lines,
+    report_lines,
+    slow_line,
+    time_line,
+    time_was_short,
+    unpassed_lines,
+)
 from cumae.properties.results.fitted import fitted, fitted_line, terminal_width
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
@@ -58,6 +65,8 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
             console.print(
                 f"{name} {printed_lines(verdict.printed)}", markup=False, highlight=False, soft_wrap=True
             )
+        for line in unpassed_lines(verdict) if verdict.ok and (verbose or len(verdicts) == 1) else ():
+            _tell(f"{name}: {line}", console)
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             where = f"no argument of {name} shows them in dialect {verdict.dialect}"

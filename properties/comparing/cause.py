@@ -17,13 +17,15 @@ class Guess(NamedTuple):
     """A fault in words, and the whole output of a kernel that has it.
 
     ``distinct``: the number of different wrong values that must fit to rule out a coincidence.
-    ``explains_zeros``: whether it also counts if all wrong values are 0.
+    ``explains_zeros``: whether it also counts if all wrong values are 0. ``is_form``: whether it is no fault
+    but another form of the output; where that fits, no fault of a request is as likely.
     """
 
     cause: str
     values: Sequence[Any]
     distinct: int = 1
     explains_zeros: bool = False
+    is_form: bool = False
 
 
 class Evidence(NamedTuple):
@@ -77,6 +79,8 @@ def likely_cause(
         return _cause_of_zeros(expected, wrong, extent.num_live, guesses)
     fitting = [guess for guess in guesses if _fits(guess, expected, actual, wrong)]
     exact = [guess for guess in fitting if _num_wrong(guess, expected) == len(wrong)]
+    if forms := [guess.cause for guess in exact if guess.is_form]:
+        return "" if _arithmetic(pairs) else forms[0]  # a larger case tells the two apart
     causes = list(dict.fromkeys(guess.cause for guess in exact or fitting))
     if not exact or len(wrong) >= extent.num_live:  # right elements beside wrong ones prove more than steps
         causes = list(dict.fromkeys([*causes, *_arithmetic(pairs)]))

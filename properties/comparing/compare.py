@@ -101,7 +101,8 @@ def wrong_extent(
             cause = cause or cause_of_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
             if cause.startswith(PADDING) and binding.domain.padding == "written":
-                what += "; Domain(padding='untouched') leaves it open"
+                promise = "any" if _writes_padding(binding, first, second, case) else "untouched"
+                what += f"; Domain(padding={promise!r}) leaves it open"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
             found = with_strays(found, first)
             found = found if case is None else replace(found, rows=looked_up_rows(binding, case))
@@ -111,13 +112,27 @@ def wrong_extent(
         if excess.any() and name not in binding.returned:
             cause = cause_of_extent(binding, name, excess, case, "is written")
             what = "was written and must keep what it held"
-            is_kept = binding.forms[name].is_in_place or _is_promised_padding(binding, name, excess, case)
-            if not cause and not is_kept:
+            is_padded = _is_promised_padding(binding, name, excess, case)
+            if is_padded:
+                what += "; Domain(padding='any') leaves it open"
+            elif not cause and not binding.forms[name].is_in_place:
                 what += "; Domain(keeps=False) leaves it open"
             one = max(first, second, key=lambda seen: int((excess & elements(~unwritten(seen, name))).sum()))
             where = excess & elements(~unwritten(one, name))
             return difference(check, binding, name, where, one.before[name], one.outputs[name], what, cause)
     return None
+
+
+def _writes_padding(binding: Binding, first: Observation, second: Observation, case: Case | None) -> bool:
+    """Return whether a function wrote to padding of an output, of which it may leave other padding."""
+    if case is None:
+        return False
+    for name in first.outputs:
+        if name not in first.opaque and name in second.outputs and name not in binding.returned:
+            written = elements(~(unwritten(first, name) & unwritten(second, name)))
+            if (written & is_padding(binding.forms[name], case, len(written))).any():
+                return True
+    return False
 
 
 def _is_promised_padding(binding: Binding, name: str, where: Mask, case: Case | None) -> bool:

@@ -43,7 +43,9 @@ def _guesses(binding: Binding, name: str, case: Case, expected: Sequence[Any]) -
         return []
     per_token = output.per_item if axis_named(output.axis).is_of_tokens else 0
     table = (binding.dialect.row_name or "row_index", binding.dialect.table_rows(case))
-    return guesses_for(case, expected, _asking(binding, name, inputs), inputs, per_token, table)
+    forms = [Guess(cause, values(inputs), is_form=True) for cause, values in output.mistaken.items()]
+    forms = [form for form in forms if len(form.values) == len(expected)]
+    return [*guesses_for(case, expected, _asking(binding, name, inputs), inputs, per_token, table), *forms]
 
 
 def _asking(binding: Binding, name: str, inputs: Inputs) -> Ask:

@@ -1,6 +1,6 @@
 """An output of an operation, or an engine's name and format for it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,8 @@ class Output:
     of a judged operation, elements that are not -1 may stand in any order, which may differ between calls.
     ``settles``: options of which its form allows one value alone. ``is_list``: a function that returns it may
     leave out what stands behind the last value. ``is_captured``: whether a case read back from dumped tensors
-    contains everything that determines the output.
+    contains everything that determines the output. ``mistaken``: by cause, in words, the values of another
+    form that a function may give instead.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Output:
     settles: Mapping[str, Any] = field(default_factory=dict)
     is_list: bool = False
     is_captured: bool = True
+    mistaken: Mapping[str, Callable[[Inputs], Sequence[int]]] = field(default_factory=dict)
 
     @property
     def is_rows(self) -> bool:

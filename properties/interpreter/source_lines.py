@@ -8,7 +8,13 @@ _HOOKS = os.path.join(os.path.dirname(__file__), "")
 
 
 def source_line() -> str:
-    """Return file and line of the innermost frame outside Triton and the hooks: the kernel's statement."""
+    """Return file and line of the kernel's statement that runs."""
+    frame = kernel_frame()
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "unknown line"
+
+
+def kernel_frame() -> FrameType | None:
+    """Return the innermost frame outside Triton and the hooks: that of the kernel's statement."""
     import triton
 
     theirs = os.path.dirname(triton.__file__)
@@ -16,6 +22,6 @@ def source_line() -> str:
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((theirs, _HOOKS)):
-            return f"{os.path.basename(file)}:{frame.f_lineno}"
+            return frame
         frame = frame.f_back
-    return "unknown line"
+    return None

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 
-FAR = 2**40
-"""In elements: an access farther than this from every tensor was computed from none, or from an empty one."""
+NEAR = 2**20
+"""In elements: an access farther from every tensor than this, and than the nearest is large, is of none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One access outside every tensor of the launch: the nearest tensor and the element beyond it.
+    """One access outside every tensor of the launch: its tensor or the nearest one, and the element beyond.
 
-    ``address``: of a pointer that was not computed from that tensor; else 0.
+    ``address``: of a pointer that was not computed from that tensor; else 0. ``is_known``: whether it was
+    computed from that tensor.
     """
 
     kind: str
@@ -19,13 +20,15 @@ class Access:
     num_elements: int
     line: str
     address: int = 0
+    is_known: bool = False
 
     def __str__(self) -> str:
         if self.address:
             where = f"address {self.address:#x}, which lies in no tensor of the call"
             return f"{self.kind} at {where}, at {self.line}"
-        if not -FAR < self.element < FAR:
-            return f"{self.kind} far from every tensor, as of an empty one, at {self.line}"
+        near = max(NEAR, self.num_elements)
+        if not self.is_known and not -near <= self.element < self.num_elements + near:
+            return f"{self.kind} far from every tensor, at {self.line}"
         return (
             f"{self.kind} of element {self.element} of `{self.tensor}`, "
             f"which has {self.num_elements}, at {self.line}"

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter.bases import base_of
 from cumae.properties.interpreter.early import Early
 from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
 from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of, stores_over
 from cumae.properties.interpreter.region import Region
-from cumae.properties.interpreter.source_lines import source_line
+from cumae.properties.interpreter.source_lines import kernel_frame, source_line
 from cumae.properties.interpreter.strays import Access, Garbage
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
@@ -138,7 +139,7 @@ class Watch:
         return self.pointers.reach(pointers, inside) if self.pointers.any_made else inside
 
     def stray(self, kind: str, pointers: Any) -> None:
-        """Record a stray access under the tensor it was computed from, else under the nearest one."""
+        """Record a stray access under the tensor it was computed from, else under one that is near."""
         self.num_outside += 1
         if not self._spans or len(self.outside) >= 8:
             return
@@ -146,10 +147,12 @@ class Watch:
         address = int(self.pointers.unmade(pointers).reshape(-1)[0])
         span = self.pointers.tensor_of(pointer)
         nowhere = 0 if span is not None or pointer == address else address
+        span = span or (None if nowhere else base_of(kernel_frame(), kind, self._spans))
+        is_known = span is not None
         span = span or min(self._spans, key=lambda s: max(s.start - address, address - (s.stop - 1)))
         size = (span.stop - span.start) // span.item
         element = (address - span.start) // span.item
-        self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere))
+        self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere, is_known))
 
     def read(self, addresses: Any, live: Any, found: Any) -> None:
         """Look for poison in the values of a load or an atomic."""

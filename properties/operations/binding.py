@@ -14,7 +14,14 @@ from cumae.properties.cases.promises import PROMISES
 from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
 from cumae.properties.dialects.held import shown
 from cumae.properties.operations import OPERATIONS, Operation
-from cumae.properties.operations.callee import by_name, call_of, home_of, required, required_to_make
+from cumae.properties.operations.callee import (
+    by_name,
+    call_of,
+    home_of,
+    required,
+    required_to_make,
+    with_default,
+)
 from cumae.properties.operations.expected import names_of_the_dialect
 from cumae.properties.operations.guesses import guess
 from cumae.properties.operations.outputs import outputs_of
@@ -27,7 +34,7 @@ class Binding:
     ``outputs``: those passed as arguments; ``returned``: those that it returns; ``forms``: by name the record
     of each output that the dialect has. A class is constructed once for each run of steps and called at each
     step; ``constructor`` names its constructor arguments: host numbers and ``device``. ``pinned``: cases that
-    every search tries first.
+    every search tries first. ``promised``: the promises beside its own that its domain has, as text.
     """
 
     function: Callable[..., Any]
@@ -41,6 +48,7 @@ class Binding:
     forms: Mapping[str, Output]
     constructor: tuple[str, ...] = ()
     pinned: tuple[Case | Trace, ...] = ()
+    promised: tuple[str, ...] = ()
 
     @property
     def keeps_state(self) -> bool:
@@ -61,6 +69,14 @@ class Binding:
         if outputs:
             told += [f"{name}=poison" for name in self.outputs if not self.forms[name].is_in_place]
         return ", ".join(told)
+
+    @property
+    def unpassed(self) -> tuple[str, ...]:
+        """The parameters that are named as inputs of the dialect or outputs, but keep their default."""
+        function = self.function
+        called = call_of(function) if inspect.isclass(function) else function
+        known = {*self.dialect.inputs, *self.forms}
+        return tuple(name for name in with_default(called) if name in known)
 
     @property
     def hidden(self) -> frozenset[str]:

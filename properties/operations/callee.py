@@ -78,7 +78,7 @@ def required(function: Function) -> list[str]:
 
     Raises ``ValueError`` for one that cannot be filled by name.
     """
-    names = []
+    names: list[str] = []
     for parameter in signature_of(function).parameters.values():
         if parameter.default is not inspect.Parameter.empty:
             continue
@@ -87,6 +87,12 @@ def required(function: Function) -> list[str]:
             raise ValueError(f"parameter = {str(parameter)!r} of {name}, must be filled by name: {_BY_NAME}")
         names.append(parameter.name)
     return names
+
+
+def with_default(function: Function) -> list[str]:
+    """Return the names of the parameters that have a default, which nothing is passed to."""
+    empty = inspect.Parameter.empty
+    return [name for name, one in signature_of(function).parameters.items() if one.default is not empty]
 
 
 def required_to_make(kind: type) -> list[str]:

@@ -13,8 +13,9 @@ _PACKS = ("position_ids", "sequence_chunks", "sequence_layout")
 
 
 def seen_by(binding: Binding) -> frozenset[str]:
-    """Return "block_size" if a function sees it, and "whole_sequences" if it may be made for these."""
-    found = {"whole_sequences"} if binding.operation.name in _PACKS else set[str]()
+    """Return "block_size" if a function sees it, "whole_sequences" and "windows" if it may be for these."""
+    name = binding.operation.name
+    found = {"whole_sequences"} if name in _PACKS else {"windows"} if name == "window_slots" else set[str]()
     small, large = (_shown(binding, Case(batch)) for batch in (_SMALL, _LARGE))
     if small != large or any(binding.forms[name].is_in_place for name in binding.outputs):
         found.add("block_size")

@@ -20,11 +20,17 @@ from cumae.properties.operations.callee import by_name
 from cumae.properties.pytest_plugin.item import run_item
 from cumae.properties.pytest_plugin.pinned import pinned_cases
 from cumae.properties.running.device import current
+from cumae.properties.running.observation import IsATest
 from cumae.properties.search.direct import require_examples
 from cumae.properties.search.profiles import EXAMPLES
 
 FILLED_BY_CUMAE = ("cumae_check", "cumae_shard", "request")
 Function = Callable[..., Any]
+_PLAIN = (
+    "function = {name!r}, must be a plain function, not a test by conforms_to: keep the function, and write "
+    "`test = conforms_to(...)(function)` beside it"
+)
+"""What to write instead of a test of a test, or of a call of one."""
 
 
 def conforms_to(
@@ -52,6 +58,8 @@ def conforms_to(
         require_choice("checks", name, tuple(CHECKS))
 
     def decorate(function: Function) -> Function:
+        if hasattr(function, "cumae_binding"):
+            raise ValueError(_PLAIN.format(name=function.__qualname__))
         function = by_name(function)
         given = (*_owner(function), *fixtures)
         if inspect.isclass(function) and fixtures:
@@ -65,7 +73,7 @@ def conforms_to(
         @wraps(function)
         def test(*owner: Any, **arguments: Any) -> None:
             if "request" not in arguments:
-                raise TypeError(f"{function.__name__} is a test of pytest: call what it tests instead")
+                raise IsATest(_PLAIN.format(name=function.__qualname__))
             request = arguments["request"]
             values = dict(zip(given, owner, strict=False)) | {name: arguments[name] for name in fixtures}
             item = replace(binding, function=_filled(function, values, given))

@@ -39,7 +39,8 @@ def report_lines(
 ) -> list[Line]:
     """Return the lines of a report as ``explain`` joins them; the arguments are the same."""
     if verdict.failure is None:
-        return [Line(summary(verdict)), *(Line(f"  {note}") for note in verdict.notes)]
+        notes = [*verdict.notes, *unpassed_lines(verdict)]
+        return [Line(summary(verdict)), *(Line(f"  {note}") for note in notes)]
     failure, finding = verdict.failure, verdict.failure.finding
     title = f"{verdict.target} disagrees with {verdict.operation}: {finding.check}"
     return [
@@ -73,6 +74,7 @@ def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[st
         drawing = draw(failure.case, finding)
     lines = [f"  {heading} ({_count(failure)}):", drawing]
     held = held_lines(failure.case, finding)
+    held += [f"  {line}" for line in unpassed_lines(verdict)]
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
         lines += ["", indent(finding.traceback, "  ")]
@@ -117,6 +119,14 @@ def text_of(verdict: Verdict, failure: Failure, base: str = "") -> str:
         content.pop(name, None)
     content["finding"].pop("traceback", None)
     return to_text(content)
+
+
+def unpassed_lines(verdict: Verdict) -> list[str]:
+    """Return a line about the parameters that keep their default although the dialect knows them, if any."""
+    if not verdict.unpassed:
+        return []
+    of = f"{'an input or output' if len(verdict.unpassed) == 1 else 'inputs or outputs'} of {verdict.dialect}"
+    return [f"never passed, because of a default: {', '.join(verdict.unpassed)}, {of}"]
 
 
 def printed_lines(printed: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ VERSION = 1
 LONGEST_PART = 60
 """Letters of the name of a file for the part of a search; longer names are hashed."""
 UNKNOWN = Finding("", "", "")
-_OPTIONAL = ("answer", "base", "case", "code", "domain", "named", "trace")
+_OPTIONAL = ("answer", "base", "case", "code", "domain", "named", "promised", "trace")
 _ALWAYS = ("check", "message", "rule")
 _KINDS = {
     **dict.fromkeys(("index", "count", "total", "raised_by"), int),
@@ -36,7 +36,8 @@ class Saved:
 
     ``trace``: the steps that lead to the failure, of which ``case`` is the last; None for a single case.
     ``base``: the function that the target was compared with, "" for the oracle. ``domain``: the target's
-    promises that differ from the defaults, as text. ``answer``: of a dump, the values of the engine's outputs
+    promises that differ from the defaults, as text; ``promised``: those given beside the target's own, each
+    ``NAME=VALUE``. ``answer``: of a dump, the values of the engine's outputs
     by name. ``code``: the CRC of the file of the target's source when it failed, 0 if unknown.
     """
 
@@ -50,6 +51,7 @@ class Saved:
     domain: str = ""
     answer: Mapping[str, list[int]] = field(default_factory=dict)
     code: int = 0
+    promised: tuple[str, ...] = ()
 
     @property
     def tried(self) -> Case | Trace:
@@ -121,6 +123,7 @@ def content_of(verdict: Verdict, failure: Failure, base: str = "") -> dict[str, 
         "dialect": verdict.dialect,
         "target": verdict.target,
         **({"domain": verdict.domain} if verdict.domain else {}),
+        **({"promised": list(verdict.promised)} if verdict.promised else {}),
         **({"named": list(verdict.named)} if verdict.named else {}),
         **({"code": code} if (code := code_of(verdict)) else {}),
         **({"base": base} if base else {}),
@@ -200,14 +203,16 @@ def saved_from(content: object, path: str) -> Saved:
     _integers(items.get("named", []), f"{path}.named")
     code = items.get("code", 0)
     require(type(code) is int, f"{path}.code", code, "be an integer")
+    promised = _texts(items.get("promised", []), f"{path}.promised")
+    more: dict[str, Any] = {"finding": finding, "code": code, "promised": promised}
     if "trace" in items:
         require("case" not in items, f"{path}.case", "an object", "be absent: the file has a trace")
         trace = trace_from_json(items["trace"], f"{path}.trace")
-        return Saved(trace.steps[-1], **texts, finding=finding, trace=trace, code=code)
+        return Saved(trace.steps[-1], **texts, trace=trace, **more)
     answer = _answer(items.get("answer", {}), f"{path}.answer")
     require("case" in items, f"{path}.case", None, "be present: the field is required")
     case = from_json(items["case"], f"{path}.case")
-    return Saved(case, **texts, finding=finding, answer=answer, code=code)
+    return Saved(case, **texts, answer=answer, **more)
 
 
 def _answer(value: object, path: str) -> dict[str, list[int]]:
@@ -223,6 +228,12 @@ def _integers(value: object, path: str) -> list[int]:
     for i, number in enumerate(value):
         require(type(number) is int, f"{path}[{i}]", number, "be an integer")
     return value
+
+
+def _texts(value: object, path: str) -> tuple[str, ...]:
+    if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        raise ValueError(f"{path} = {value!r}, must be a list of strings")
+    return tuple(value)
 
 
 def _finding(value: object, path: str) -> Finding:

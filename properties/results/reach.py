@@ -1,6 +1,6 @@
 """How far a search went, in words: the largest sizes, and the pairs of option values."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 
 def largest_among(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
@@ -34,3 +34,12 @@ def pairs_line(seen: int, total: int, refused: int) -> str:
     """
     possible = total - refused
     return f"pairs of option values: {seen} of {possible} ({100 * seen // possible} %)" if possible else ""
+
+
+def without_forms(forms: Sequence[tuple[str, str]]) -> str:
+    """Return which orders and formats of pages no case had, as one line.
+
+    >>> without_forms([("HND", "fp8"), ("joined", "bf16"), ("joined", "fp8")])
+    'no case had pages in these orders and formats: HND fp8, joined bf16, joined fp8'
+    """
+    return "no case had pages in these orders and formats: " + ", ".join(f"{a} {b}" for a, b in forms)

@@ -55,7 +55,8 @@ class Failure:
 
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
     ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases that the
-    function was called on before, as steps of the failing case's engine; the last one is last.
+    function was called on before, as steps of the failing case's engine; the last one is last. ``whole``: the
+    trace that failed first, before it was reduced.
     """
 
     finding: Finding
@@ -65,6 +66,7 @@ class Failure:
     trace: Trace | None = None
     stopped: str = ""
     before: tuple[Case, ...] = field(default=(), compare=False, repr=False)
+    whole: Trace | None = field(default=None, compare=False, repr=False)
 
     @property
     def tried(self) -> Case | Trace:
@@ -87,7 +89,8 @@ class Verdict:
     ``not_promised``: cases outside the domain; ``shapes``: cases that show each of ``shows``;
     ``several_right``: rows in which rounding decides between several right answers, of the cases that have
     at most 1,024 rows; ``hidden``: features that no case varied, because the function takes no argument for
-    them. ``spent``: seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
+    them; ``unpassed``: its parameters that keep a default although the dialect knows them. ``spent``:
+    seconds in generating, oracle, kernel, checks and reducing. ``left_out``: cases too large
     for the interpreter, or for the time. With a time budget: ``cut``, cases stopped between checks;
     ``not_tried``, fixtures and saved failures that were not reached; ``slowest``: seconds, requests and
     tokens of a case that took much of it. ``compiled``: how many variants of kernels Triton compiled, and
@@ -95,8 +98,9 @@ class Verdict:
     each size among the cases that the first check compared. ``named``: the sizes that the function shows,
     which cases lie on both sides of. ``pairs``: how many pairs of values of two options were seen, of how
     many, and how many were asked for and cannot be combined.
-    ``domain``: the fields of the function's domain that differ from the defaults, as text. ``part``: which
-    part of a divided search this is, such as ``2of4``, "" for the whole; each part has its own files.
+    ``domain``: the fields of the function's domain that differ from the defaults, as text; ``promised``:
+    those that were given beside the function's own. ``part``: which part of a divided search this is, such
+    as ``2of4``, "" for the whole; each part has its own files.
     ``source``: the file and line of the function's ``def``, None if unknown. ``unsaved``: why
     the failure could not be saved. ``shows``: the shapes and sizes that the function's cases can show.
     ``printed``: the last lines that it printed. ``versions``: of cumae and the libraries, and the device,
@@ -117,6 +121,7 @@ class Verdict:
     shapes: dict[str, int] = field(default_factory=dict)
     failure: Failure | None = None
     hidden: tuple[str, ...] = ()
+    unpassed: tuple[str, ...] = ()
     spent: dict[str, float] = field(default_factory=dict)
     slowest: tuple[float, int, int] = (0.0, 0, 0)
     compiled: tuple[int, float] = (0, 0.0)
@@ -124,6 +129,7 @@ class Verdict:
     left_out: int = 0
     not_tried: int = 0
     domain: str = ""
+    promised: tuple[str, ...] = ()
     part: str = ""
     source: tuple[str, int] | None = None
     unsaved: str = ""

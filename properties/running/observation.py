@@ -16,6 +16,10 @@ _LACKING = "not supported in interpreter mode"
 """What Triton's interpreter says of inline assembly and of functions of libraries."""
 
 
+class IsATest(TypeError):
+    """Raised by a test that is called in place of the function that it tests."""
+
+
 class KernelRaised(Exception):
     """The function under test raised on a valid case. ``traceback``: of its own error, in full.
 
@@ -33,14 +37,14 @@ class KernelRaised(Exception):
     def of(cls, error: BaseException, function: object, when: str = "") -> Exception:
         """Return the exception for an error of a function; ``when`` follows the error's type in it.
 
-        If it needs the value of a stub, or what Triton's interpreter cannot do, that is a ``ValueError``: it
-        says nothing about the function.
+        If it needs the value of a stub, or what Triton's interpreter cannot do, or calls a test, that is a
+        ``ValueError``: it says nothing about the function.
         """
         origin: BaseException | None = error
-        known = WaitsForEver, TooManyTurns, NotGiven, NotImplementedError
+        known = WaitsForEver, TooManyTurns, NotGiven, IsATest, NotImplementedError
         while origin is not None and not isinstance(origin, known):
             origin = origin.__cause__ or origin.__context__
-        if isinstance(origin, NotGiven):
+        if isinstance(origin, (NotGiven, IsATest)):
             return ValueError(str(origin))
         if isinstance(origin, NotImplementedError) and _LACKING in str(origin):
             rule = f"run on a GPU: Triton says {str(origin)!r}"

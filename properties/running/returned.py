@@ -44,6 +44,8 @@ def returned_by(binding: Binding, answer: Any) -> dict[str, Returned]:
         must = "a plain tensor, an int or a list of ints each"
         if answer is None:
             must += "; one that is a parameter instead is a buffer to write to"
+        elif 0 < len(values) < len(names):
+            must += f"; to judge only some of them, return them by name: {{{names[0]!r}: …}}"
         raise KernelRaised(f"returned {told}, must be {', '.join(names)}: {must}")
     for name in names:
         for option, value in binding.forms[name].settles.items():

@@ -16,9 +16,9 @@ from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.device import Device
 from cumae.properties.running.observation import KernelRaised, Observation
 from cumae.properties.running.together import calls_together, observe_together
-from cumae.properties.running.variants import enlarged_cases, how_moved, quiet_case, raised_by
+from cumae.properties.running.variants import enlarged_cases, how_moved, not_moved_by, quiet_case, raised_by
 
-Begins = Callable[[Case | None, str], None]
+Begins = Callable[[Case | None, str, str], None]
 ORDER_SEED = 1
 GARBAGE_HELD: dict[GarbageKind, str] = {
     "minus_one": "-1 garbage, of floats NaN",
@@ -34,13 +34,14 @@ class Trial:
 
     ``saw_nothing``: whether the last check could compare nothing on this case. ``running``: the other
     case that the function was called on last, None for this one; ``because``: how that call differs from
-    a plain one on this case, in words; ``raised``: whether it raised. ``begins`` gets both before each
-    call. ``goes_on``: whether there is time for more calls. ``schedule``: the turns in which programs ran
-    when the case failed, as text. ``note``: what a check has seen that makes no difference to an output.
-    ``number``: of the case in its search; it chooses among variants of which one is tried. ``is_quick``:
-    whether calls are brief, so that several may be made before the time is checked. ``shown``: the
-    case that the last check's finding is about, if it is not the trial's own. ``doubted``: other cases on
-    which the function is wrong too if it keeps no answers. ``shares``: whether programs or threads of a
+    a plain one on this case, in words; ``left_out_by``: the promises that leave that call out, as text;
+    ``raised``: whether it raised. ``begins`` gets the first three before each call. ``goes_on``: whether
+    there is time for more calls. ``schedule``: the turns in which programs ran when the case failed, as
+    text. ``note``: what a check has seen that makes no difference to an output. ``number``: of the case in
+    its search; it chooses among variants of which one is tried. ``is_quick``: whether calls are brief, so
+    that several may be made before the time is checked. ``shown``: the case that the last check's finding
+    is about, if it is not the trial's own. ``doubted``: other cases on which the function is wrong too if
+    it keeps no answers. ``shares``: whether programs or threads of a
     launch were seen to share elements.
     """
 
@@ -64,6 +65,7 @@ class Trial:
         self.device = device
         self.running: Case | None = None
         self.because = ""
+        self.left_out_by = ""
         self.raised = False
         self._begins = begins
         self._goes_on = goes_on
@@ -99,7 +101,7 @@ class Trial:
         self.saw_nothing |= over
         return over
 
-    def _telling(self, other: Case | None, because: str) -> Callable[[], None]:
+    def _telling(self, other: Case | None, because: str, left_out_by: str = "") -> Callable[[], None]:
         """Return what a bench calls before a call. It does not hold the trial, whose memory is large.
 
         In a cycle of trial and bench, that memory would stay until garbage is searched for.
@@ -109,14 +111,14 @@ class Trial:
         def begins() -> None:
             trial = weakly()
             if trial is not None:
-                trial._begin(other, because)
+                trial._begin(other, because, left_out_by)
 
         return begins
 
-    def _begin(self, other: Case | None, because: str) -> None:
-        self.running, self.because = other, because
+    def _begin(self, other: Case | None, because: str, left_out_by: str) -> None:
+        self.running, self.because, self.left_out_by = other, because, left_out_by
         if self._begins is not None:
-            self._begins(other, because)
+            self._begins(other, because, left_out_by)
 
     @property
     def first(self) -> Observation:
@@ -232,9 +234,9 @@ class Trial:
         writes_caches = all(form.is_in_place and form.is_rows for form in forms)
         for large in enlarged_cases(self.binding, self.quiet.case):
             by = raised_by(self.quiet.case, large)
-            because = how_moved(self.binding, self.quiet.case, large)
+            promises = not_moved_by(self.binding, self.quiet.case, large)
             moved = self.quiet if by and writes_caches else None
-            begins = self._telling(None, because)
+            begins = self._telling(None, how_moved(self.quiet.case, large), promises)
             benches.append((Bench(self.binding, large, self.device, begins=begins, moved=moved), by))
         return benches
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from cumae.oracle import DENSE, Case, GarbageKind, Inputs, Layout
 from cumae.oracle.model.rules import INT32_MAX
-from cumae.properties.cases.exclusions import SMALL_ID, leaves_out
+from cumae.properties.cases.exclusions import SMALL_ID, leaves_out, one_of
 from cumae.properties.cases.promises import far_rows
 from cumae.properties.dialects import Ints
 from cumae.properties.operations import OPERATIONS, Operation
@@ -71,24 +71,29 @@ def raised_by(case: Case, enlarged: Case) -> int:
     return max(steps, default=0)
 
 
-def how_moved(binding: Binding, case: Case, enlarged: Case) -> str:
-    """Return in words how a case was moved to larger offsets, and the promises under which it is not."""
-    domain = binding.domain
+def how_moved(case: Case, enlarged: Case) -> str:
+    """Return in words how a case was moved to larger offsets."""
     by, columns, gaps = raised_by(case, enlarged), enlarged.layout.min_table_columns, gaps_of(enlarged.layout)
     told = f"when {by} is added to every block id" if by else "at offsets past 2^31"
     if columns:
         ahead = len(enlarged.batch.requests) - len(case.batch.requests)
         where = f"behind {ahead:,} requests without new tokens" if ahead else "in its last rows"
         told += f", in a table of {columns:,} columns, {where}"
-    told += "".join(f"; {name} = {getattr(enlarged.layout, name):,}" for name in gaps)
-    if far_rows(enlarged):
-        told += "; Domain(far_rows=False) promises none"
-    if domain.large_slots and has_large_slots(enlarged):
-        told += "; slots reach 2^31: Domain(large_slots=False) promises smaller ones"
+    told += "; slots reach 2^31" if has_large_slots(enlarged) else ""
+    return told + "".join(f"; {name} = {getattr(enlarged.layout, name):,}" for name in gaps)
+
+
+def not_moved_by(binding: Binding, case: Case, enlarged: Case) -> str:
+    """Return the promises under which a case is not moved so, as text; "" if there are none."""
+    domain = binding.domain
     small = small_id(enlarged, binding.operation.features)
-    if by and leaves_out(domain, "max_block_id", small, enlarged):
-        told += f"; Domain(max_block_id={small}) promises smaller ids"
-    return told
+    by_id = raised_by(case, enlarged) and leaves_out(domain, "max_block_id", small, enlarged)
+    promises = {
+        "far_rows=False": bool(far_rows(enlarged)),
+        "large_slots=False": domain.large_slots and has_large_slots(enlarged),
+        f"max_block_id={small}": bool(by_id),
+    }
+    return one_of([f"Domain({told})" for told, helps in promises.items() if helps])
 
 
 def small_id(case: Case, features: Collection[str]) -> int:

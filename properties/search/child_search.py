@@ -18,12 +18,15 @@ from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running.device import Device, prepare
 from cumae.properties.running.integrity import tampering
-from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.search.advice import Advice
 from cumae.properties.search.child import NextStep, Tell
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.findings import device_lost, finding_of, of_the_case_run
 from cumae.properties.search.job import RETURNS, Best, Job, Reduced, Reduction
 from cumae.properties.search.traces import TraceRun
+
+_ITS_OWN = (None, "", "")
+"""A call on the case of the check, which differs in nothing."""
 
 
 class Searcher:
@@ -67,7 +70,7 @@ class _Telling:
         self._verdict: Verdict | None = None
         self._failure: Failure | None = None
         self._tried: Case | Trace | None = None
-        self._running: tuple[Case | None, str] = (None, "")
+        self._running: tuple[Case | None, str, str] = _ITS_OWN
 
     def hold(self, verdict: Verdict) -> None:
         """Keep the verdict, which grows."""
@@ -83,16 +86,16 @@ class _Telling:
         if tried is not self._tried:
             news["tried"] = _as_told_after(self._tried, tried)
             self._tried = tried
-        if self._running != (None, ""):
-            self._running = (None, "")
-            news |= {"other": None, "because": ""}
+        if self._running != _ITS_OWN:
+            self._running = _ITS_OWN
+            news |= {"other": None, "because": "", "left_out_by": ""}
         self._tell(**news)
 
-    def begins(self, other: Case | None, because: str) -> None:
-        """Send the other case of the next call, None for the check's own, and how that call differs."""
-        if (other, because) != self._running:
-            self._running = (other, because)
-            self._tell(other=other, because=because)
+    def begins(self, other: Case | None, because: str, left_out_by: str) -> None:
+        """Send the other case of the next call, None for the check's own, how it differs, and promises."""
+        if (other, because, left_out_by) != self._running:
+            self._running = (other, because, left_out_by)
+            self._tell(other=other, because=because, left_out_by=left_out_by)
 
 
 def _as_told_after(known: Case | Trace | None, tried: Case | Trace) -> Case | Trace | NextStep:
@@ -116,6 +119,7 @@ class _Reducing:
         self._skipped = set(asked.skipped)
         self._steps = 0
         self._best: Best | None = None
+        self._advice = Advice(self._binding)
 
     def run_once(self) -> Best | None:
         """Run what is to be reduced; return what is found."""
@@ -152,7 +156,8 @@ class _Reducing:
             raise _Lost(finding or Finding(check, "the CUDA context is lost", RETURNS, ended=True))
         if finding is None or self._asked.deaths:
             return False
-        self._best = replace(finding, sanitizer=sanitizing()), shown
+        self._advice.note(steps_of(shown)[-1], finding)
+        self._best = self._advice.told(finding, shown), shown
         return True
 
     def _found(self, candidate: Case | Trace) -> tuple[Finding | None, Case | Trace]:

@@ -32,8 +32,9 @@ Show = Callable[[int, Best], None]
 def confirm(job: Job, verdict: Verdict) -> None:
     """Try the failure in a process of its own; if it agrees there, replace it by a trace that fails there.
 
-    The trace consists of cases that the search had tried and of the failing one. It is reduced, and saved in
-    place of the case. If no trace fails, the finding says that the case agrees in a process of its own. A
+    The trace is the one that failed first, or consists of cases that the search had tried and of the failing
+    one. It is reduced, and saved in place of the case. If no trace fails, the finding says that the case
+    agrees in a process of its own. In both cases no promise is offered: what was called before matters. A
     failure that ended its process, that a sanitizer found, or that shows by chance, stays as it is.
     """
     known = verdict.failure
@@ -49,18 +50,21 @@ def confirm(job: Job, verdict: Verdict) -> None:
                 return
             if known.trace is None:
                 run.check = TRACED
-            best = run(leveled((*known.before, *steps_of(known.tried)))).result
+            called = leveled((*known.before, *steps_of(known.tried)))
+            traces = (known.whole, called) if known.whole is not None else (called,)
+            best = next((found for trace in traces if (found := run(trace).result) is not None), None)
             if best is not None:
                 best = run.smallest(best)
     except (ValueError, RuntimeError) as error:  # what was found stays, whatever another process cannot do
         verdict.notes = (*verdict.notes, f"not tried in a process of its own: {error}")
         return
     if best is None:
-        told = replace(known.finding, message=f"{known.finding.message}; {AGREES}")
+        told = replace(known.finding, message=f"{known.finding.message}; {AGREES}", left_out_by="")
         verdict.failure = replace(known, finding=told)
     else:
-        of_case = known.finding.called_with, known.finding.left_out_by
-        finding = replace(best[0], called_with=of_case[0], left_out_by=of_case[1])
+        finding = replace(
+            best[0], called_with=best[0].called_with or known.finding.called_with, left_out_by=""
+        )
         stopped = f"{seconds:.0f} s were up" if run.is_late else ""
         verdict.failure = replace(failure_of(finding, best[1], known.found_after), stopped=stopped)
     _save(job, verdict, known)

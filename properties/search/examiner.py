@@ -37,7 +37,8 @@ class Examiner:
     """Runs the checks on one case after the other, and holds the counts and findings so far.
 
     ``shares``: whether programs or threads of a launch were seen to share elements. ``at_once``: how many
-    drawn cases are called before the first of them is checked. ``recent``: the last small cases.
+    drawn cases are called before the first of them is checked. ``recent``: the last small cases; ``forms``:
+    the orders and formats of pages that cases had.
     """
 
     binding: Binding
@@ -52,6 +53,7 @@ class Examiner:
     schedule: str = ""
     shapes: Counter[str] = field(default_factory=Counter)
     pairs: Pairs = field(init=False)
+    forms: set[tuple[str, str]] = field(default_factory=set)
     launches: Launches = field(default_factory=Launches)
     shares: bool = False
     num_first: int = 0
@@ -232,18 +234,20 @@ class Examiner:
         timed = self.pace.budget.seconds is not None and check in EVERY
         return timed and self._took[check] > SHARE * self.pace.elapsed()
 
-    def begin(self, other: Case | None, because: str) -> None:
+    def begin(self, other: Case | None, because: str, left_out_by: str) -> None:
         """Note and tell the other case of a call that begins, None if it is on the case of the check."""
         if other is not None:
             self.recent.note(other)
         if self.begins is not None:
-            self.begins(other, because)
+            self.begins(other, because, left_out_by)
 
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""
         self.verdict.enlarge(largest_sizes(case))
         self.shapes.update(shapes_of(case, self.verdict.shows))
         self.pairs.note(case)
+        heads = case.options.heads
+        self.forms.add((heads.page_order, heads.head_format))
         rights = self.binding.operation.rights
         if rights is not None and case.num_tokens_padded <= MOST_ROWS:
             self.verdict.several_right += rights(Inputs(case)).count(2)

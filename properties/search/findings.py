@@ -29,7 +29,10 @@ def finding_of(check: str, trial: Trial) -> Finding | None:
         if finding.traceback and (poisoned := poisoned_outputs(trial.binding)):
             finding = replace(finding, rule=f"{finding.rule}; {poisoned}")
         trial.raised = True
-        return replace(finding, message=f"{finding.message}, {trial.because}") if trial.because else finding
+        if not trial.because:
+            return finding
+        message = f"{finding.message}, {trial.because}"
+        return replace(finding, message=message, left_out_by=trial.left_out_by)
 
 
 def of_the_case_run(

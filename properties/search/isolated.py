@@ -64,6 +64,7 @@ def searching(job: Job, progress: Callable[[Verdict], None] | None = None) -> Pl
     Raises ``ValueError`` if the target cannot be tried at all.
     """
     verdict = Verdict(job.target, job.operation, job.dialect, job.checks or (), part=job.part)
+    verdict.promised = job.promised
     shared = shared_at(job.database)
     # The function under test cannot break a connection that its process does not have.
     job = replace(job, database="", shared=_fetched(job, shared))
@@ -175,7 +176,8 @@ def _death(answer: Answer) -> Finding:
     """Return the finding of a process that died or lost its CUDA context."""
     because = answer.told.get("because")
     said = f"{answer.death}, {because}" if because else answer.death
-    return Finding(answer.told.get("check", ""), said, RETURNS, ended=True)
+    promises = answer.told.get("left_out_by", "")
+    return Finding(answer.told.get("check", ""), said, RETURNS, ended=True, left_out_by=promises)
 
 
 def _of_the_case_run(answer: Answer, job: Job) -> Plan[tuple[Finding, Case | Trace]]:

@@ -1,14 +1,16 @@
 """Searches and reductions as data that can be sent to any process: functions are given by name."""
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.domain import Domain
-from cumae.properties.operations.binding import Binding, binding_of
+from cumae.properties.cases.given_promises import given_promises
+from cumae.properties.operations.binding import Binding, bind, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import steps_of
 from cumae.properties.results.verdict import Finding
@@ -29,7 +31,8 @@ class Job:
     failures and fixtures; ``large``: one large case instead. ``sanitizer``: that of an isolated process,
     "" for none. ``schedule``: the turns of a saved failure, "" for none. ``path``: folders that are searched
     for modules first. ``part``: which part of a divided search it is, "" for the whole. ``database``: the
-    address of the failures that machines share, "" for none; ``shared``: those already fetched.
+    address of the failures that machines share, "" for none; ``shared``: those already fetched. ``promised``:
+    more promises, each ``NAME=VALUE``, in place of those of ``domain`` or of the test.
     """
 
     target: str
@@ -50,6 +53,7 @@ class Job:
     part: str = ""
     database: str = ""
     shared: tuple[Case | Trace, ...] = ()
+    promised: tuple[str, ...] = ()
 
     def bound(self) -> Binding:
         """Return the binding, made in this process.
@@ -58,10 +62,24 @@ class Job:
         """
         sys.path[:] = dict.fromkeys((*self.path, *sys.path))
         binding = binding_of(load_function(self.target), self.operation, self.dialect, self.domain)
+        binding = promising(binding, self.promised)
         for case in (step for one in self.cases or () for step in steps_of(one)):
             if (reason := binding.why_not(case)) is not None:
                 raise ValueError(f"case, must be within what {binding.name} promises: it has {reason}")
         return binding
+
+
+def promising(binding: Binding, promised: Sequence[str]) -> Binding:
+    """Return the binding of a function with more promises, each ``NAME=VALUE``, in place of its own.
+
+    Pinned cases outside the new domain are left out. Raises ``ValueError`` for what a domain refuses.
+    """
+    if not promised:
+        return binding
+    domain = binding.domain.having(**given_promises(promised, "promise"))
+    other = bind(binding.function, binding.operation, binding.dialect, domain)
+    pinned = (one for one in binding.pinned if all(other.why_not(case) is None for case in steps_of(one)))
+    return replace(other, pinned=tuple(pinned), promised=tuple(promised))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,29 +5,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cumae.oracle import Case, Trace
-from cumae.properties.cases.exclusions import left_out_by, num_leaving_out
 from cumae.properties.cases.trace_reducer import is_smaller
-from cumae.properties.comparing.compare import CAST
 from cumae.properties.operations.binding import Binding
-from cumae.properties.operations.seen import seen_by
 from cumae.properties.results.failure_file import failure_file, kept, load_failure
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
-from cumae.properties.running.sanitizer import sanitizing
+from cumae.properties.search.advice import Advice
 from cumae.properties.search.database import Shared
 from cumae.properties.search.exits import Stop
-from cumae.properties.search.findings import ANSWERS, device_lost
+from cumae.properties.search.findings import device_lost
 from cumae.properties.search.pace import Pace
-
-MOST_FAILED = 64
-"""The first failing cases that are remembered: a promise that leaves out the smallest may keep others."""
-NAMES_IT = ("survives_large_ids",)
-"""Checks whose finding names the promise itself: their ids and strides are not those of the case."""
 
 
 @dataclass(slots=True)
 class Keeper:
-    """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``."""
+    """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``.
+
+    ``whole``: the trace that failed first, if it is one.
+    """
 
     binding: Binding
     device: Device
@@ -36,23 +31,19 @@ class Keeper:
     save_to: Path | None = None
     shared: Shared | None = None
     began: float = field(default_factory=time.time)
-    _failed: list[Case] = field(default_factory=list)
-    _plain_failed: bool = False
-    _seen: frozenset[str] | None = None
+    advice: Advice = field(init=False)
+    whole: Trace | None = None
 
-    @property
-    def seen(self) -> frozenset[str]:
-        """What the function sees, or may be made for: promises of other things do not help it."""
-        if self._seen is None:
-            self._seen = seen_by(self.binding)
-        return self._seen
+    def __post_init__(self) -> None:
+        self.advice = Advice(self.binding)
 
     def keep(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace if none is smaller. Raises ``Stop`` if the device is lost."""
         known = self.verdict.failure
         last = tried.steps[-1] if isinstance(tried, Trace) else tried
-        self.failed_too(last)
+        self.failed_too(last, finding)
         if known is None:
+            self.whole = tried if isinstance(tried, Trace) else None
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
             return
@@ -63,13 +54,7 @@ class Keeper:
     def explain(self, finding: Finding, tried: Case | Trace) -> None:
         """Keep a failing case or trace, and its finding, in place of what is known."""
         known = self.verdict.failure
-        last = tried.steps[-1] if isinstance(tried, Trace) else tried
-        finding = replace(
-            finding,
-            sanitizer=sanitizing(),
-            called_with=self.binding.called_with(last, outputs=bool(finding.traceback) and last is tried),
-            left_out_by=self._left_out_by(last, finding),
-        )
+        finding = self.advice.told(finding, tried)
         failure = self._saved(failure_of(finding, tried, known.found_after if known else self.verdict.cases))
         if known is not None and known.file is not None and known.file != failure.file:
             known.file.unlink(missing_ok=True)
@@ -87,29 +72,17 @@ class Keeper:
             self.shared.keep(self.verdict, failure)
         return failure
 
-    def failed_too(self, case: Case, *, beside: bool = False) -> None:
+    def failed_too(self, case: Case, finding: Finding, *, beside: bool = False) -> None:
         """Note a failing case, smaller or not: what the report says of promises may change.
 
         ``beside``: it was tried for this, and is remembered although many are.
         """
-        if beside or len(self._failed) < MOST_FAILED:
-            self._failed.append(case)
-            self._plain_failed |= not num_leaving_out(case, self.binding.domain, self.seen)
+        self.advice.note(case, finding, beside=beside)
         if (known := self.verdict.failure) is not None:
-            told = self._left_out_by(known.case, known.finding)
+            told = self.advice.left_out_by(known.case, known.finding)
             if told != known.finding.left_out_by:
-                finding = replace(known.finding, left_out_by=told)
-                self.verdict.failure = self._saved(replace(known, finding=finding))
-
-    def _left_out_by(self, case: Case, finding: Finding) -> str:
-        """Return the promises that leave a case out, "" where none helps or the finding names it."""
-        if finding.check in NAMES_IT or finding.rule == ANSWERS:
-            return ""
-        if finding.cause == CAST and case.batch.num_tokens:
-            return ""
-        if self._plain_failed:
-            return ""
-        return left_out_by(case, self.binding.domain, self._failed, self.seen)
+                told_now = replace(known.finding, left_out_by=told)
+                self.verdict.failure = self._saved(replace(known, finding=told_now))
 
     def _another_saved_smaller(self, file: Path, tried: Case | Trace) -> bool:
         """Return whether another shard of this run has saved a smaller case of the same failure."""

@@ -9,6 +9,7 @@ from statistics import median
 
 from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require_choice
+from cumae.properties.cases.page_formats import forms_of
 from cumae.properties.cases.shown import shown_by
 from cumae.properties.checks import CHECKS, ON_GPU_ONLY, checks_for
 from cumae.properties.interpreter.coverage import collecting
@@ -16,6 +17,7 @@ from cumae.properties.interpreter.hooks import keeping_hooks
 from cumae.properties.operations.binding import Binding, promises_of
 from cumae.properties.operations.callee import required
 from cumae.properties.operations.users_files import source_of
+from cumae.properties.results.reach import without_forms
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.compiles import noting_compiles
 from cumae.properties.running.device import Device, one_thread, rare_collections
@@ -82,8 +84,8 @@ def search(
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
     verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
-    verdict.hidden = tuple(sorted(binding.hidden))
-    verdict.domain, verdict.part = promises_of(binding), part
+    verdict.hidden, verdict.unpassed = tuple(sorted(binding.hidden)), binding.unpassed
+    verdict.domain, verdict.promised, verdict.part = promises_of(binding), binding.promised, part
     verdict.source = source_of(binding.function)
     verdict.versions = versions(device_name(device))
     inputs = {*required(binding.operation.oracle)}
@@ -111,9 +113,12 @@ def search(
         verdict.compiled = compiles.count, compiles.seconds
         if verdict.failure is not None:
             steps = examiner.recent.steps_before(verdict.failure.case, binding.why_not)
-            verdict.failure = replace(verdict.failure, before=steps)
+            verdict.failure = replace(verdict.failure, before=steps, whole=keeper.whole)
         if verdict.failure is not None and reduce and not verdict.failure.stopped:
             verdict.failure = replace(verdict.failure, stopped=pace.stopped())
+        forms = [one for one in forms_of(binding.domain, binding.features) if one not in examiner.forms]
+        if verdict.failure is None and reduce and forms:
+            verdict.notes = (*verdict.notes, without_forms(forms))
         if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
             keeper.keep(found, examiner.last)
     finally:

@@ -14,6 +14,7 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.trace_reducer import reduce_trace
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.running.observation import KernelRaised
+from cumae.properties.search.advice import BRINGS_THEM
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
 from cumae.properties.search.traces import TraceRun
@@ -97,13 +98,16 @@ def shrink(examiner: Examiner) -> None:
 def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
     """Try a few cases beside the smallest failing one: those that a promise keeps which leaves that one out.
 
-    If one of them fails too, the report says that the promise is not enough, or none if it is a plain one.
+    If one of them fails too, the report says that the promise is not enough, or none if it is a plain one
+    that fails for the same reason.
     Behind these come those that most promises leave out, and drawn ones of each promise.
     """
     known = examiner.verdict.failure
     if known is None or known.trace is not None or not known.finding.left_out_by:
         return
-    check, domain, seen = known.finding.check, examiner.binding.domain, examiner.keeper.seen
+    if known.finding.check in BRINGS_THEM:
+        return
+    check, domain, seen = known.finding.check, examiner.binding.domain, examiner.keeper.advice.seen
     steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
     plain = [replace(step, layout=Layout()) for step in steps if step is not None]
     single = (case for case in cases if isinstance(case, Case))
@@ -117,7 +121,7 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
             continue
         found = examiner.first_finding(case, (check,))
         if found is not None:
-            examiner.keeper.failed_too(case, beside=True)
+            examiner.keeper.failed_too(case, found[0], beside=True)
 
 
 def _drawn(examiner: Examiner, domain: Domain) -> list[Case]:

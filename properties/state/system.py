@@ -27,6 +27,7 @@ from cumae.properties.running.words import Words
 ROOM_BYTES = 2**16
 TURNS = 3
 """Before one of so many steps, another instance is called: an engine has one for each group of layers."""
+NONE = -1
 REPEATED = "stale: the answer of the step before"
 EARLIER = "an earlier step: a new instance is right on this one"
 STALE = "it still holds its earlier value: not written in this step, or an earlier answer written again"
@@ -165,7 +166,11 @@ class System:
         """Whether the wrong output was returned as in the step before, and a new instance is right."""
         if found.output not in self.binding.returned or found.output not in self._answered:
             return False
-        if not np.array_equal(self._answered[found.output], seen.outputs[found.output]):
+        answer = seen.outputs[found.output]
+        if not np.array_equal(self._answered[found.output], answer):
+            return False
+        places = [place * self.binding.forms[found.output].per_item for place in found.wrong]
+        if np.all(answer[places] == NONE):  # both answers may hold it for another reason
             return False
         return not self.binding.keeps_state or self._is_right_anew(bench)
 

@@ -28,6 +28,7 @@ from cumae.properties.taking.names import (
     statement_of,
 )
 from cumae.properties.taking.on_cpu import OnCpu, stand_ins, take_first_config
+from cumae.properties.taking.quiet import without_warnings
 from cumae.properties.taking.real_triton import TRITON, named_so, of_fork
 from cumae.properties.taking.stub import Stub
 
@@ -163,7 +164,8 @@ class Module(ModuleType):
         try:
             self._prepare(statement)
             tree = ast.Module([statement.node], [])
-            exec(compile(tree, str(self._path), "exec", futures, dont_inherit=True), vars(self), names)
+            with without_warnings():
+                exec(compile(tree, str(self._path), "exec", futures, dont_inherit=True), vars(self), names)
         except Circular:
             statement.state = ""
             raise

@@ -14,6 +14,13 @@ from cumae.properties.running.sanitizer import SANITIZERS
 @options.target
 @options.operation()
 @options.dialect()
+@click.option(
+    "--promise",
+    "promised",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A promise of Domain, such as padding='none', in place of the test's own; may be repeated.",
+)
 @click.option("--time", "time_text", default="60s", show_default=True, help="Time for all kernels together.")
 @options.cases("Cases per kernel beyond the fixtures, instead of --time.")
 @options.seed

@@ -18,7 +18,12 @@ from cumae.properties.dialects.sglang.capture import DUMP_PAGE, DUMP_ROW, PADDED
 from cumae.properties.dialects.sglang.cuts import CUT_INPUTS, CUT_OUTPUTS
 from cumae.properties.dialects.sglang.heads import HEAD_INPUTS, HEAD_OUTPUTS
 from cumae.properties.dialects.sglang.mla import INPUTS, OUTPUTS
-from cumae.properties.dialects.sglang.pages import PAGE_INPUTS, PAGE_OUTPUTS
+from cumae.properties.dialects.sglang.pages import (
+    PAGE_INPUTS,
+    PAGE_OUTPUTS,
+    RULE_OF_READ_KEYS,
+    WHOLE_SEQUENCES,
+)
 from cumae.properties.dialects.sglang.step import (
     cache_seqlens,
     draft_token_num,
@@ -148,7 +153,13 @@ _OUTPUTS = {
             ),
         ),
         Output("cu_seqlens_k", expect=lambda _, inputs: [0, *accumulate(cache_seqlens(inputs.case))]),
-        Output("kv_indptr", follows="cu_seqlens_k", expect=lambda _, inputs: _kv_indptr(inputs.case)),
+        Output(
+            "kv_indptr",
+            follows="cu_seqlens_k",
+            rule=RULE_OF_READ_KEYS,
+            expect=lambda _, inputs: _kv_indptr(inputs.case),
+            mistaken=WHOLE_SEQUENCES,
+        ),
         _per_row(
             "token_to_batch_idx",
             "token_to_request",

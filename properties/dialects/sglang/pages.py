@@ -1,5 +1,7 @@
 """SGLang's page table of a step, and its list of the slots that attention reads."""
 
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from cumae.oracle import UNTOUCHED, Case, Inputs, KvIndices, kv_indices
@@ -66,6 +68,15 @@ def _listed_slots(inputs: Inputs) -> KvIndices:
     return kv_indices(rows, range(len(rows)), lens, len(rows), 1, num_listed(case), window)
 
 
+RULE_OF_READ_KEYS = "the running sum of extend_prefix_lens in `extend`, else of seq_lens"
+WHOLE_SEQUENCES: Mapping[str, Callable[[Inputs], Sequence[int]]] = {
+    "whole sequences are counted: in `extend` only extend_prefix_lens are, in `verify` no drafts; "
+    "`cu_seqlens_k` of sequence_layout counts whole ones, and so do decodes of one token": lambda inputs: [
+        0,
+        *accumulate(cache_seqlens(inputs.case)),
+    ]
+}
+"""Another form of `kv_indptr`, by what a report says of it."""
 PAGE_INPUTS = {
     "sliding_window_size": Input(lambda inputs: inputs.case.options.keys.window, ("window",)),
     "max_seq_pages": Input(lambda inputs: page_columns(inputs.case)),
@@ -83,7 +94,13 @@ PAGE_OUTPUTS = {
         ),
     ),
     "kv_indices": (
-        Output("kv_indptr", expect=lambda _, inputs: listed_slots(inputs).kv_indptr, is_captured=False),
+        Output(
+            "kv_indptr",
+            rule=f"{RULE_OF_READ_KEYS}; with a window, no request counts more than its keys in it",
+            expect=lambda _, inputs: listed_slots(inputs).kv_indptr,
+            is_captured=False,
+            mistaken=WHOLE_SEQUENCES,
+        ),
         Output(
             "kv_indices",
             axis="key",

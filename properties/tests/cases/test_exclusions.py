@@ -38,6 +38,8 @@ def _cached(context_len: int) -> Case:
         (_blocks_of(4, kernel_block_size=2), "Domain(kernel_block_size=(None,))"),
         (_blocks_of(4, interleave=2), "Domain(interleave=(1,))"),
         (PLAIN.laid_out(num_spare_tokens=1), "Domain(num_spare_tokens=(0,))"),
+        (_having(renormalize=False), "Domain(renormalize=(True,))"),
+        (_having(scaling_thousandths=2500), "Domain(scaling_thousandths=(1000,))"),
         (_cached(4096), ""),
         (_cached(8192), "Domain(max_context_len=4096)"),
         (_cached(12_288), "Domain(max_context_len=8192)"),
@@ -65,3 +67,12 @@ def test_kinds_of_choices_below_0_are_named_together_if_each_fails(failed: tuple
     cases = [Case(PLAIN.batch, options=Options.of(logits_kind=kind)) for kind in failed]
     kinds = tuple(kind for kind in LOGITS_KINDS if kind not in failed)
     assert left_out_by(cases[0], Domain(), cases) == f"Domain(logits_kind={kinds!r})"
+
+
+def test_rows_wider_than_the_window_are_named_where_windows_are_listed() -> None:
+    wide = _having(window=2)
+    assert left_out_by(wide, Domain()) == ""
+    assert left_out_by(wide, Domain(), seen=("windows",)) == "Domain(min_window_columns=(1,))"
+    told = "Domain(min_window_columns=(1,)) or Domain(window=(1, 2, 4, 16, 128))"
+    assert left_out_by(PLAIN, Domain(), [PLAIN], ("windows",)) == told
+    assert left_out_by(_having(window=5), Domain(), seen=("windows",)) == ""

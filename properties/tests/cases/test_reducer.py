@@ -98,3 +98,21 @@ def test_contexts_that_share_blocks_shrink_together() -> None:
         case, lambda tried: len(tried.batch.requests) == 80 and tried.batch.num_tokens == 80
     )
     assert {(request.context_len, request.query_len) for request in reduced.batch.requests} == {(0, 1)}
+
+
+def test_what_a_layout_has_by_chance_is_dropped_first() -> None:
+    """A reduction that time ends leaves no promises of things that do not matter."""
+    tried: list[Case] = []
+    case = large_case(4, num_requests=400, num_tokens=5000)
+    case = case.laid_out(index_dtype="int64", garbage="huge", num_padding_tokens=3, row_index=None)
+
+    def first_only(c: Case) -> bool:
+        tried.append(c)
+        return len(tried) == 1
+
+    layout = reduce_case(case, first_only).layout
+    assert layout == Layout(
+        num_padding_tokens=3,
+        num_padding_requests=case.layout.num_padding_requests,
+        num_padding_slots=case.layout.num_padding_slots,
+    )

@@ -10,6 +10,9 @@ from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.exclusions import left_out_by
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.seen import seen_by
+from cumae.properties.running.device import current
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.loop import search
 
 
 def test_a_report_names_the_promises_that_leave_its_case_out() -> None:
@@ -190,3 +193,19 @@ def test_a_function_that_keeps_answers_on_purpose_is_offered_a_way_out() -> None
     told = cumae.explain(cumae.check(remembered, "position_ids", domain=UNPADDED, **how))
     line = "  if it keeps answers on purpose: promise Domain(all_but=('forgets_history',))\n"
     assert line in told, told
+
+
+def test_a_plain_case_that_fails_for_another_reason_keeps_the_promise_of_an_error() -> None:
+    def raises_for_padding(
+        context_lens: torch.Tensor, query_lens: torch.Tensor, num_requests: int, position_ids: torch.Tensor
+    ) -> None:
+        if int(query_lens.sum()) < position_ids.numel():
+            raise IndexError
+        position_ids.copy_(positions(context_lens, query_lens, num_requests) + (query_lens.sum() > 2))
+
+    padded = Case(Batch((Request(0, 2, (0,)),), 16), Layout(num_padding_tokens=1))
+    binding = binding_of(raises_for_padding, "position_ids", domain=cumae.Domain(captured=False))
+    verdict = search(binding, current(), Budget(examples=0), first=[padded])
+    assert verdict.failure is not None and "IndexError" in verdict.failure.finding.message
+    told = verdict.failure.finding.left_out_by
+    assert "Domain(padding='none')" in told and told.endswith("not enough: other cases fail, too")

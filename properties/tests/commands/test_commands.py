@@ -94,6 +94,10 @@ def test_the_list_tells_what_each_option_means(tmp_path: Path) -> None:
             ["fuzz", "--case", "1"],
             "cumae: option = '--case' (did you mean '--cases'?), must be one of `cumae fuzz --help`",
         ),
+        *(
+            (["fuzz", option, "9"], f"cumae: option = '{option}' (did you mean '--time'?), must be one of ")
+            for option in ("--seconds", "--budget", "--for")
+        ),
         (["draw", "--seed", "x"], "cumae: --seed = 'x', must be an integer >= 0"),
         (["replay"], "cumae: FILES = None, must be given: `cumae replay --help`"),
         (["fuzz", BROKEN], "cumae: --op = None, must name the operation that TARGET computes"),

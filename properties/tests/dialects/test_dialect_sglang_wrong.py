@@ -202,3 +202,22 @@ def test_a_bug_that_was_shipped_is_caught(function: Any, operation: str, check: 
     assert verdict.failure is not None
     assert verdict.failure.finding.check == check
     assert len(verdict.failure.case.batch.requests) <= size
+
+
+@pytest.mark.parametrize("operation", ["sequence_layout", "kv_indices"])
+def test_whole_sequences_are_told_as_another_form_not_as_off_by_one(operation: str) -> None:
+    def whole(cache_seqlens_int32: Any, kv_indptr: Any) -> None:
+        kv_indptr.copy_(offsets(cache_seqlens_int32))
+
+    verdict = verdict_on(whole, operation)
+    assert verdict.failure is not None
+    finding = verdict.failure.finding
+    assert finding.cause.startswith("whole sequences are counted: in `extend` only extend_prefix_lens are")
+    assert "or off by one" not in finding.cause and "extend_prefix_lens in `extend`" in finding.rule
+
+    def one_more(seq_lens: Any, kv_indptr: Any, extend_prefix_lens: Any, forward_mode: str) -> None:
+        kv_indptr.copy_(offsets(extend_prefix_lens if forward_mode == "extend" else seq_lens))
+        kv_indptr[1:] += 1
+
+    verdict = verdict_on(one_more, operation)
+    assert verdict.failure is not None and "off by one" in verdict.failure.finding.cause

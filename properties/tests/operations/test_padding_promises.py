@@ -171,3 +171,23 @@ def test_a_promise_is_named_for_what_is_nobodys() -> None:
         messages.append(None if found is None else found.message)
     told = "was written and must keep what it held; Domain(keeps=False) leaves it open"
     assert messages == [*[f"`input_block_table[1]` {told}"] * 4, None]
+
+
+def test_where_some_padding_is_written_any_is_the_promise_that_leaves_it_open() -> None:
+    def writes_lens(swa_indices: torch.Tensor, swa_lens: torch.Tensor) -> None:
+        swa_indices[0] = torch.tensor([0, -1, -1, -1])
+        swa_lens.copy_(torch.tensor([1, 0]))
+
+    case = Case(Batch((Request(0, 1, (0,)),), 2), Layout(num_padding_tokens=1))
+    messages = []
+    for promise in ("written", "untouched", "any"):
+        domain = Domain(padding=promise)
+        binding = binding_of(writes_lens, "window_slots", dialect="vllm", domain=domain)
+        found = CHECKS["writes_everything"](Trial(binding, case, DEVICE))
+        messages.append(None if found is None else found.message)
+    told = "Domain(padding='any') leaves it open"
+    assert messages == [
+        f"`swa_indices[4]` was never written; {told}",
+        f"`swa_lens[1]` was written and must keep what it held; {told}",
+        None,
+    ]

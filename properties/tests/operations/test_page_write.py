@@ -226,7 +226,7 @@ def test_a_dense_cache_is_written_beyond_what_32_bits_count() -> None:
     failure = cumae.check(at_wrapped_offsets, "page_write", domain=TORCH, **how).failure
     assert failure is not None
     assert "is added to every block id" in failure.finding.message
-    assert "Domain(max_block_id=65535) promises smaller ids" in failure.finding.message
+    assert "Domain(max_block_id=65535)" in failure.finding.left_out_by
     assert failure.finding.raised_by == 0 and max(failure.finding.wrong) < failure.finding.total
 
 

@@ -137,3 +137,28 @@ def test_a_test_made_by_conforms_to_keeps_its_binding() -> None:
         binding_of(made, "slot_mapping")
     with pytest.raises(ValueError, match="dialect = 'sglang', must be cumae"):
         binding_of(made, None, "sglang")
+
+
+OF_A_TEST = """
+@conforms_to("position_ids", checks=("agrees",))
+def test_positions(context_lens, query_lens, position_ids):
+    fill(context_lens, query_lens, position_ids)
+"""
+WRAPPED = """
+test_again = conforms_to("position_ids")(test_positions)
+"""
+CALLED = """
+@conforms_to("position_ids", checks=("agrees",))
+def test_again(context_lens, query_lens, position_ids):
+    test_positions(context_lens, query_lens, position_ids)
+"""
+
+
+@pytest.mark.parametrize("body", [WRAPPED, CALLED])
+def test_a_test_in_place_of_a_function_is_the_callers_error(body: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILL + OF_A_TEST + body)
+    run = cumae("fuzz", "mine.py:test_again", "--cases", "5", cwd=tmp_path)
+    assert run.returncode == 2, run.stdout
+    (line,) = run.stderr.splitlines()
+    assert "function = 'test_positions', must be a plain function, not a test by conforms_to: " in line
+    assert "write `test = conforms_to(...)(function)` beside it" in line

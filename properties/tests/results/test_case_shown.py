@@ -10,6 +10,7 @@ import torch
 
 from cumae.oracle import Batch, Case, Layout, Request
 from cumae.properties.operations.binding import binding_of
+from cumae.properties.results.explain import held_lines
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
@@ -141,8 +142,10 @@ def test_large_ids_on_which_it_raises_are_told() -> None:
     failure = failure_on(function, "slot_mapping")
     assert (failure.finding.check, failure.case) == ("survives_large_ids", SMALL)
     assert "no such table" in failure.finding.message
-    assert "is added to every block id; " in failure.finding.message
-    assert failure.finding.message.endswith("Domain(max_block_id=65535) promises smaller ids")
+    assert "is added to every block id" in failure.finding.message
+    assert failure.finding.left_out_by.endswith("Domain(max_block_id=65535)")
+    told = f"  if no engine makes such a call: promise {failure.finding.left_out_by}"
+    assert told in held_lines(failure.case, failure.finding)
 
 
 def job(target: str, **more: Any) -> Job:

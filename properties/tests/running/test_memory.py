@@ -1,6 +1,7 @@
 """What the hooks in the interpreter see of a kernel's accesses, each told by tensor, element and line."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,9 +98,12 @@ def test_a_view_reaches_all_of_the_tensor_that_was_given_and_no_further(
 
 
 def test_an_address_of_no_tensor_is_not_told_by_the_nearest_one() -> None:
-    near, far = (Access("store", "answer", element, 4, "mine.py:3") for element in (2**33, -(2**61)))
-    assert str(near) == f"store of element {2**33} of `answer`, which has 4, at mine.py:3"
-    assert str(far) == "store far from every tensor, as of an empty one, at mine.py:3"
+    near, far = (Access("store", "answer", element, 4, "mine.py:3") for element in (2**20, -(2**21)))
+    assert str(near) == f"store of element {2**20} of `answer`, which has 4, at mine.py:3"
+    assert str(far) == "store far from every tensor, at mine.py:3"
+    large = Access("store", "answer", -(2**30), 2**31, "mine.py:3")
+    assert str(large) == f"store of element -{2**30} of `answer`, which has {2**31}, at mine.py:3"
+    assert "of `answer`" in str(replace(far, is_known=True))
 
 
 def test_overflow_is_told_by_its_line_where_it_is_looked_for() -> None:

@@ -1,5 +1,6 @@
 """Values that a function returns: what is no tensor is told, and is no error of the suite."""
 
+import re
 from typing import Any
 
 import pytest
@@ -33,3 +34,17 @@ def test_what_is_no_output_is_told_by_its_type(answer: Any, told: str) -> None:
         must += "; one that is a parameter instead is a buffer to write to"
     assert verdict.failure.finding.message == f"the kernel returned {told}, {must}"
     assert verdict.failure.finding.rule.startswith("a function must return the outputs")
+
+
+def test_a_function_with_some_of_the_outputs_is_told_to_name_them() -> None:
+    def lens(query_start_loc: torch.Tensor) -> torch.Tensor:
+        return query_start_loc.diff()
+
+    verdict = check(lens, "flat_decodes", dialect="vllm", examples=3, save_to=None)
+    assert verdict.failure is not None
+    message = verdict.failure.finding.message
+    names = re.search(r"must be (\w+), \w+", message)
+    assert message.startswith("the kernel returned Tensor, must be ") and names is not None
+    assert message.endswith(f"; to judge only some of them, return them by name: {{{names[1]!r}: …}}"), (
+        message
+    )

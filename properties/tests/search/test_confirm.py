@@ -1,19 +1,24 @@
 """A failure that needs earlier calls is saved and reduced with them, and says so if none are found."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cumae.oracle import Case, leveled
+from cumae.oracle import Case, Trace, leveled
 from cumae.properties.results.failure_file import write_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
-from cumae.properties.search.confirm import AGREES
+from cumae.properties.running.device import prepare
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.confirm import AGREES, confirm
+from cumae.properties.search.job import Job
 from cumae.properties.tests import remembering
 from cumae.properties.tests.command_line import cumae, cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 from cumae.properties.tests.traces import step_of
 
+DEVICE = prepare("auto")
 OP = ("--op", "position_ids")
 NAMED = "cumae.properties.tests.remembering:"
 
@@ -73,3 +78,28 @@ def test_a_trace_that_needs_its_calls_is_reduced_in_other_processes(tmp_path: Pa
     reduced = tmp_path / "long.reduced.json"
     assert len(json.loads(reduced.read_text())["trace"]) == 2
     assert cumae_process("replay", str(reduced), cwd=tmp_path).stdout.startswith("FAILED ")
+
+
+def known_alone(whole: Trace | None) -> Verdict:
+    """Return a confirmed failure of ``kept_by_size`` on one step, which alone is right."""
+    step = Case(step_of((4, 3)))
+    job = Job(
+        target=f"{NAMED}kept_by_size", operation="position_ids", device=DEVICE, budget=Budget(examples=0)
+    )
+    verdict = Verdict(job.target, job.operation, job.dialect, ("forgets_history",))
+    finding = Finding("forgets_history", "differs", "", left_out_by="Domain(order='decodes_first')")
+    verdict.failure = replace(failure_of(finding, Trace((step,)), 9), whole=whole)
+    confirm(job, verdict)
+    return verdict
+
+
+def test_a_trace_reduced_to_one_step_is_taken_whole_in_another_process() -> None:
+    failure = known_alone(leveled([Case(step_of((lens, 3))) for lens in (0, 0, 1, 4)])).failure
+    assert failure is not None and failure.trace is not None
+    assert len(failure.trace.steps) == 2 and failure.finding.left_out_by == ""
+
+
+def test_no_promise_is_offered_where_the_case_alone_agrees() -> None:
+    failure = known_alone(None).failure
+    assert failure is not None and failure.finding.left_out_by == ""
+    assert failure.finding.message == f"differs; {AGREES}"

@@ -247,6 +247,36 @@ def test_the_answer_of_the_step_before_is_named() -> None:
     assert verdict.failure.finding.cause == "stale: the answer of the step before"
 
 
+class SlotsOnce:
+    """Slots of the first step."""
+
+    def __init__(self) -> None:
+        self._slots: torch.Tensor | None = None
+
+    def __call__(
+        self,
+        token_to_request: torch.Tensor,
+        position_ids: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+    ) -> torch.Tensor:
+        if self._slots is None:
+            blocks = block_table[token_to_request.long(), position_ids.long() // block_size].long()
+            self._slots = torch.where(blocks < 0, blocks, blocks * block_size + position_ids % block_size)
+        return self._slots.clone()
+
+
+@pytest.mark.parametrize(
+    ("block", "cause"), [(-1, "an earlier step: "), (3, "stale: the answer of the step")]
+)
+def test_none_in_two_steps_is_no_answer_of_the_step_before(block: int, cause: str) -> None:
+    steps = leveled([Case(Batch((Request(0, 2, (one,)),), 4)) for one in (block, 5)])
+    binding = binding_of(SlotsOnce, "slot_mapping", domain=Domain(captured=False))
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
+    assert verdict.failure is not None
+    assert verdict.failure.finding.cause.startswith(cause)
+
+
 class OneMoreLater:
     """Returns positions that are one too large from the second step on."""
 

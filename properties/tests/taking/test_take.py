@@ -200,3 +200,27 @@ def test_a_fork_of_triton_under_another_name_is_triton(tmp_path: Path) -> None:
     assert written.tolist() == [1, 2]
     with pytest.raises(ValueError, match="eng_triton"):
         cumae.take(file, "uses")()[1].field.size + 1
+
+
+def test_warnings_of_taken_code_are_not_printed_but_errors_are(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = """
+    import logging
+    logger = logging.getLogger("an_engine")
+    logger.propagate = False
+    try:
+        from an_engine import anything
+        KNOWN = anything.value + 1
+    except Exception:
+        KNOWN = None
+        logger.warning("no engine here")
+        logger.error("a real one")
+
+    def known():
+        logger.warning("called")
+        return KNOWN
+    """
+    (tmp_path / "engine.py").write_text(dedent(code))
+    assert cumae.take(tmp_path / "engine.py", "known")() is None
+    assert capfd.readouterr().err.splitlines() == ["a real one", "called"]
