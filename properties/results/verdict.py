@@ -56,7 +56,7 @@ class Failure:
     ``trace``: the steps that lead to it if one case is not enough; ``case`` is then the last step.
     ``stopped``: why the reducer stopped early, empty if it finished. ``before``: small cases that the
     function was called on before, as steps of the failing case's engine; the last one is last. ``whole``: the
-    trace that failed first, before it was reduced.
+    trace that failed first, or the case with those before it, as they were before the reduction.
     """
 
     finding: Finding

@@ -32,8 +32,8 @@ Show = Callable[[int, Best], None]
 def confirm(job: Job, verdict: Verdict) -> None:
     """Try the failure in a process of its own; if it agrees there, replace it by a trace that fails there.
 
-    The trace is the one that failed first, or consists of cases that the search had tried and of the failing
-    one. It is reduced, and saved in place of the case. If no trace fails, the finding says that the case
+    The trace consists of cases that the search had tried and of the failing one, or is what failed first. It
+    is reduced, and saved in place of the case. If no trace fails, the finding says that the case
     agrees in a process of its own. In both cases no promise is offered: what was called before matters. A
     failure that ended its process, that a sanitizer found, or that shows by chance, stays as it is.
     """
@@ -51,7 +51,7 @@ def confirm(job: Job, verdict: Verdict) -> None:
             if known.trace is None:
                 run.check = TRACED
             called = leveled((*known.before, *steps_of(known.tried)))
-            traces = (known.whole, called) if known.whole is not None else (called,)
+            traces = (called, known.whole) if known.whole is not None else (called,)
             best = next((found for trace in traces if (found := run(trace).result) is not None), None)
             if best is not None:
                 best = run.smallest(best)

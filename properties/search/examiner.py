@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from cumae.oracle import Case, Inputs, Trace
+from cumae.oracle import Case, Inputs, Trace, leveled
 from cumae.properties.cases.pairs import Pairs
 from cumae.properties.cases.shapes import largest_sizes, shapes_of
 from cumae.properties.checks import Trial
@@ -240,6 +240,12 @@ class Examiner:
             self.recent.note(other)
         if self.begins is not None:
             self.begins(other, because, left_out_by)
+
+    def keep_whole(self) -> None:
+        """Keep the failing trace, or the failing case with those before it, as it is before its reduction."""
+        if (known := self.verdict.failure) is not None:
+            before = self.recent.steps_before(known.case, self.binding.why_not)
+            self.keeper.whole = known.trace or leveled((*before, known.case))
 
     def note(self, case: Case) -> None:
         """Note what a case that the first check has run on is like."""

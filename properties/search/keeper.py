@@ -21,7 +21,7 @@ from cumae.properties.search.pace import Pace
 class Keeper:
     """Keeps the smallest failing case or trace in the verdict, in ``save_to`` and in ``shared``.
 
-    ``whole``: the trace that failed first, if it is one.
+    ``whole``: the trace that failed first, or the case with those before it, as before their reduction.
     """
 
     binding: Binding
@@ -43,7 +43,6 @@ class Keeper:
         last = tried.steps[-1] if isinstance(tried, Trace) else tried
         self.failed_too(last, finding)
         if known is None:
-            self.whole = tried if isinstance(tried, Trace) else None
             self.pace.found(last)
         elif not is_smaller(tried, known.tried):
             return

@@ -152,6 +152,7 @@ def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, r
             tour()
         draw_rounds(examiner, budget, then=None if first else tour)
     except Disagreement:
+        examiner.keep_whole()
         if reduce:
             look_again(examiner)
             shrink(examiner)

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import cycle, islice
 
@@ -46,5 +46,10 @@ class Recent:
 
 
 def _of_engine(case: Case, other: Case) -> Case:
-    """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be one."""
-    return leveled([with_options_of(case, other), other]).steps[0]
+    """Return a case as one of the engine of another case. Raises ``ValueError`` if it cannot be one.
+
+    In blocks of the same size it keeps its own: a function may keep an answer by some of them.
+    """
+    is_alike = case.batch.block_size == other.batch.block_size
+    step = replace(case, options=other.options) if is_alike else with_options_of(case, other)
+    return leveled([step, other]).steps[0]

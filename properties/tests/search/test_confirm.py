@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cumae.oracle import Case, Trace, leveled
+from cumae.oracle import Batch, Case, Request, Trace, leveled
+from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.failure_file import write_failure
 from cumae.properties.results.verdict import Finding, Verdict, failure_of
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.confirm import AGREES, confirm
 from cumae.properties.search.job import Job
+from cumae.properties.search.loop import search
+from cumae.properties.search.recent import Recent
 from cumae.properties.tests import remembering
 from cumae.properties.tests.command_line import cumae, cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
@@ -103,3 +106,24 @@ def test_no_promise_is_offered_where_the_case_alone_agrees() -> None:
     failure = known_alone(None).failure
     assert failure is not None and failure.finding.left_out_by == ""
     assert failure.finding.message == f"differs; {AGREES}"
+
+
+def test_the_cases_before_keep_their_blocks_in_blocks_of_one_size() -> None:
+    batches = [Batch((Request(16, 1, ids),), size) for ids, size in (((8, 1, 6), 8), ((4, 5, 6), 8))]
+    before, failing = map(Case, batches)
+    recent = Recent()
+    for case in (Case(Batch((Request(16, 1, (8, 1)),), 16)), before):
+        recent.note(case)
+    other, last, own = recent.steps_before(failing, lambda case: None)[:3]
+    assert (own.batch, last.batch) == (failing.batch, before.batch)
+    assert other.batch == Batch((Request(16, 1, (1, 2, 3)),), 8)
+
+
+def test_a_failing_case_is_kept_as_it_was_before_its_reduction() -> None:
+    cases = [Case(step_of(*((lens, 2) for lens in row))) for row in ((0, 0), (1, 4))]
+    binding = binding_of(remembering.kept_by_size, "position_ids")
+    remembering.ANSWERS.clear()
+    verdict = search(binding, DEVICE, Budget(examples=0), checks=["agrees"], first=cases)
+    assert verdict.failure is not None and verdict.failure.whole is not None
+    steps = [step.batch for step in verdict.failure.whole.steps]
+    assert steps[-1] == cases[1].batch and cases[0].batch in steps

@@ -266,15 +266,15 @@ class SlotsOnce:
         return self._slots.clone()
 
 
-@pytest.mark.parametrize(
-    ("block", "cause"), [(-1, "an earlier step: "), (3, "stale: the answer of the step")]
-)
+@pytest.mark.parametrize(("block", "cause"), [(-1, ""), (3, "stale: the answer of the step before")])
 def test_none_in_two_steps_is_no_answer_of_the_step_before(block: int, cause: str) -> None:
-    steps = leveled([Case(Batch((Request(0, 2, (one,)),), 4)) for one in (block, 5)])
+    blocks = (block, 5)
+    steps = leveled([Case(Batch((Request(0, 2, (one,)), Request(0, 2, (7,))), 4)) for one in blocks])
     binding = binding_of(SlotsOnce, "slot_mapping", domain=Domain(captured=False))
-    verdict = search(binding, DEVICE, Budget(examples=0), checks=["forgets_history"], first=[steps])
+    how: dict[str, Any] = {"checks": ["forgets_history"], "first": [steps], "reduce": False}
+    verdict = search(binding, DEVICE, Budget(examples=0), **how)
     assert verdict.failure is not None
-    assert verdict.failure.finding.cause.startswith(cause)
+    assert verdict.failure.finding.cause == cause
 
 
 class OneMoreLater:
