@@ -102,7 +102,7 @@ def fused_topk_in_torch(function: Any) -> Callable[..., dict[str, Tensor]]:
     known=Known(
         "sglang-fused_gate",
         "of a group whose best experts are equal, the score is the sum of the best and the third",
-        {"logits_kind": ("random",)},
+        {"logits_kind": ("random",), "bias_kind": ("as_logits",)},
     ),
 )
 def fused_gate(function: Any) -> Callable[..., None]:
