@@ -3,7 +3,7 @@
 from functools import lru_cache
 from itertools import pairwise
 
-from cumae.oracle import GARBAGE, Case, Inputs, Mark, persistent_buffers
+from cumae.oracle import GARBAGE, Case, Inputs, Mark, persistent_buffers, topk_to_slots
 from cumae.properties.attention.answers import Lists
 from cumae.properties.attention.blind_spots.spot import BlindSpot, padding_row
 
@@ -35,11 +35,20 @@ def starts_early(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool
 
 
 def only_slot_again(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
-    """Return whether, on one rank, a row's only slot appears again in place of a skipped one."""
-    first = index // inputs["topk"] * inputs["topk"]
+    """Return whether a row's only slot, of all ranks, appears again in place of a skipped one."""
+    row = index // inputs["topk"]
+    first = row * inputs["topk"]
     valid = {slot for slot in right["selected_slots"][first : first + inputs["topk"]] if slot >= 0}
     again = right["selected_slots"][index] < 0 and valid == {wrong["selected_slots"][index]}
-    return again and inputs["world"] == 1
+    return again and (inputs["world"] == 1 or _num_keys(inputs, row) == 1)
+
+
+def _num_keys(inputs: Inputs, row: int) -> int:
+    """Return how many selected positions of a row are in blocks, whichever rank has them."""
+    positions = {position for position in inputs["selected_positions"][row] if position >= 0}
+    owner, tokens = inputs["token_to_request"][row], inputs["block_size"] * inputs["world"]
+    slots = topk_to_slots([owner], [sorted(positions)], inputs["block_table"], tokens).selected_slots
+    return sum(slot >= 0 for slot in slots)
 
 
 def same_selected_slots(inputs: Inputs, right: Lists, wrong: Lists, index: int) -> bool:
@@ -119,7 +128,7 @@ SELECTIONS = (
     BlindSpot(
         ("topk_to_slots",),
         ("selected_slots",),
-        "the only slot of a row once more for -1, on one rank",
+        "the only slot of a row, of all ranks, once more for -1",
         "one key twice weighs as much as once",
         only_slot_again,
     ),

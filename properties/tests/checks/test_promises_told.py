@@ -201,7 +201,7 @@ def test_a_plain_case_that_fails_for_another_reason_keeps_the_promise_of_an_erro
     ) -> None:
         if int(query_lens.sum()) < position_ids.numel():
             raise IndexError
-        position_ids.copy_(positions(context_lens, query_lens, num_requests) + (query_lens.sum() > 2))
+        position_ids.copy_(positions(context_lens, query_lens, num_requests) + int(query_lens.sum() > 2))
 
     padded = Case(Batch((Request(0, 2, (0,)),), 16), Layout(num_padding_tokens=1))
     binding = binding_of(raises_for_padding, "position_ids", domain=cumae.Domain(captured=False))
