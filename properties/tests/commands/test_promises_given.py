@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ UNTOUCHED = ("--promise", "padding='untouched'")
 
 
 def write(folder: Path, *, more: int, promised: str = "written", padding: str = "pass") -> None:
+    """Write the file; of one written in the same second, Python would take the bytecode for this one's."""
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     (folder / "mine.py").write_text(TEST.format(more=more, promised=promised, padding=padding))
 
 
