@@ -52,14 +52,14 @@ def collisions(ladder: Ladder) -> Iterator[Trace]:
     decodes: list[list[Lens]] = []
     for context_lens in _in_turns(DECODES, OTHER_DECODES.values()):
         decodes.append([("decode", context_len, 1) for context_len in context_lens])
-    mixed_steps = [[*step] for step in decodes]
-    for step, place in product(mixed_steps, AMONG):
+    among_prompts = [[*step] for step in decodes]
+    for step, place in product(among_prompts, AMONG):
         step.insert(place, PROMPT)
     chunks: list[list[Lens]] = []
     for lens in _in_turns(CHUNKS, OTHER_CHUNKS.values()):
         chunks.append([("prefill", *each) for each in lens])
     without_drafts = telling.having("max_drafts", 0) or telling
-    for steps, rungs in ((decodes, telling), (mixed_steps, telling), (chunks, without_drafts)):
+    for steps, rungs in ((decodes, telling), (among_prompts, telling), (chunks, without_drafts)):
         trace = traced([rungs.step(step, seed=len(step), padding=(0, 0)) for step in steps])
         if trace is not None:
             yield trace

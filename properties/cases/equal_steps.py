@@ -34,6 +34,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "that select": {"topk": 16},
     "with drafts": {"max_drafts": 3},
 }
+"""By name: the options of a step. A kernel has code of its own for most of them."""
 
 
 def equal(lens: Sequence[Lens], options: Mapping[str, Any], ladder: Ladder, count: int) -> Case | None:

@@ -221,3 +221,8 @@ PROMISED = {
     if len(row.fields) == 1 and (not row.always or name == "index_dtype") and name not in ("row_index",)
 }
 """The fields whose values a domain may promise."""
+
+
+def feature_of(name: str) -> str:
+    """Return the feature of a field that a domain may promise; any other name is its own."""
+    return PROMISED[name].name if name in PROMISED else name

@@ -65,11 +65,8 @@ def head_dims(d: Draw) -> tuple[int, int]:
 
 def scale(d: Draw, name: str) -> int:
     """Return the thousandths of a scale, for fp8. Of 15, a product with the reciprocal is no quotient."""
-    return (
-        int(d.pick(name, (1000, 125, 2827, 3, 15, 62, 1, 500_000)))
-        if d.values["head_format"] == "fp8"
-        else 1000
-    )
+    scales = (1000, 125, 2827, 3, 15, 62, 1, 500_000)
+    return int(d.pick(name, scales)) if d.values["head_format"] == "fp8" else 1000
 
 
 def _heads(d: Draw, **others: Any) -> Heads:

@@ -13,6 +13,7 @@ from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.crowds import Lens, busy, short, with_lulls
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import renamed
+from cumae.properties.cases.features import feature_of
 from cumae.properties.cases.head_values import HEAD_FEATURES
 from cumae.properties.cases.narrowed import RouterShape, plain, with_option, with_router, with_rows
 from cumae.properties.cases.page_formats import block_sizes
@@ -21,14 +22,6 @@ from cumae.properties.cases.sized import sized_case, works_of
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
-_FEATURE_OF = {
-    "chunk_blocks": "workspace",
-    "draft_seed": "max_drafts",
-    "row": "row_format",
-    "scaling_thousandths": "scaling_factor",
-    "selection_seed": "selection_order",
-    "workspace_gap": "prefill_workspace",
-}
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
 
@@ -198,7 +191,7 @@ class Ladder:
 
     def seeded(self, name: str, seed: int) -> "Ladder | None":
         """Return the ladder of cases with a value of an option that is 0 in the others, as a seed is."""
-        domain = with_option(self._given, name, seed, self.named) if _FEATURE_OF[name] in self.named else None
+        domain = with_option(self._given, name, seed, self.named) if feature_of(name) in self.named else None
         return None if domain is None else Ladder(domain, self.named)
 
     def routing(
@@ -247,7 +240,7 @@ class Ladder:
 
     def _having(self, name: str, size: Any) -> Domain | None:
         """Return the domain with one value of an option, None if no case varies the option."""
-        if _FEATURE_OF.get(name, name) not in self.named:
+        if ("row_format" if name == "row" else feature_of(name)) not in self.named:
             return None
         return with_option(self.domain, name, size, self.named)
 

@@ -86,7 +86,8 @@ def reduce_case(case: Case, still_fails: Callable[[Case], bool]) -> Case:
 
     Makes the layout neutral, drops requests (halves first) or merges two, cuts lengths to 0, 1 and block
     edges, for many requests at once and then for each, makes options and padding neutral, renumbers blocks.
-    Every candidate is a valid case. If it returns before ``MOST_TRIES``, none of these kinds fails.
+    Every candidate is a valid case. If it returns before ``MOST_TRIES``, no smaller case of these kinds
+    fails.
     """
     tries = 0
     improved = True

@@ -13,6 +13,7 @@ from cumae.oracle import Case
 from cumae.properties.cases.choices import mixed
 from cumae.properties.cases.draws import edited, permuted, renamed
 from cumae.properties.cases.edits import with_options_of
+from cumae.properties.cases.features import feature_of
 from cumae.properties.cases.reducer import valid
 from cumae.properties.cases.requests import MANY
 from cumae.properties.cases.seeded import seeded_cases
@@ -55,14 +56,6 @@ MOST_OPTIONS = 2
 MOST_DRAWN, MOST_DOUBTED, LEAST_KEYS = 40, 6, 20
 """Cases that are drawn to tell a function that does not read an option from one that keeps answers; those
 that are called, and their least keys: small ones are alike."""
-_FEATURE_OF = {
-    "chunk_blocks": "workspace",
-    "draft_seed": "max_drafts",
-    "scaling_thousandths": "scaling_factor",
-    "selection_seed": "selection_order",
-    "workspace_gap": "prefill_workspace",
-    "logits_seed": "router",
-}
 
 
 def forgets_history(trial: Trial) -> Finding | None:
@@ -149,7 +142,7 @@ def _with_other_options(trial: Trial) -> Iterator[tuple[Case, str]]:
 
     The block size counts as an option.
     """
-    names = [name for name in OTHER_OPTIONS if _FEATURE_OF.get(name, name) in trial.binding.features]
+    names = [name for name in OTHER_OPTIONS if feature_of(name) in trial.binding.features]
     names.append("block_size")
     first = mixed(trial.number) % len(names)
     others = (_with_another(trial, name) for name in (*names[first:], *names[:first]))

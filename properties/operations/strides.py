@@ -44,9 +44,9 @@ def held_input(binding: Binding, name: str, inputs: Inputs) -> Held:
     """Return an input as the dialect holds it; one that may be a view lies as the layout says."""
     held = binding.dialect.inputs[name].hold(inputs)
     step = _step_of(binding, name, inputs.case)
-    return (
-        held if step == 1 or not isinstance(held, Ints) else replace(held, strides=_apart(held.strides, step))
-    )
+    if step == 1 or not isinstance(held, Ints):
+        return held
+    return replace(held, strides=_apart(held.strides, step))
 
 
 def output_strides(binding: Binding, name: str, case: Case) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from math import ceil
 
 from cumae.oracle import Case
 from cumae.properties.cases.choices import Choices, SeededChoices, mixed
+from cumae.properties.cases.features import feature_of
 from cumae.properties.cases.requests import withhold
 from cumae.properties.operations.binding import Binding
 from cumae.properties.state.engine import Engine
@@ -21,8 +22,8 @@ MOST_PADDING = 3
 REJECTED = ((0,), (1,), (2, 0, 1), (3, 1, 0, 2, 3))
 """Drafts that are rejected after a step, at most: as many of each row, or as many as rows have in turns."""
 MOST_LEFT = 5
-SEEDED = {"draft_seed": "max_drafts", "selection_seed": "selection_order"}
-"""Seeds of drafts and of selected keys, which differ from step to step, and their features."""
+SEEDED = ("draft_seed", "selection_seed")
+"""Seeds of drafts and of selected keys, which differ from step to step."""
 SEEDS = (0, 1, 2, 3)
 Event = Callable[[Engine, int, Choices], None]
 EVENTS: tuple[Event, ...] = (
@@ -92,7 +93,9 @@ def walk(
 def _changing_seeds(binding: Binding) -> dict[str, tuple[int, ...]]:
     """Return the seeds that change from step to step, and their values."""
     found = {
-        name: tuple(binding.domain.among(name, SEEDS)) for name in SEEDED if SEEDED[name] in binding.features
+        name: tuple(binding.domain.among(name, SEEDS))
+        for name in SEEDED
+        if feature_of(name) in binding.features
     }
     return {name: values for name, values in found.items() if len(values) > 1}
 
