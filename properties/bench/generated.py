@@ -5,14 +5,14 @@ from itertools import islice
 from math import inf
 
 from cumae.oracle import Case
-from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.option_sizes import valued
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.operations.binding import Binding
 from cumae.properties.running.launches import Launches, noting_launches
 from cumae.properties.search.due import MOST_ACCESSES
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.named import NamedSizes
+from cumae.properties.steps.ladder import TILES, Ladder
+from cumae.properties.steps.option_sizes import valued
 
 ACCESSES, PROGRAMS = 100_000, 10_000
 """The most interpreted loads and stores, and programs, of all cases of chosen sizes: some ten seconds."""

@@ -40,8 +40,8 @@ class OracleSuite:
         if not names:
             raise ValueError(f"target = {target!r}, must be the oracle of an operation")
         try:
-            self._simulated = import_module("cumae.properties.tests.simulated")
-            self._traces = import_module("cumae.properties.tests.traces")
+            self._simulated = import_module("cumae.properties.tests.simulation.simulated")
+            self._traces = import_module("cumae.properties.tests.given.traces")
         except ModuleNotFoundError as error:
             raise ValueError(f"target = {target!r}, must be mutated in a checkout: {error}") from error
         self.function = function

@@ -9,7 +9,6 @@ from typing import Any
 
 from cumae.oracle import Case
 from cumae.properties.cases.draws import edited
-from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import Trial, checks_for
 from cumae.properties.faults.mutants import Mutant, swapped
@@ -27,6 +26,7 @@ from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
 from cumae.properties.search.traces import TraceRun, traced_checks
 from cumae.properties.state.walks import walk
+from cumae.properties.steps.ladder import Ladder
 
 QUICK = ("agrees", "writes_everything", "stays_in_bounds")
 NUM_SMALL, NUM_THOROUGH = 12, 8

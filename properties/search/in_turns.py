@@ -1,8 +1,8 @@
 """Cases of more than one tile on which programs that share elements take turns."""
 
-from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.option_sizes import valued
 from cumae.properties.search.examiner import Examiner
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.option_sizes import valued
 
 SIZES, WORLDS = (33, 130), (2, 8)
 """Tokens or requests of the cases, and their numbers of ranks."""

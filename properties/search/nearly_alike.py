@@ -3,9 +3,11 @@
 from itertools import chain
 from math import inf
 
-from cumae.properties.cases.alike import limited_of, telling_of
-from cumae.properties.cases.chunks_in_turns import behind_a_little_more, behind_little
-from cumae.properties.cases.churn import (
+from cumae.properties.search.examiner import Examiner
+from cumae.properties.search.steps import examine_trace
+from cumae.properties.steps.alike import limited_of, telling_of
+from cumae.properties.steps.chunks_in_turns import behind_a_little_more, behind_little
+from cumae.properties.steps.churn import (
     behind_a_prompt,
     beside_saturated,
     churned,
@@ -16,7 +18,7 @@ from cumae.properties.cases.churn import (
     saturated,
     verified_in_turns,
 )
-from cumae.properties.cases.collisions import (
+from cumae.properties.steps.collisions import (
     between_equal_ends,
     changed_alone,
     changed_far,
@@ -25,17 +27,15 @@ from cumae.properties.cases.collisions import (
     in_other_phases,
     of_one_size,
 )
-from cumae.properties.cases.growth import advanced, given_back, grown, shrunk_again, steady, verified_unevenly
-from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.moved_blocks import (
+from cumae.properties.steps.growth import advanced, given_back, grown, shrunk_again, steady, verified_unevenly
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.moved_blocks import (
     in_far_rows,
     in_other_blocks,
     in_other_layers,
     reordered,
     with_another,
 )
-from cumae.properties.search.examiner import Examiner
-from cumae.properties.search.steps import examine_trace
 
 PATIENCE = 3.0
 """Seconds after which a function that is no class gets no more steps: it is slow."""

@@ -5,10 +5,8 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from cumae.oracle import Case, Layout, Trace
-from cumae.properties.cases.crowds import Lens
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import domains_without, is_kept_without, num_leaving_out
-from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.reducer import MOST_TRIES, reduce_case
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.trace_reducer import reduce_trace
@@ -18,6 +16,8 @@ from cumae.properties.search.advice import BRINGS_THEM
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.exits import Stop
 from cumae.properties.search.traces import TraceRun
+from cumae.properties.steps.crowds import Lens
+from cumae.properties.steps.ladder import Ladder
 
 BY_CHANCE, DETERMINISTIC = ("agrees", "forgets_history", "keeps_facts"), "is_deterministic"
 """Checks under which an answer that is wrong by chance is found, and the check that names it."""

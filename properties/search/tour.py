@@ -4,11 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from cumae.properties.cases.ladder import TILES, Ladder
-from cumae.properties.cases.option_sizes import shaped, valued
-from cumae.properties.cases.steps_of_one_kind import among_decodes
 from cumae.properties.cases.values import TOPKS, WINDOWS
-from cumae.properties.cases.widths import broad, large_blocks
 from cumae.properties.search import tour_of_extremes, tour_of_steps
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.profiles import EXAMPLES
@@ -24,6 +20,10 @@ from cumae.properties.search.tour_of_extremes import (
     with_idle,
 )
 from cumae.properties.search.visitor import CHECKS, Visitor
+from cumae.properties.steps.ladder import TILES, Ladder
+from cumae.properties.steps.option_sizes import shaped, valued
+from cumae.properties.steps.steps_of_one_kind import among_decodes
+from cumae.properties.steps.widths import broad, large_blocks
 
 ALONE = 0.1
 """The part of a tour that a search gets which does not compare values."""

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from functools import partial
 
 from cumae.oracle import Case
-from cumae.properties.cases.kinds import KINDS, ROUTED
-from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.option_sizes import cut, drafted, listed, selected, valued
-from cumae.properties.cases.room import bounded, roomy, spare
-from cumae.properties.cases.steps_of_one_kind import behind, heavy
-from cumae.properties.cases.widths import broad, large_blocks
 from cumae.properties.operations.outputs import num_elements
 from cumae.properties.search.tour_of_steps import LISTING, WEIGHTY
 from cumae.properties.search.visitor import IDLE, Visitor
+from cumae.properties.steps.kinds import KINDS, ROUTED
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.option_sizes import cut, drafted, listed, selected, valued
+from cumae.properties.steps.room import bounded, roomy, spare
+from cumae.properties.steps.steps_of_one_kind import behind, heavy
+from cumae.properties.steps.widths import broad, large_blocks
 
 LENGTHS = (4_097, 2_049, 1_025, 513, 257, 129)
 COUNTS = (1_027, 515, 259, 131, 67)

@@ -6,26 +6,26 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from cumae.properties.cases.arrivals import ARRIVALS
-from cumae.properties.cases.branches import BRANCHES
-from cumae.properties.cases.captured_steps import CAPTURED
-from cumae.properties.cases.coincidences import COINCIDING
-from cumae.properties.cases.composed import composed
-from cumae.properties.cases.crowds_of_prompts import CROWDS
-from cumae.properties.cases.deep_heads import DEEP_HEADS
-from cumae.properties.cases.documents import DOCUMENTS
-from cumae.properties.cases.equal_steps import EQUAL
-from cumae.properties.cases.full_budgets import FULL
-from cumae.properties.cases.headed_steps import OF_HEADS
-from cumae.properties.cases.kinds import KINDS, OF_TOKENS
-from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.large_buffers import LARGE_BUFFERS
-from cumae.properties.cases.meeting_steps import MEETING
-from cumae.properties.cases.models import MODELS, MORE_MODELS, Served, served
-from cumae.properties.cases.odd_values import ODD
-from cumae.properties.cases.served import STEPS, far
-from cumae.properties.cases.small_pages import SMALL
 from cumae.properties.search.visitor import Visitor
+from cumae.properties.steps.arrivals import ARRIVALS
+from cumae.properties.steps.branches import BRANCHES
+from cumae.properties.steps.captured_steps import CAPTURED
+from cumae.properties.steps.coincidences import COINCIDING
+from cumae.properties.steps.composed import composed
+from cumae.properties.steps.crowds_of_prompts import CROWDS
+from cumae.properties.steps.deep_heads import DEEP_HEADS
+from cumae.properties.steps.documents import DOCUMENTS
+from cumae.properties.steps.equal_steps import EQUAL
+from cumae.properties.steps.full_budgets import FULL
+from cumae.properties.steps.headed_steps import OF_HEADS
+from cumae.properties.steps.kinds import KINDS, OF_TOKENS
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.large_buffers import LARGE_BUFFERS
+from cumae.properties.steps.meeting_steps import MEETING
+from cumae.properties.steps.models import MODELS, MORE_MODELS, Served, served
+from cumae.properties.steps.odd_values import ODD
+from cumae.properties.steps.served import STEPS, far
+from cumae.properties.steps.small_pages import SMALL
 
 ALIKE, PAGED, HEADED, SERVED, FAR, COMPOSED = 1.0, 0.3, 0.5, 1.3, 0.5, 1.0
 """The work of each part, as a share of the tour's: of steps of one kind, in small pages, with heads as of

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from math import inf
 
 from cumae.oracle import Case
-from cumae.properties.cases.models import TooLargeError
 from cumae.properties.running.volume import Volume
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visit import Visit
 from cumae.properties.search.work import ACCESS, PROGRAM, least_work, work_of
+from cumae.properties.steps.models import TooLargeError
 
 COUNTED, CALLS = ("agrees", "writes_everything", "stays_in_bounds"), 2
 """The checks of a tour whose work is counted, and the calls of the function that serve all of them."""

@@ -17,7 +17,7 @@ from cumae.properties.attention.parts import Key, Part, attended
 from cumae.properties.attention.step import Step
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
-from cumae.properties.tests.attention_steps import DOMAIN, DRAWN, fixed_steps, is_attended
+from cumae.properties.tests.given.attention_steps import DOMAIN, DRAWN, fixed_steps, is_attended
 
 SEARCHED = settings(max_examples=300, deadline=None, derandomize=False)
 STREAM = [11, 5, 8, 5, 3, 0, 11, 2, 9, 14]

@@ -12,9 +12,9 @@ from cumae.properties.attention import judge
 from cumae.properties.attention.answers import NO_PART, Lists
 from cumae.properties.attention.blind_spots import BLIND_SPOTS, BlindSpot
 from cumae.properties.faults.mutants import mutants_of
-from cumae.properties.tests.attention_steps import ORACLES, Asked, fixed_steps, steps_with
-from cumae.properties.tests.broken_oracles import BROKEN, BROKEN_IN_TRACES, Broken
-from cumae.properties.tests.simulated import Oracle
+from cumae.properties.tests.broken.oracles import BROKEN, BROKEN_IN_TRACES, Broken
+from cumae.properties.tests.given.attention_steps import ORACLES, Asked, fixed_steps, steps_with
+from cumae.properties.tests.simulation.simulated import Oracle
 
 # What these do wrong stands where attention cannot see it.
 UNSEEN = {

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, permutations, product
 import pytest
 
 from cumae.oracle import Batch, Request
-from cumae.properties.tests.cases_by_hand import refusal
+from cumae.properties.tests.given.cases_by_hand import refusal
 
 
 def one(context_len: int, query_len: int, *block_ids: int) -> Request:

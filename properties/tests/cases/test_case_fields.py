@@ -10,7 +10,7 @@ import pytest
 
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.oracle.model.rules import INT32_MAX, MOST_NAMED, require_choice
-from cumae.properties.tests.cases_by_hand import SMALL, refusal
+from cumae.properties.tests.given.cases_by_hand import SMALL, refusal
 
 # (record, field, value, the rule as the error states it).
 RULES: list[tuple[Callable[..., object], str, object, str]] = [

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from cumae.oracle import Batch, Case, from_json, to_json
 from cumae.oracle.model.case_json import MAX_FILE_BYTES, parse, read_file
 from cumae.properties.cases.strategies import cases
-from cumae.properties.tests.cases_by_hand import SMALL, refusal
+from cumae.properties.tests.given.cases_by_hand import SMALL, refusal
 
 EXAMPLES = settings(max_examples=200, deadline=None, derandomize=False)
 

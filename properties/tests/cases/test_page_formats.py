@@ -7,8 +7,8 @@ from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.features import NAMES
-from cumae.properties.cases.ladder import Ladder
 from cumae.properties.cases.page_formats import block_sizes, fits
+from cumae.properties.steps.ladder import Ladder
 
 SHUFFLED = Domain(page_order=("shuffled",), head_format=("bf16", "fp32", "bytes"), block_sizes=(4, 8, 16))
 HIDDEN = NAMES - {"page_order"}

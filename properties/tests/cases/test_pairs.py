@@ -9,7 +9,7 @@ from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.pairs import Pairs, paired_cases, values_of
-from cumae.properties.tests.python_process import run_python
+from cumae.properties.tests.helpers.python_process import run_python
 
 SLOTS = frozenset({"world", "rank", "interleave", "kernel_block_size", "row_index", "missing_blocks"})
 SCHEDULES = frozenset({"topk", "split_size", "num_workers"})

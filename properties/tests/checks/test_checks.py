@@ -10,8 +10,8 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.checks import CHECKS, Trial, checks_for
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import wrong_kernels, wrong_orders
-from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests.functions import wrong_kernels, wrong_orders
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
 ONLY = [

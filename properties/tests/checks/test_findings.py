@@ -25,7 +25,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search import budget
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
 

@@ -13,7 +13,7 @@ from cumae.properties.checks.forgets_history import forgets_history
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import _positions
 
 DEVICE = prepare("auto")
 Tensor = torch.Tensor

@@ -21,8 +21,8 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 from cumae.properties.search.findings import finding_of
 from cumae.properties.search.loop import search
-from cumae.properties.tests import right_orders, wrong_orders
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.functions import right_orders, wrong_orders
+from cumae.properties.tests.helpers.command_line import cumae
 
 if prepare("auto") == "cuda":
     pytest.skip("programs take turns only in the interpreter", allow_module_level=True)
@@ -110,7 +110,7 @@ def test_it_runs_in_the_interpreter_only() -> None:
 
 
 def test_a_saved_schedule_is_replayed_turn_by_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = "cumae.properties.tests.wrong_orders:adds_in_two_steps"
+    target = "cumae.properties.tests.functions.wrong_orders:adds_in_two_steps"
     monkeypatch.setattr(wrong_orders.adds_in_two_steps, "__module__", wrong_orders.__name__)
     monkeypatch.setattr(wrong_orders.adds_in_two_steps, "__qualname__", "adds_in_two_steps")
     verdict = check(

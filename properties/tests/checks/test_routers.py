@@ -19,8 +19,8 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.commands.usage.fuzz import fuzz
 from cumae.properties.operations.router import router
 from cumae.properties.results.explain import explain
-from cumae.properties.tests import wrong_routers as wrong
-from cumae.properties.tests.routed_steps import U, judged
+from cumae.properties.tests.functions import wrong_routers as wrong
+from cumae.properties.tests.given.routed_steps import U, judged
 
 PAGE = Path(__file__).parents[2] / "operations/grouped_topk.md"
 

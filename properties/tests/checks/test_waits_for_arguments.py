@@ -11,7 +11,7 @@ from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import can_begin_early, prepare
-from cumae.properties.tests.wrong_kernels import ALWAYS, LAST, LATE, NEVER, waiting
+from cumae.properties.tests.functions.wrong_kernels import ALWAYS, LAST, LATE, NEVER, waiting
 
 if prepare("auto") != "cuda" or not can_begin_early():
     pytest.skip("kernels begin early on NVIDIA's GPUs from Hopper on", allow_module_level=True)

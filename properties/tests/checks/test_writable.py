@@ -19,9 +19,9 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
-from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae_process
-from cumae.properties.tests.command_line import cumae as command
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae_process
+from cumae.properties.tests.helpers.command_line import cumae as command
 from cumae.properties.tests.pytest_plugin.test_conformance import FILL
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
@@ -162,7 +162,7 @@ def test_what_a_function_prints_is_not_in_the_json(how: str, tmp_path: Path) -> 
 
 
 def test_a_process_that_can_write_no_file_is_no_failure_of_the_function() -> None:
-    target = "cumae.properties.tests.crashing:fills_the_disk"
+    target = "cumae.properties.tests.functions.crashing:fills_the_disk"
     job = Job(
         target=target,
         operation="position_ids",

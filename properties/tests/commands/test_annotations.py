@@ -8,9 +8,9 @@ import pytest
 from cumae.properties.commands.annotations import annotation, in_repository, of_flaws, of_verdicts, sarif
 from cumae.properties.lint.flaw import DEFINED, RULES, WIDE, Flaw
 from cumae.properties.results.verdict import Failure, Finding, Verdict
-from cumae.properties.tests.cases_by_hand import SMALL
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
-from cumae.properties.tests.json_schema import Schema, faults
+from cumae.properties.tests.given.cases_by_hand import SMALL
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
+from cumae.properties.tests.helpers.json_schema import Schema, faults
 
 TEXT: Schema = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
 LOCATION: Schema = {

@@ -26,7 +26,7 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import has_gpu, prepare
 from cumae.properties.running.integrity import tampering
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae
 
 DEVICE = prepare("auto")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
 
 
 def test_a_failure_is_found_saved_replayed_and_fixed(tmp_path: Path) -> None:

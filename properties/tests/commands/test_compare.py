@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.command_line import cumae
-from cumae.properties.tests.own_tree import FILE, OP, SOURCE, TARGET, write_tree
-from cumae.properties.tests.python_process import Done
+from cumae.properties.tests.helpers.command_line import cumae
+from cumae.properties.tests.helpers.own_tree import FILE, OP, SOURCE, TARGET, write_tree
+from cumae.properties.tests.helpers.python_process import Done
 
 QUICK = ("--cases", "3", "--no-speed")
 
@@ -50,7 +50,7 @@ def test_equal_functions_compare_equal_with_the_ratio_of_their_times(tmp_path: P
 
 def test_a_difference_between_two_functions_is_saved_and_shown_again(tmp_path: Path) -> None:
     base = "cumae.gpu_impl:write_position_ids"
-    candidate = "cumae.properties.tests.wrong_on_purpose:padding_left_alone"
+    candidate = "cumae.properties.tests.functions.wrong_on_purpose:padding_left_alone"
     found = compared(tmp_path, base, candidate, *OP, "--cases", "10")
     assert found.returncode == 1, found.stderr
     assert "`position_ids[0]` differs between the two" in found.stdout

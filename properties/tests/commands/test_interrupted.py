@@ -13,7 +13,7 @@ from cumae.properties.bench.comparison import Compared
 from cumae.properties.commands.progress import INTERRUPTED
 from cumae.properties.faults.known_bugs import Hunt
 from cumae.properties.results.verdict import Finding, Verdict
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae
 
 SMALLER = Case(Batch((Request(1, 1, (0,)),), 2))
 KERNEL = "cumae.gpu_impl:write_position_ids"

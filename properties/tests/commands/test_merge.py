@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cumae.properties.tests.command_line import cumae
-from cumae.properties.tests.python_process import Done
+from cumae.properties.tests.helpers.command_line import cumae
+from cumae.properties.tests.helpers.python_process import Done
 
 RIGHT: dict[str, object] = {"kernel": "m:f", "operation": "position_ids", "dialect": "cumae"}
 RIGHT |= {"status": "agrees", "cases": 10, "comparisons": 30, "seconds": 1.5, "failure": None}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 
 TEST = """
 from cumae import Domain, conforms_to

@@ -13,7 +13,7 @@ from cumae.oracle import Batch, Case, Request
 from cumae.properties.commands.progress import log_lines, telling
 from cumae.properties.commands.results import print_interrupted, print_verdicts
 from cumae.properties.results.verdict import Failure, Finding, Verdict
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae
 
 LONG = "some.package:a_kernel_with_a_name_of_forty_characters"
 SHOWS = frozenset({"no requests", "one request", "two requests", "tokens"})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cumae.properties.tests.command_line import cumae, cumae_process
-from cumae.properties.tests.own_tree import FILE, OP, TARGET, write_tree
+from cumae.properties.tests.helpers.command_line import cumae, cumae_process
+from cumae.properties.tests.helpers.own_tree import FILE, OP, TARGET, write_tree
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])

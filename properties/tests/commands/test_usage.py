@@ -11,7 +11,7 @@ import click
 import pytest
 
 from cumae.properties.commands.main import COMMANDS, cli
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 
 HEAVY = ("hypothesis", "numpy", "pytest", "rich", "torch", "triton")
 

@@ -17,8 +17,8 @@ from cumae.properties.operations.axes import Extent
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.guessed import BUG, CASE, REQUESTS, cause_of, finding_of
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
+from cumae.properties.tests.helpers.guessed import BUG, CASE, REQUESTS, cause_of, finding_of
 
 DEVICE = prepare("auto")
 

@@ -12,7 +12,7 @@ from cumae.oracle import Batch, Case, Inputs, Options, Request
 from cumae.properties.dialects import DIALECTS, Ints
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.guessed import cause_of
+from cumae.properties.tests.helpers.guessed import cause_of
 
 DEVICE = prepare("auto")
 

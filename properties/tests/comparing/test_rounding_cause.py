@@ -11,7 +11,7 @@ import torch
 from cumae.fixtures.correct.cache_rows import cache_write
 from cumae.fixtures.correct.cumae import prefix_interleave
 from cumae.oracle import Batch, Case, Options, Request
-from cumae.properties.tests.guessed import cause_of
+from cumae.properties.tests.helpers.guessed import cause_of
 
 CASE = Case(
     Batch((Request(0, 1, (0,)),), 1),

@@ -14,9 +14,9 @@ import torch
 from cumae.oracle import Batch, Case, Inputs, Layout, Request
 from cumae.properties import dialects
 from cumae.properties.dialects import DIALECTS, Ints
-from cumae.properties.tests.command_line import cumae
-from cumae.properties.tests.python_process import Done
-from cumae.properties.tests.sglang_steps import DECODE, MIXED, VERIFY
+from cumae.properties.tests.given.sglang_steps import DECODE, MIXED, VERIFY
+from cumae.properties.tests.helpers.command_line import cumae
+from cumae.properties.tests.helpers.python_process import Done
 
 STEP = Case(
     Batch((Request(3, 2, (5, 2)), Request(6, 1, (7, 3), "decode"), Request(0, 3, (9,))), 4),

@@ -12,7 +12,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.right_for_fastdeploy import (
+from cumae.properties.tests.functions.right_for_fastdeploy import (
     keys_of_cache_and_tokens,
     layout_of_requests,
     positions_and_slots,

@@ -12,7 +12,7 @@ from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.dialects.sglang.cache_groups import GROUP_INPUTS
 from cumae.properties.dialects.sglang.heads import HEAD_INPUTS
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.tests.sglang_steps import DECODE, GAPS, MIXED, VERIFY
+from cumae.properties.tests.given.sglang_steps import DECODE, GAPS, MIXED, VERIFY
 
 PAGE = Path(dialects.__file__).parent / "sglang/README.md"
 HELD: list[tuple[Case, dict[str, Any]]] = [

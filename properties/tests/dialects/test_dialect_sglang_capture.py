@@ -12,7 +12,7 @@ from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.dialects import SGLANG, Ints
 from cumae.properties.dialects.dump import case_from_tensors
 from cumae.properties.dialects.sglang.step import forward_mode
-from cumae.properties.tests.sglang_steps import MIXED
+from cumae.properties.tests.given.sglang_steps import MIXED
 
 
 def tensors(case: Case, as_list: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from cumae.oracle import ANY, UNTOUCHED, Batch, Case, Inputs, Layout, Options, R
 from cumae.properties.dialects import SGLANG
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.outputs import outputs_of, shape_of
-from cumae.properties.tests.sglang_steps import DECODE, GAPS, MIXED, VERIFY
+from cumae.properties.tests.given.sglang_steps import DECODE, GAPS, MIXED, VERIFY
 
 # Prefixes of 9, 0 and 3 tokens; a chunk may have 4 of each request and 7 more, which is 6 of each.
 CHUNKED = Case(

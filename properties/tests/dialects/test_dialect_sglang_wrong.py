@@ -14,7 +14,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.right_for_sglang import (
+from cumae.properties.tests.functions.right_for_sglang import (
     chunks_like_sglang,
     offsets,
     rows_and_positions,

@@ -13,7 +13,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.right_for_vllm import (
+from cumae.properties.tests.functions.right_for_vllm import (
     chunks_of_context,
     layout_of_requests,
     positions_of_tokens,

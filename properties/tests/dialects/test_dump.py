@@ -12,7 +12,7 @@ import torch
 from cumae.properties.comparing.judge_dump import judge_dump
 from cumae.properties.dialects.dump import Contradiction
 from cumae.properties.dialects.dump_file import read_dump
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 
 STEP: dict[str, Any] = {
     "query_start_loc": [0, 2, 3],

@@ -14,7 +14,7 @@ from cumae.properties.engines.released import ENGINES, engine_of
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.failure_file import load_failure
-from cumae.properties.tests.released_tree import FILE
+from cumae.properties.tests.helpers.released_tree import FILE
 
 Tensor = torch.Tensor
 

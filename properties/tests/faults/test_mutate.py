@@ -18,11 +18,11 @@ from cumae.properties.running.device import prepare
 from cumae.properties.running.run_probe import fault_of
 from cumae.properties.search.process import Call
 from cumae.properties.search.processes import Processes, asked
-from cumae.properties.tests import mutated
+from cumae.properties.tests.functions import mutated
 
 DEVICE = prepare("auto")
-TARGET = "cumae.properties.tests.mutated:write_positions"
-DIES = "cumae.properties.tests.mutated:Dies"
+TARGET = "cumae.properties.tests.functions.mutated:write_positions"
+DIES = "cumae.properties.tests.functions.mutated:Dies"
 MUTANTS = mutants_of(mutated.write_positions)
 on_the_cpu = pytest.mark.skipif(
     DEVICE == "cuda", reason="a mutant may lose the CUDA context of the process it runs in"
@@ -69,7 +69,7 @@ def test_a_mutant_that_hangs_is_killed_by_the_limit() -> None:
 
 @on_the_cpu
 def test_a_target_that_is_wrong_is_not_mutated() -> None:
-    target = "cumae.properties.tests.wrong_on_purpose:one_too_far"
+    target = "cumae.properties.tests.functions.wrong_on_purpose:one_too_far"
     wrong = Suite(target, "position_ids", "cumae", DEVICE)
     with pytest.raises(ValueError, match=r"must be right before it is mutated: agrees"):
         wrong.refuse_a_wrong_target()

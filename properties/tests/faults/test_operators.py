@@ -11,7 +11,7 @@ from cumae.properties.faults.mutants import mutants_of, swapped
 from cumae.properties.faults.operators import Names, faults_of
 from cumae.properties.faults.scope import scope_of, taken_by
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.tests import mutated
+from cumae.properties.tests.functions import mutated
 
 MUTANTS = mutants_of(mutated.write_positions)
 NAMES = Names(

@@ -13,7 +13,7 @@ from cumae.properties.attention.routes import ROUTES, WRITES
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.attention_steps import fixed_steps
+from cumae.properties.tests.given.attention_steps import fixed_steps
 
 DEVICE = prepare("auto")
 pytestmark = pytest.mark.usefixtures("watched")

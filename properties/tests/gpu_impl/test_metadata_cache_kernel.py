@@ -9,7 +9,7 @@ import torch
 from cumae.gpu_impl import MetadataCache
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import interpreting
-from cumae.properties.tests.steps import DEVICE, INDEX_DTYPES, Step, drawn, expected_schedule, lists
+from cumae.properties.tests.given.steps import DEVICE, INDEX_DTYPES, Step, drawn, expected_schedule, lists
 
 
 @pytest.fixture(autouse=True, params=[None, 1] if interpreting() else [None])

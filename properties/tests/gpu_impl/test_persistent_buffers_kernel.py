@@ -9,7 +9,7 @@ import torch
 from cumae.gpu_impl import PersistentBuffers
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import interpreting
-from cumae.properties.tests.steps import DEVICE, INDEX_DTYPES, POISON, Step, drawn, lists
+from cumae.properties.tests.given.steps import DEVICE, INDEX_DTYPES, POISON, Step, drawn, lists
 
 
 @pytest.fixture(autouse=True, params=[None, 1] if interpreting() else [None])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from cumae.gpu_impl import MetadataCache, PersistentBuffers, write_sparse_schedule
-from cumae.properties.tests.steps import DEVICE, POISON, Step
+from cumae.properties.tests.given.steps import DEVICE, POISON, Step
 
 
 def schedule_arguments() -> dict[str, Any]:

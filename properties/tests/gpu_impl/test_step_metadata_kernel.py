@@ -17,7 +17,7 @@ from cumae.properties.operations.whole_step import NEUTRAL, WHOLE_STEP
 from cumae.properties.running.device import prepare
 from cumae.properties.running.tensors import tensors
 from cumae.properties.search.direct import check
-from cumae.properties.tests.simulated import oracle_answer
+from cumae.properties.tests.simulation.simulated import oracle_answer
 
 DEVICE = prepare("auto")
 FUSED = tuple(WHOLE_STEP.values())

@@ -7,7 +7,7 @@ import torch
 
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import strayed
+from cumae.properties.tests.functions import strayed
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="accesses are watched in the interpreter")
 FAR = 1_500_000_000

@@ -11,7 +11,7 @@ from cumae.properties.interpreter.hooks import watching
 from cumae.properties.results.coverage import KernelCoverage, coverage_lines, merged, not_asked
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests import covered
+from cumae.properties.tests.functions import covered
 
 pytestmark = pytest.mark.skipif(prepare("auto") != "cpu", reason="a GPU does not say which lines run")
 SOURCE = Path(covered.__file__).read_text().splitlines()

@@ -23,11 +23,11 @@ from cumae.properties.results.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.tests import wrong_threads
+from cumae.properties.tests.functions import wrong_threads
 
 if prepare("auto") == "cuda":
     pytest.skip("stores are delayed only in the interpreter", allow_module_level=True)
-SCRIPT = Path(__file__).parents[1] / "compiled_threads.py"
+SCRIPT = Path(__file__).parents[1] / "helpers/compiled_threads.py"
 Function = Callable[..., Any]
 CHECK = "holds_in_any_order"
 

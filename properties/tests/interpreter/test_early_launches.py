@@ -9,7 +9,7 @@ import triton.language as tl
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests.wrong_kernels import ALWAYS, LAST, LATE, NEVER, positions, waiting
+from cumae.properties.tests.functions.wrong_kernels import ALWAYS, LAST, LATE, NEVER, positions, waiting
 
 if prepare("auto") == "cuda":
     pytest.skip("nothing is interpreted where there is a GPU", allow_module_level=True)

@@ -23,7 +23,7 @@ from cumae.properties.running.allocations import GUARD_BYTES, FencedAllocations
 from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
-from cumae.properties.tests import addressed as raw
+from cumae.properties.tests.functions import addressed as raw
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="accesses are watched in the interpreter")
 

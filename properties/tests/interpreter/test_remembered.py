@@ -9,7 +9,7 @@ import triton.language as tl
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.interpreter.remembered import remembering
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import covered
+from cumae.properties.tests.functions import covered
 
 if prepare("auto") == "cuda":
     pytest.skip("nothing is interpreted where there is a GPU", allow_module_level=True)

@@ -27,7 +27,7 @@ from cumae.properties.interpreter.schedules import (
 from cumae.properties.interpreter.turns import Turns
 from cumae.properties.interpreter.watch import Watch
 from cumae.properties.running.device import prepare
-from cumae.properties.tests import right_orders, wrong_orders
+from cumae.properties.tests.functions import right_orders, wrong_orders
 
 if prepare("auto") == "cuda":
     pytest.skip("programs take turns only in the interpreter", allow_module_level=True)

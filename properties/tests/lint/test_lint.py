@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from cumae.properties.lint import types_of_results
+from cumae.properties.tests.helpers.python_process import Done, run_python
 from cumae.properties.tests.operations.test_tracebacks import line_of
-from cumae.properties.tests.python_process import Done, run_python
 
-SCRIPT = Path(__file__).parents[1] / "lint_small.py"
+SCRIPT = Path(__file__).parents[1] / "helpers/lint_small.py"
 RECORD = Path(__file__).parents[3] / "ci" / "results" / "cpu-targets.json"
 LINT = ("-m", "cumae.properties.commands", "lint")
 TARGETS = ["sm_80", "sm_90", "sm_100", "sm_120", "gfx942", "gfx950"]
@@ -221,7 +221,7 @@ def test_a_kernel_that_is_interpreted_in_spite_of_it_is_refused_at_once(tmp_path
 RAISES = """
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.lint.linter import lint
-from cumae.properties.tests import raising
+from cumae.properties.tests.functions import raising
 
 for name in ("on_the_host", "in_a_device_function", "never_compiles"):
     binding = binding_of(getattr(raising, name), "position_ids")

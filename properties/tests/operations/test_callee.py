@@ -14,11 +14,11 @@ from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.results.explain import explain
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests import callables
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.functions import callables
+from cumae.properties.tests.helpers.command_line import cumae
 
 DEVICE = prepare("auto")
-HOME = "cumae.properties.tests.callables"
+HOME = "cumae.properties.tests.functions.callables"
 OPS = torch.ops.cumae_callables
 WORKS: dict[str, Any] = {
     f"{HOME}:launcher": callables.launcher,

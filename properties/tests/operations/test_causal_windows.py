@@ -5,8 +5,8 @@ from typing import Any
 
 from cumae.oracle import Batch, Case, Layout, Options, causal_windows, sequence_layout
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.tests.simulated import oracle_answer
-from cumae.properties.tests.worked_steps import decode, prefill, step
+from cumae.properties.tests.given.worked_steps import decode, prefill, step
+from cumae.properties.tests.simulation.simulated import oracle_answer
 
 
 def windows(

@@ -10,7 +10,7 @@ from cumae import gpu_impl, oracle
 from cumae.oracle import Case, Inputs
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.broken_selections import (
+from cumae.properties.tests.broken.selections import (
     chunks_of_parts_of_a_block,
     empty_chunk_holds_the_one_before,
 )

@@ -15,7 +15,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
 from cumae.properties.running.bench import Bench
 from cumae.properties.search.direct import check
-from cumae.properties.tests import wrong_compact_slots as wrong
+from cumae.properties.tests.functions import wrong_compact_slots as wrong
 
 UNCAPTURED = Domain(captured=False)
 CASE = Case(Batch((Request(5, 1, (9, 4), "decode"), Request(0, 1, (2,))), 4), options=Options.of(topk=4))

@@ -16,7 +16,7 @@ from cumae.oracle.router_margins import group_key, is_undefined
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.router_values import ROUTER_SHAPES
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.tests.routed_steps import ROUTED, U, judged, shape_of
+from cumae.properties.tests.given.routed_steps import ROUTED, U, judged, shape_of
 
 SMALL = Domain(router_shapes=tuple(shape for shape in ROUTER_SHAPES if shape[0] <= 16))
 

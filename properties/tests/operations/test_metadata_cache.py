@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from cumae.oracle import Inputs, metadata_cache
-from cumae.properties.tests.scheduled_steps import case_of, rebuilt
-from cumae.properties.tests.simulated import oracle_answer
+from cumae.properties.tests.given.scheduled_steps import case_of, rebuilt
+from cumae.properties.tests.simulation.simulated import oracle_answer
 
 
 class TestMetadataCache:

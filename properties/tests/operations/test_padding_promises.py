@@ -15,7 +15,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.items import is_padding
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.promised import positions, positions_and_zeros
+from cumae.properties.tests.functions.promised import positions, positions_and_zeros
 
 DEVICE = prepare("auto")
 

@@ -18,7 +18,7 @@ from cumae.properties.dialects import CUMAE, Rows
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.expected import expected_of
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.worked_steps import prefill, step
+from cumae.properties.tests.given.worked_steps import prefill, step
 
 DEVICE = prepare("auto")
 TORCH = Domain(captured=False, strided=False, max_tokens=32, max_context_len=32, max_query_len=16)

@@ -3,10 +3,10 @@
 import pytest
 
 from cumae.oracle import GARBAGE, Batch, Case, Inputs, Layout, Options, Request, persistent_buffers
-from cumae.properties.tests.scheduled_steps import case_of
-from cumae.properties.tests.simulated import oracle_answer
-from cumae.properties.tests.simulated_tokens import Answer
-from cumae.properties.tests.traces import one_engine
+from cumae.properties.tests.given.scheduled_steps import case_of
+from cumae.properties.tests.given.traces import one_engine
+from cumae.properties.tests.simulation.simulated import oracle_answer
+from cumae.properties.tests.simulation.tokens import Answer
 
 
 def buffers(previous: Case | None, case: Case) -> Answer:

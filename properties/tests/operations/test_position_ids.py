@@ -1,7 +1,7 @@
 """Position ids worked by hand."""
 
 from cumae.oracle import Layout
-from cumae.properties.tests.worked_steps import decode, positions, prefill, step
+from cumae.properties.tests.given.worked_steps import decode, positions, prefill, step
 
 
 class TestPositionIds:

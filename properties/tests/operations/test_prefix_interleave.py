@@ -3,8 +3,8 @@
 import pytest
 
 from cumae.oracle import Batch, Case, Layout, Options, prefix_interleave
-from cumae.properties.tests.simulated import oracle_answer
-from cumae.properties.tests.worked_steps import decode, prefill, step
+from cumae.properties.tests.given.worked_steps import decode, prefill, step
+from cumae.properties.tests.simulation.simulated import oracle_answer
 
 
 def keys(batch: Batch, layout: Layout | None = None, options: Options | None = None) -> list[object]:

@@ -22,7 +22,7 @@ from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.state.walks import walk
-from cumae.properties.tests.promised import positions_and_zeros
+from cumae.properties.tests.functions.promised import positions_and_zeros
 
 DEVICE = prepare("auto")
 SLOTS = "cumae.gpu_impl:write_slot_mapping"

@@ -28,7 +28,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.draws import draw_case
 from cumae.properties.cases.router_values import ROUTER_SHAPES
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.tests.routed_steps import ROUTED
+from cumae.properties.tests.given.routed_steps import ROUTED
 
 STEP = Batch((Request(0, 3, (4,)), Request(0, 0), Request(5, 2, (7, 2), "decode")), 4)
 

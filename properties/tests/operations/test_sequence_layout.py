@@ -1,9 +1,9 @@
 """Sequence layouts worked by hand."""
 
 from cumae.oracle import Batch, Case, Layout, Options, sequence_layout
-from cumae.properties.tests.simulated import oracle_answer
-from cumae.properties.tests.simulated_tokens import Answer
-from cumae.properties.tests.worked_steps import decode, prefill, step
+from cumae.properties.tests.given.worked_steps import decode, prefill, step
+from cumae.properties.tests.simulation.simulated import oracle_answer
+from cumae.properties.tests.simulation.tokens import Answer
 
 
 def layout_of(batch: Batch, layout: Layout | None = None, options: Options | None = None) -> Answer:

@@ -1,7 +1,7 @@
 """Slots worked by hand."""
 
 from cumae.oracle import Layout, Options
-from cumae.properties.tests.worked_steps import decode, positions, prefill, slots, step
+from cumae.properties.tests.given.worked_steps import decode, positions, prefill, slots, step
 
 
 class TestSlotMapping:

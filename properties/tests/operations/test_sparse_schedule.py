@@ -17,9 +17,9 @@ from cumae.oracle import (
     sparse_schedule,
 )
 from cumae.properties.cases.strategies import cases
-from cumae.properties.tests.broken_schedules import key_of_clamped_lengths
-from cumae.properties.tests.scheduled_steps import case_of, rebuilt
-from cumae.properties.tests.traces import FEATURES
+from cumae.properties.tests.broken.schedules import key_of_clamped_lengths
+from cumae.properties.tests.given.scheduled_steps import case_of, rebuilt
+from cumae.properties.tests.given.traces import FEATURES
 
 SEARCHED = settings(max_examples=200, deadline=None, derandomize=False)
 Lens = tuple[tuple[int, int], ...]  # (context_len, query_len) of each request

@@ -14,13 +14,13 @@ from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests import raising
-from cumae.properties.tests.command_line import cumae as command
+from cumae.properties.tests.functions import raising
+from cumae.properties.tests.helpers.command_line import cumae as command
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 ON_CPU = pytest.mark.skipif(prepare("auto") != "cpu", reason="these kernels end in the interpreter")
 SOURCE = Path(raising.__file__).read_text().splitlines()
-RAISING = "cumae.properties.tests.raising"
+RAISING = "cumae.properties.tests.functions.raising"
 
 
 def line_of(mark: str, name: str) -> str:

@@ -15,7 +15,7 @@ from cumae.properties.operations.axes import AXES
 from cumae.properties.operations.expected import names_of_the_dialect
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.command_line import cumae as command
+from cumae.properties.tests.helpers.command_line import cumae as command
 
 prepare("auto")
 PAGE = Path(operations.__file__).parent / "your-own.md"

@@ -12,10 +12,15 @@ from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.operations import OPERATIONS
-from cumae.properties.tests.broken_layouts import positions_from_zero, rows_by_key_offsets
-from cumae.properties.tests.broken_oracles import BROKEN, Broken
-from cumae.properties.tests.simulated import ORACLES, STATEFUL_ORACLES, oracle_answer, simulated_answer
-from cumae.properties.tests.worked_steps import prefill, step
+from cumae.properties.tests.broken.layouts import positions_from_zero, rows_by_key_offsets
+from cumae.properties.tests.broken.oracles import BROKEN, Broken
+from cumae.properties.tests.given.worked_steps import prefill, step
+from cumae.properties.tests.simulation.simulated import (
+    ORACLES,
+    STATEFUL_ORACLES,
+    oracle_answer,
+    simulated_answer,
+)
 
 # What prefix_interleave does not take: its keys are uncompressed and on one rank, every cached token has a
 # block, and the table holds one row of whole blocks for each request in order.

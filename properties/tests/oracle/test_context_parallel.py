@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cumae.oracle import Batch, Case, Options, local_len
-from cumae.properties.tests.worked_steps import prefill, slots
+from cumae.properties.tests.given.worked_steps import prefill, slots
 
 
 def by_position(p: int, manager: int, kernel: int, world: int, interleave: int) -> tuple[int, int, int]:

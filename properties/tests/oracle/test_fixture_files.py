@@ -11,7 +11,7 @@ from cumae.fixtures.edge_cases import TAGS
 from cumae.fixtures.format import from_file, to_text
 from cumae.fixtures.write import texts
 from cumae.oracle.model.case_json import parse
-from cumae.properties.tests.fixture_files import installed
+from cumae.properties.tests.helpers.fixture_files import installed
 
 # The smallest triggers of known bugs that fit one step and a small file, by the operation that they concern.
 TRIGGERS = {

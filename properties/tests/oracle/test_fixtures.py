@@ -12,10 +12,10 @@ from cumae.fixtures import OPERATIONS, Fixture, load, load_tags
 from cumae.fixtures.edge_cases import TAGS
 from cumae.fixtures.write import main
 from cumae.oracle import ANY, UNTOUCHED, Inputs, from_json
-from cumae.properties.tests.broken_oracles import BROKEN, Broken
-from cumae.properties.tests.fixture_files import installed
-from cumae.properties.tests.simulated import ORACLES, oracle_answer, simulated_answer
-from cumae.properties.tests.simulated_tokens import Answer
+from cumae.properties.tests.broken.oracles import BROKEN, Broken
+from cumae.properties.tests.helpers.fixture_files import installed
+from cumae.properties.tests.simulation.simulated import ORACLES, oracle_answer, simulated_answer
+from cumae.properties.tests.simulation.tokens import Answer
 
 FIXTURES = [(operation, fixture) for operation in OPERATIONS for fixture in load(operation)]
 ANSWERED = [pair for pair in FIXTURES if pair[1].verdict != "invalid"]

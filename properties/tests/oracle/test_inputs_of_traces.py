@@ -7,8 +7,8 @@ import pytest
 from cumae.oracle import GARBAGE, Inputs
 from cumae.oracle.model.selections import BLOCK, ORDERED
 from cumae.properties.cases.seeded import seeded_cases
-from cumae.properties.tests.scheduled_steps import case_of
-from cumae.properties.tests.traces import FEATURES
+from cumae.properties.tests.given.scheduled_steps import case_of
+from cumae.properties.tests.given.traces import FEATURES
 
 
 def _blocks_in_order(selected: list[int]) -> bool:

@@ -25,7 +25,7 @@ from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_cases
 from cumae.properties.cases.strategies import cases
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.json_schema import Schema, faults
+from cumae.properties.tests.helpers.json_schema import Schema, faults
 
 prepare("auto")
 SCHEMA: Schema = json.loads(files("cumae.fixtures").joinpath("schema.json").read_text(encoding="utf-8"))

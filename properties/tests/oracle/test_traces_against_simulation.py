@@ -6,10 +6,15 @@ from itertools import islice
 import pytest
 from hypothesis import given, settings
 
-from cumae.properties.tests.broken_oracles import BROKEN_IN_TRACES
-from cumae.properties.tests.scheduled_steps import rebuilt
-from cumae.properties.tests.simulated import STATEFUL_ORACLES, Oracle, oracle_answer, simulated_answer
-from cumae.properties.tests.traces import Trace, seeded_traces, traces
+from cumae.properties.tests.broken.oracles import BROKEN_IN_TRACES
+from cumae.properties.tests.given.scheduled_steps import rebuilt
+from cumae.properties.tests.given.traces import Trace, seeded_traces, traces
+from cumae.properties.tests.simulation.simulated import (
+    STATEFUL_ORACLES,
+    Oracle,
+    oracle_answer,
+    simulated_answer,
+)
 
 SEARCHED = settings(max_examples=200, deadline=None, derandomize=False)
 

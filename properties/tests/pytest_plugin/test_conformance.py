@@ -12,8 +12,8 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.pytest_plugin.conforms_to import conforms_to
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
+from cumae.properties.tests.helpers.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 prepare("auto")

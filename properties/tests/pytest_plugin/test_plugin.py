@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cumae.properties.tests.python_process import Done, run_python
+from cumae.properties.tests.helpers.python_process import Done, run_python
 
 
 def run_pytest(folder: Path, *arguments: str, fresh: bool = False) -> Done:

@@ -13,7 +13,7 @@ import pytest
 from cumae.properties.checks import CHECKS
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import has_gpu
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import KERNEL_TEST, run_pytest, write_test
 
 pytestmark = pytest.mark.skipif(has_gpu(), reason="how cumae's items run where there is no GPU")

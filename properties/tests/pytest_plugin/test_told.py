@@ -22,7 +22,7 @@ from cumae.properties.results.explain import explain, report_lines
 from cumae.properties.results.failure_file import write_failure
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.search.first_cases import first_cases
-from cumae.properties.tests.cases_by_hand import SMALL, refusal
+from cumae.properties.tests.given.cases_by_hand import SMALL, refusal
 from cumae.properties.tests.pytest_plugin.test_plugin import KERNEL_TEST, run_pytest, write_test
 
 RAISES = KERNEL_TEST.replace("    position_ids.zero_()\n", "    1 // (len(query_lens) - len(query_lens))\n")

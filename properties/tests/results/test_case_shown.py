@@ -19,7 +19,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
-from cumae.properties.tests.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import _positions
 
 DEVICE = prepare("auto")
 
@@ -29,7 +29,7 @@ def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "WARM_SECONDS", 1.0)  # what hangs is waited for only so long
 
 
-CRASHING = "cumae.properties.tests.crashing"
+CRASHING = "cumae.properties.tests.functions.crashing"
 SMALL = Case(
     Batch(tuple(Request(3, 2, tuple(range(9 * b, 9 * b + 9)), "prefill") for b in range(2)), 4), Layout()
 )

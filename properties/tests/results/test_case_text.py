@@ -10,7 +10,7 @@ from cumae.properties.results.case_text import MOST_CHARACTERS, PREFIX, from_tex
 from cumae.properties.results.explain import explain, text_of
 from cumae.properties.results.failure_file import load_failure, save_failure
 from cumae.properties.results.verdict import Failure, Finding, Verdict
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae
 
 FOUND = Finding(
     "agrees", "`ke[0]` differs from the oracle", "a rule", "ke", 0, "2", "1", traceback="long " * 900

@@ -10,7 +10,7 @@ import pytest
 from cumae.properties.results.coverage import Condition, KernelCoverage, Loop, coverage_data, coverage_of_data
 from cumae.properties.results.coverage_file import require_coverage, write_coverage
 from cumae.properties.running.device import has_gpu
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest
 
 on_the_cpu = pytest.mark.skipif(has_gpu(), reason="these run in the interpreter, which a GPU leaves out")

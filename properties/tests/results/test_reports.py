@@ -28,7 +28,7 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.guessed import BUG, CASE, finding_of
+from cumae.properties.tests.helpers.guessed import BUG, CASE, finding_of
 
 DEVICE = prepare("auto")
 PAGE = Path(__file__).parents[2] / "results" / "reading-a-failure.md"

@@ -12,9 +12,9 @@ from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.first_cases import first_cases, fixture_cases
-from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.command_line import cumae
-from cumae.properties.tests.wrong_on_purpose import _positions
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
+from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.helpers.command_line import cumae
 
 prepare("auto")
 NARROW = Domain(max_requests=1, block_sizes=(1, 2))

@@ -6,7 +6,7 @@ import torch
 
 from cumae import Domain, check, explain
 from cumae.properties.running.device import prepare
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 
 prepare("auto")
 TOLD = "  never passed, because of a default: block_size, row_index, inputs or outputs of cumae"

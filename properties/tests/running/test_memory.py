@@ -19,8 +19,8 @@ from cumae.properties.running import probes
 from cumae.properties.running.bench import POISON
 from cumae.properties.running.device import prepare
 from cumae.properties.running.launches import noting_launches
-from cumae.properties.tests import wrong_in_memory as raw
-from cumae.properties.tests import wrong_kernels
+from cumae.properties.tests.functions import wrong_in_memory as raw
+from cumae.properties.tests.functions import wrong_kernels
 
 pytestmark = pytest.mark.skipif(prepare("auto") == "cuda", reason="accesses are watched in the interpreter")
 CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"), Request(5, 1, (7, 2), "decode")), 4))

@@ -23,7 +23,7 @@ from cumae.properties.running.trial import Trial
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.loop import search
-from cumae.properties.tests.python_process import run_python
+from cumae.properties.tests.helpers.python_process import run_python
 
 DEVICE = prepare("auto")
 OUT = "position_ids"
@@ -166,7 +166,7 @@ def test_a_call_that_runs_long_is_told_and_one_that_loses_the_device_named(
 @pytest.mark.skipif(DEVICE != "cuda", reason="only a GPU loses its context")
 def test_a_kernel_that_loses_the_context_is_named_by_its_call(tmp_path: Path) -> None:
     """In a process of its own, which ends as others do."""
-    told = run_python("-m", "cumae.properties.tests.losing_together", cwd=tmp_path, fresh=True)
+    told = run_python("-m", "cumae.properties.tests.functions.losing_together", cwd=tmp_path, fresh=True)
     assert told.returncode == 0, told.stderr
     assert told.stdout.split() == ["3", "of", "9"]
 

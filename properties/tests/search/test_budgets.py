@@ -23,8 +23,8 @@ from cumae.properties.search.costs import Costs
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.command_line import BROKEN, cumae
-from cumae.properties.tests.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.helpers.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
 

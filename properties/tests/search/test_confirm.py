@@ -16,14 +16,14 @@ from cumae.properties.search.confirm import AGREES, confirm
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.recent import Recent
-from cumae.properties.tests import remembering
-from cumae.properties.tests.command_line import cumae, cumae_process
+from cumae.properties.tests.functions import remembering
+from cumae.properties.tests.given.traces import step_of
+from cumae.properties.tests.helpers.command_line import cumae, cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
-from cumae.properties.tests.traces import step_of
 
 DEVICE = prepare("auto")
 OP = ("--op", "position_ids")
-NAMED = "cumae.properties.tests.remembering:"
+NAMED = "cumae.properties.tests.functions.remembering:"
 
 
 def fuzzed(folder: Path, name: str, *arguments: str) -> str:
@@ -62,7 +62,7 @@ def test_a_count_of_calls_under_pytest_is_reduced_to_as_many_steps(tmp_path: Pat
     write_test(
         tmp_path,
         "from cumae import conforms_to\n"
-        "from cumae.properties.tests.remembering import wrong_from_the_fifth_call\n\n"
+        "from cumae.properties.tests.functions.remembering import wrong_from_the_fifth_call\n\n"
         'test_it = conforms_to("position_ids", checks=("agrees",))(wrong_from_the_fifth_call)\n',
     )
     done = run_pytest(tmp_path, "--cumae-device", "cpu")

@@ -17,8 +17,8 @@ from cumae.properties.search.isolated import searching
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.process import Answer
-from cumae.properties.tests.cases_by_hand import SMALL
-from cumae.properties.tests.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.given.cases_by_hand import SMALL
 
 DEVICE = prepare("auto")
 KEY = ("position_ids", "cumae")

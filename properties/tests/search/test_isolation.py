@@ -20,15 +20,15 @@ from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.process import Call
 from cumae.properties.search.processes import Processes
-from cumae.properties.tests.command_line import BROKEN, cumae
+from cumae.properties.tests.helpers.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
 
-CRASHES = "cumae.properties.tests.crashing:crashes_on_three_requests"
-HANGS = "cumae.properties.tests.crashing:never_returns"
-LATE = "cumae.properties.tests.crashing:crashes_late"
-DEFINED = "cumae.properties.tests.crashing:counts_requests"
-LEAVES = "cumae.properties.tests.crashing:leaves"
+CRASHES = "cumae.properties.tests.functions.crashing:crashes_on_three_requests"
+HANGS = "cumae.properties.tests.functions.crashing:never_returns"
+LATE = "cumae.properties.tests.functions.crashing:crashes_late"
+DEFINED = "cumae.properties.tests.functions.crashing:counts_requests"
+LEAVES = "cumae.properties.tests.functions.crashing:leaves"
 
 
 def steps(*lengths: int) -> Case:

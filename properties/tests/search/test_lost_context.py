@@ -7,15 +7,15 @@ import torch
 
 from cumae.properties.running.device import prepare
 from cumae.properties.search.findings import finding_of_error
-from cumae.properties.tests.command_line import cumae_process
+from cumae.properties.tests.helpers.command_line import cumae_process
 from cumae.properties.tests.pytest_plugin.test_plugin import run_pytest, write_test
 
 ON_GPU = pytest.mark.skipif(prepare("auto") == "cpu", reason="a GPU has a context to lose")
 
-FAR = "cumae.properties.tests.wrong_in_memory:reaches_far"
+FAR = "cumae.properties.tests.functions.wrong_in_memory:reaches_far"
 ITEMS = """
 from cumae import conforms_to
-from cumae.properties.tests.wrong_in_memory import reaches_far
+from cumae.properties.tests.functions.wrong_in_memory import reaches_far
 
 @conforms_to("position_ids", checks=("agrees", "writes_everything"))
 def test_positions(position_ids):

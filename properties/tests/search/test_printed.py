@@ -12,7 +12,7 @@ from cumae.properties.search.direct import check
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.printed import KEPT_BYTES, MOST_BYTES, MOST_LINES, Printed, keeping_prints
-from cumae.properties.tests.command_line import cumae_process
+from cumae.properties.tests.helpers.command_line import cumae_process
 
 HERE = "cumae.properties.tests.search.test_printed"
 

@@ -22,8 +22,8 @@ from cumae.properties.search.processes import Plan, Processes, asked
 from cumae.properties.tests.search.test_isolation import steps
 
 DEVICE = prepare("auto")
-CRASHING = "cumae.properties.tests.crashing"
-TELLS = "cumae.properties.tests.telling:Tells"
+CRASHING = "cumae.properties.tests.functions.crashing"
+TELLS = "cumae.properties.tests.helpers.telling:Tells"
 
 
 def job(target: str, *cases: Case, **more: Any) -> Job:
@@ -79,7 +79,7 @@ def test_the_smallest_case_that_was_told_is_kept_where_smaller_ones_end_the_proc
 
 
 def test_what_loses_the_context_is_made_smaller_in_few_processes_and_ends_no_other_search() -> None:
-    losing = "cumae.properties.tests.losing"
+    losing = "cumae.properties.tests.functions.losing"
     bad = f"{losing}:loses_the_context_on_three_requests"
     cases = (steps(1), steps(2, 1, 3, 2, 5))
     right = job("cumae.gpu_impl:write_position_ids", steps(1), device="cpu")

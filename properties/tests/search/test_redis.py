@@ -18,10 +18,10 @@ from cumae.properties.running.device import prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.database import address_of, shared_at, without_user
 from cumae.properties.search.loop import search
-from cumae.properties.tests import wrong_on_purpose as wrong
-from cumae.properties.tests.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
+from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae
+from cumae.properties.tests.helpers.python_process import Done
 from cumae.properties.tests.pytest_plugin.test_plugin import KERNEL_TEST, run_pytest, write_test
-from cumae.properties.tests.python_process import Done
 
 DEVICE = prepare("auto")
 KEY = ("position_ids", "cumae")

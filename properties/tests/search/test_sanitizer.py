@@ -16,11 +16,11 @@ from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.process import Call
 from cumae.properties.search.processes import Processes, asked
-from cumae.properties.tests import mutated, wrong_kernels
+from cumae.properties.tests.functions import mutated, wrong_kernels
 
 DEVICE = prepare("auto")
 CASE = Case(Batch((Request(3, 2, (4, 1), "prefill"),), 4))
-WRAPS = "cumae.properties.tests.wrong_kernels:wraps_where_masked"
+WRAPS = "cumae.properties.tests.functions.wrong_kernels:wraps_where_masked"
 ASSERTED = "/a/k.py:12: k: block: [0,0,0], thread: [1,0,0] Assertion `int32 overflow detected` failed."
 CHECKED = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ read of size 4 bytes

@@ -20,7 +20,7 @@ from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.loop import search
 from cumae.properties.search.pace import Pace
-from cumae.properties.tests import wrong_on_purpose as wrong
+from cumae.properties.tests.functions import wrong_on_purpose as wrong
 
 DEVICE = prepare("auto")
 

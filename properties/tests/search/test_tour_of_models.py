@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import cast
 
 from cumae.oracle import Case
-from cumae.properties.cases.ladder import Ladder
-from cumae.properties.cases.models import MORE_MODELS, served
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.search.tour_of_steps import put_together
 from cumae.properties.search.visitor import Visitor
+from cumae.properties.steps.ladder import Ladder
+from cumae.properties.steps.models import MORE_MODELS, served
 
 
 class Refusing:

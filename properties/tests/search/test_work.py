@@ -6,7 +6,6 @@ from typing import cast
 import pytest
 
 from cumae.oracle import Batch, Case, Options, Request
-from cumae.properties.cases.models import TooLargeError
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.volume import Volume
@@ -14,6 +13,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.visitor import Visitor
 from cumae.properties.search.work import ENTRY, KEY, NUMBER
+from cumae.properties.steps.models import TooLargeError
 
 TOKENS, TOPK = 64, 2_048
 

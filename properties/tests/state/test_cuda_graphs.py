@@ -13,7 +13,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.cuda_graphs import captured_graph
 from cumae.properties.search.traces import TraceRun
-from cumae.properties.tests.steps import DEVICE
+from cumae.properties.tests.given.steps import DEVICE
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="device='cuda': no GPU to run on")
 FIRST, SECOND = Request(1, 0, (3,), "prefill"), Request(0, 0, (), "prefill")

@@ -17,7 +17,7 @@ from cumae.properties.running.observation import KernelRaised
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.loop import search
 from cumae.properties.state.system import System
-from cumae.properties.tests.traces import step_of
+from cumae.properties.tests.given.traces import step_of
 
 DEVICE = prepare("auto")
 

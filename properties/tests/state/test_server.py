@@ -13,7 +13,7 @@ from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
 from cumae.properties.state.server import BrokenBooks, Server, right_samples, right_slots
-from cumae.properties.tests.broken_drafts import (
+from cumae.properties.tests.broken.drafts import (
     bonus_by_row,
     drafts_before_the_request,
     first_rows_are_sampled,

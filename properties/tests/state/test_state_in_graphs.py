@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cumae.gpu_impl import MetadataCache, PersistentBuffers, write_sparse_schedule
-from cumae.properties.tests.steps import DEVICE, Step, expected_schedule, lists
+from cumae.properties.tests.given.steps import DEVICE, Step, expected_schedule, lists
 
 pytestmark = pytest.mark.skipif(DEVICE == "cpu", reason="device='cuda': no GPU to run on")
 FIRST, SECOND = Step([3, 4, 0], [2, 0, 3], 1), Step([1, 0, 7], [0, 4, 1], 1)

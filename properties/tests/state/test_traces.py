@@ -28,7 +28,7 @@ from cumae.properties.search.loop import search
 from cumae.properties.search.traces import TraceRun
 from cumae.properties.state.system import System
 from cumae.properties.state.walks import walk
-from cumae.properties.tests.command_line import cumae
+from cumae.properties.tests.helpers.command_line import cumae
 
 DEVICE = prepare("auto")
 STATEFUL = {

@@ -16,7 +16,7 @@ import torch
 import cumae
 from cumae.properties.running.device import prepare
 from cumae.properties.taking.unpack import unpacked
-from cumae.properties.tests.released_tree import FILE, SOURCE
+from cumae.properties.tests.helpers.released_tree import FILE, SOURCE
 
 Tensor = torch.Tensor
 DEVICE = prepare("auto")

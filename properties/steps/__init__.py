@@ -1,0 +1,1 @@
+"""Steps of chosen sizes and kinds, built from their numbers: what a tour shows before random cases."""
