@@ -111,7 +111,7 @@ def _stale(trial: Trial, bench: Bench, seen: Observation, what: str) -> Finding 
     here = trial.first, trial.expected, trial.quiet.case
     if found is None or wrong_values("forgets_history", trial.binding, *here) is not None:
         return None
-    message = f"a call on {what} gives the answer for this case, on which it was called before"
+    message = f"a call on {what} repeats the answer for this case, on which it was called before"
     return Finding("forgets_history", message, found.rule, output=found.output)
 
 

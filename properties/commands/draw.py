@@ -13,7 +13,7 @@ from cumae.properties.results.answer import answer_lines
 from cumae.properties.results.case_text import is_text, name_of, read_source
 from cumae.properties.results.details import details, is_about_windows
 from cumae.properties.results.drawing import draw as drawing
-from cumae.properties.results.explain import held_lines, told
+from cumae.properties.results.explain import finding_lines, held_lines
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.html import page
 from cumae.properties.results.steps import draw_steps, svg_steps
@@ -38,7 +38,7 @@ def draw(
     for name, out in (("--svg", svg_file), ("--html", html_file)):
         if out is not None:
             require_file(name, out)
-    lines = told(case, finding) if finding is not None else []
+    lines = finding_lines(case, finding) if finding is not None else []
     held = held_lines(case, finding)
     expected = ["", *answer_lines(OPERATIONS[operation], case)] if operation is not None else []
     drawn = draw_steps(tried, finding) if isinstance(tried, Trace) else drawing(case, finding)
@@ -61,7 +61,7 @@ def _words(case: Case, finding: Finding | None) -> list[str]:
     if finding is None:
         return []
     shown = [] if is_about_windows(finding) else details(case, finding)
-    return [*told(case, finding, values=not shown), *shown, ""]
+    return [*finding_lines(case, finding, values=not shown), *shown, ""]
 
 
 def _picture(tried: Case | Trace, finding: Finding | None, *, words: bool = True) -> str:

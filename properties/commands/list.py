@@ -50,7 +50,7 @@ def list_operations(operations: tuple[str, ...], as_json: bool, axes: bool) -> N
         for name, values in operation["options"].items():
             run = f"; in engines: {', '.join(map(str, values))}" if values else ""
             click.echo(f"    option {name}: {listed['meanings'][name]}{run}")
-        click.echo(f"    kernels: {', '.join(operation['kernels'])}")
+        click.echo(f"    kernels: {', '.join(operation['kernels']) or 'none'}")
     if operations:
         return
     for dialect in listed["dialects"]:

@@ -79,11 +79,9 @@ def _said(context: click.Context, option: click.Parameter, target: str | None) -
 
 def operation(
     text: str = "The operation that TARGET computes; a test under conforms_to brings its own.",
-    *,
-    required: bool = False,
 ) -> Option:
     """Return the option ``--op``."""
-    return click.option("--op", "operation", required=required, callback=_known_operation, help=text)
+    return click.option("--op", "operation", callback=_known_operation, help=text)
 
 
 def dialect(text: str = "How TARGET names its arguments.", default: str | None = "cumae") -> Option:

@@ -12,7 +12,7 @@ from cumae.properties.dialects.dump import Contradiction, foreign_names
 from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
 from cumae.properties.results.counting import counted
-from cumae.properties.results.failure_file import Saved, code_of, kept
+from cumae.properties.results.failure_file import Saved, code_of, save_or_note
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
@@ -104,7 +104,7 @@ def _judge(file: Path, dialect: str, operation: str | None, failures: Path) -> i
         else:
             status = 1
             require_folder("--failures", failures)
-            verdict.failure = kept(failures, verdict, verdict.failure)
+            verdict.failure = save_or_note(failures, verdict, verdict.failure)
             click.echo(f"FAILED {file}")
             click.echo(fitted_report(verdict))
         for note in verdict.notes:

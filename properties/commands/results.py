@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -47,26 +47,20 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     counts = f"{counted(cases, 'case')}, {counted(comparisons, 'comparison')}"
     _tell(f"{result}: {counts}", console)
     console.print(_table(verdicts, console.width))
+    alone = len(verdicts) == 1
     for verdict in verdicts:
         name = verdict.target.split(":")[-1]
-        if verbose:
-            for line in (time_line(verdict), *coverage_lines(verdict.coverage)):
-                _tell(f"{name}: {line}", console)
-        if verbose or len(verdicts) == 1:
-            for note in verdict.notes:
-                _tell(f"{name}: {note}", console)
-        if verdict.ok and (verbose or len(verdicts) == 1) and (slow := slow_line(verdict)):
-            _tell(f"{name}: {slow}", console)
-        if verdict.ok and verbose and (pairs := pairs_line(*verdict.pairs)):
-            _tell(f"{name}: {pairs}", console)
-        if verdict.ok and verbose and len(verdicts) > 1 and verdict.largest:
-            _tell(f"{name}: {largest_line(verdict.largest)}", console)
-        if verdict.ok and verdict.printed and (verbose or len(verdicts) == 1):
+        told = [time_line(verdict), *coverage_lines(verdict.coverage)] if verbose else []
+        if alone or verbose:
+            told += verdict.notes
+        if verdict.ok:
+            told += _told_of_right(verdict, alone=alone, verbose=verbose)
+        for line in told:
+            _tell(f"{name}: {line}", console)
+        if verdict.ok and verdict.printed and (alone or verbose):
             console.print(
                 f"{name} {printed_lines(verdict.printed)}", markup=False, highlight=False, soft_wrap=True
             )
-        for line in unpassed_lines(verdict) if verdict.ok and (verbose or len(verdicts) == 1) else ():
-            _tell(f"{name}: {line}", console)
         if verdict.ok and verdict.hidden:
             hidden = ", ".join(verdict.hidden)
             where = f"no argument of {name} shows them in dialect {verdict.dialect}"
@@ -84,6 +78,18 @@ def print_verdicts(verdicts: list[Verdict], console: Console, *, verbose: bool =
     if several:
         console.print(f"rows with several right answers, decided by rounding: {several}")
     _print_shapes(verdicts, cases, console, verbose=verbose)
+
+
+def _told_of_right(verdict: Verdict, *, alone: bool, verbose: bool) -> Iterator[str]:
+    """Yield what is told of a function that agrees, beside the notes on any: more of one that is alone."""
+    if (alone or verbose) and (slow := slow_line(verdict)):
+        yield slow
+    if verbose and (pairs := pairs_line(*verdict.pairs)):
+        yield pairs
+    if verbose and not alone and verdict.largest:
+        yield largest_line(verdict.largest)
+    if alone or verbose:
+        yield from unpassed_lines(verdict)
 
 
 def print_interrupted(verdicts: list[Verdict], console: Console, *, verbose: bool = False) -> None:
@@ -214,7 +220,7 @@ def _print_shapes(verdicts: list[Verdict], cases: int, console: Console, *, verb
         _tell(f"shapes that make no difference here: {others or 'none'}", console)
     wanted = [name for name in SHAPES if name in able]
     missing = [name for name in wanted if not shown[name]]
-    told = f"shapes: {len(wanted) - len(missing)} of {len(wanted)}"
+    told = f"shapes of batches: {len(wanted) - len(missing):,} of {len(wanted):,} tried"
     told += f"; without a case: {'; '.join(missing)}" if missing else ""
     _tell(told, console)
 

@@ -17,8 +17,8 @@ from cumae.properties.comparing.relation import Fact, Indices, Move, Pairs
 from cumae.properties.running.words import Words
 
 
-def _indices(counts: Sequence[int], b: int, first: int = 0) -> Indices:
-    start = first + sum(counts[:b])
+def _indices(counts: Sequence[int], b: int) -> Indices:
+    start = sum(counts[:b])
     return np.arange(start, start + counts[b])
 
 

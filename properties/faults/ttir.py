@@ -1,7 +1,6 @@
 """Comparison of the code that a mutant and its original compile to, for the original's launches."""
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,10 +11,10 @@ from typing import Any
 
 from cumae.properties.faults.mutants import Mutant, swapped
 from cumae.properties.faults.scope import scope_of
+from cumae.properties.lint.dataflow import LOCATION
 from cumae.properties.search.child import Tell
 
 Constants = tuple[tuple[str, Any], ...]
-_PLACE = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _TYPES = {"bool": "i1", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"}
 _TYPES |= {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 
@@ -121,4 +120,4 @@ class Compiler:
         except Exception:  # any error of the compiler: it does not compile
             return None
         lines = (line for line in compiled.asm["ttir"].splitlines() if not line.startswith("#loc"))
-        return _PLACE.sub("", "\n".join(lines))
+        return LOCATION.sub("", "\n".join(lines))

@@ -8,7 +8,8 @@ from cumae.properties.lint.types_of_results import listed_types, result_types
 
 _NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 _RESULTS = re.compile(r"((?:%[\w.$-]+(?::\d+)?(?:, )?)+) = (.*)")
-_LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+LOCATION = re.compile(r" loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+"""What says of a line of the representation where its source stands."""
 _CARRIED = re.compile(r"(%[\w.$-]+) = (%[\w.$-]+(?:#\d+)?)")
 _COUNTED = re.compile(r"(%[\w.$-]+) = (\S+) to (\S+) step (\S+)")
 _ENDINGS = ("scf.yield", "tt.reduce.return", "tt.scan.return")
@@ -103,7 +104,7 @@ class Module:
             name, _, text = line.partition(" = loc(")
             self._locations[name] = text[:-1]
             return
-        bare = _LOCATION.sub("", line).strip()
+        bare = LOCATION.sub("", line).strip()
         location = line[line.rfind(" loc(") + 5 : -1] if line.endswith(")") else ""
         if bare.startswith("tt.func"):
             self._open_function(bare)

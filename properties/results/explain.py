@@ -134,7 +134,7 @@ def printed_lines(printed: Sequence[str]) -> str:
     return "\n  ".join(["printed at the end:", *printed])
 
 
-def told(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
+def finding_lines(case: Case, finding: Finding, *, values: bool = True) -> list[str]:
     """Return the lines of a finding: difference, place, rule and likely cause.
 
     ``values``: also the expected and the actual value.

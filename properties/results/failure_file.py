@@ -91,8 +91,8 @@ def save_failure(folder: Path, verdict: Verdict, failure: Failure, base: str = "
     return file
 
 
-def kept(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
-    """Return the failure with its file; if it cannot be written, set ``verdict.unsaved`` to the reason."""
+def save_or_note(folder: Path, verdict: Verdict, failure: Failure) -> Failure:
+    """Write the failure and return it with its file; if that fails, set ``verdict.unsaved`` to the reason."""
     try:
         file = save_failure(folder, verdict, failure)
     except OSError as error:

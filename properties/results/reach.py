@@ -30,10 +30,12 @@ def pairs_line(seen: int, total: int, refused: int) -> str:
     """Return how many pairs of option values were seen, empty if the function has no two options.
 
     >>> pairs_line(205, 277, 64)
-    'pairs of option values: 205 of 213 (96 %)'
+    'pairs of option values: 205 of 213 tried (96 %)'
     """
     possible = total - refused
-    return f"pairs of option values: {seen} of {possible} ({100 * seen // possible} %)" if possible else ""
+    if not possible:
+        return ""
+    return f"pairs of option values: {seen:,} of {possible:,} tried ({100 * seen // possible} %)"
 
 
 def without_forms(forms: Sequence[tuple[str, str]]) -> str:

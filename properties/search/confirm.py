@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from cumae.oracle import Case, Trace, leveled
 from cumae.properties.cases.reducer import reduce_case
 from cumae.properties.cases.trace_reducer import reduce_trace
-from cumae.properties.results.failure_file import kept, steps_of
+from cumae.properties.results.failure_file import save_or_note, steps_of
 from cumae.properties.results.verdict import Failure, Verdict, failure_of
 from cumae.properties.search.budget import SHRINK_SECONDS
 from cumae.properties.search.database import shared_at
@@ -25,7 +25,7 @@ MOST_SECONDS = 20.0
 """Time limit for finding and reducing the calls before a failure; `cumae reduce` has more."""
 TRACED = "forgets_history"
 """The check under which a trace of any function is judged."""
-AGREES = "it agrees in a process of its own: what was called before matters, or chance"
+AGREES = "it agrees in a process of its own: an earlier call matters, or chance does"
 Show = Callable[[int, Best], None]
 
 
@@ -138,7 +138,7 @@ def _save(job: Job, verdict: Verdict, known: Failure) -> None:
     """Save the failure of a verdict, and remove the file of the one that was known before it."""
     if job.failures is None or verdict.failure is None:
         return
-    verdict.failure = kept(job.failures, verdict, verdict.failure)
+    verdict.failure = save_or_note(job.failures, verdict, verdict.failure)
     if known.file is not None and known.file != verdict.failure.file:
         known.file.unlink(missing_ok=True)
     if (shared := shared_at(job.database)) is not None:

@@ -181,7 +181,7 @@ class Examiner:
                     return again
         except Stop:
             return found
-        told = f"{finding.message}; it agrees when no other case is called before"
+        told = f"{finding.message}; it agrees if it is called on no other case before"
         return replace(finding, message=told), case
 
     def first_finding(

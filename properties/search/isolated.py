@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.trace_reducer import is_smaller
-from cumae.properties.results.failure_file import kept
+from cumae.properties.results.failure_file import save_or_note
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
 from cumae.properties.running.machine import device_name, versions
@@ -210,4 +210,4 @@ def _take(verdict: Verdict, now: Verdict, failure: Failure | None) -> None:
 
 def _save(job: Job, verdict: Verdict) -> None:
     if job.failures is not None and verdict.failure is not None:
-        verdict.failure = kept(job.failures, verdict, verdict.failure)
+        verdict.failure = save_or_note(job.failures, verdict, verdict.failure)

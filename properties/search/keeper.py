@@ -7,7 +7,7 @@ from pathlib import Path
 from cumae.oracle import Case, Trace
 from cumae.properties.cases.trace_reducer import is_smaller
 from cumae.properties.operations.binding import Binding
-from cumae.properties.results.failure_file import failure_file, kept, load_failure
+from cumae.properties.results.failure_file import failure_file, load_failure, save_or_note
 from cumae.properties.results.verdict import Failure, Finding, Verdict, failure_of
 from cumae.properties.running.device import Device
 from cumae.properties.search.advice import Advice
@@ -66,7 +66,7 @@ class Keeper:
             if self._another_saved_smaller(file, failure.tried):
                 failure = replace(failure, file=file)
             else:
-                failure = kept(self.save_to, self.verdict, failure)
+                failure = save_or_note(self.save_to, self.verdict, failure)
         if self.shared is not None:
             self.shared.keep(self.verdict, failure)
         return failure

@@ -1,5 +1,6 @@
 """Measured figures as Markdown, from the JSON files that the runs wrote."""
 
+from collections import Counter
 from statistics import median
 from typing import Any
 
@@ -218,16 +219,17 @@ def tests_line(tests: Json) -> str:
 def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
     """Return the tables of the mutants of each operation's kernels and oracle, with their outcomes."""
     runs = kernels["kernels"]
-    survivors = {
-        f"{mutant['module'].rpartition('.')[2]}.py:{mutant['line']}": mutant["message"]
-        for run in runs
-        for mutant in run["survivors"]
-    }
+    survivors: dict[str, Counter[str]] = {}  # by reason: functions, and how many each has
+    for mutant in (mutant for run in runs for mutant in run["survivors"]):
+        place = f"`{mutant['module'].rpartition('.')[2]}.{mutant['function']}`"
+        survivors.setdefault(mutant["message"], Counter())[place] += 1
+    earlier = ", ".join(f"`{name}`" for name in kernels.get("earlier", ()))
+    earlier = f"; as they were before a change: {earlier}" if earlier else ""
     captured = sum(run["killed_by"].get("replays_in_graph", 0) for run in runs)
     told = f"{captured} were killed under graph capture, on the GPU. {_minutes(runs)} Survivors: "
-    told += ", ".join(f"{place} ({why})" for place, why in survivors.items()) or "no line"
+    told += "; ".join(f"{why}: {_places(places)}" for why, places in survivors.items()) or "none"
     return [
-        f"Faults injected into kernels, one at a time (`cumae mutate`, on a CPU{_note(kernels)}):",
+        f"Faults injected into kernels, one at a time (`cumae mutate`, on a CPU{_note(kernels)}{earlier}):",
         "",
         *_mutants_table("kernels of", runs),
         "",
@@ -239,6 +241,10 @@ def mutants_lines(kernels: Json, oracles: Json) -> list[str]:
         "",
         _minutes(oracles["kernels"]),
     ]
+
+
+def _places(counts: Counter[str]) -> str:
+    return ", ".join(f"{place} ({count} times)" if count > 1 else place for place, count in counts.items())
 
 
 def _mutants_table(first: str, runs: list[Json]) -> list[str]:

@@ -12,7 +12,7 @@ def three_figures(results: Json) -> str:
     rows = (
         _bugs(results["cpu-bugs"], results["gpu-bugs"]),
         _false_positives([results["cpu-false-alarms"], results["gpu-false-alarms"]]),
-        _mutants(results["cpu-mutants"]["kernels"]),
+        _mutants(results["cpu-mutants"]),
     )
     return "\n".join(["| question | measured | command |", "|---|---|---|", *rows])
 
@@ -35,11 +35,12 @@ def _false_positives(runs: list[Json]) -> str:
     return f"| How often does it fail a correct implementation? | {said} | `ci/false_alarms.py` |"
 
 
-def _mutants(runs: list[Json]) -> str:
+def _mutants(record: Json) -> str:
+    runs, earlier = record["kernels"], len(record.get("earlier", ()))
     keys = ("judged", "killed", "equivalent", "equal on the small domain", "survived")
     judged, killed, same, equal, survived = (sum(run.get(key, 0) for run in runs) for key in keys)
     said = f"{killed:,} found, {survived} missed, {same + equal:,} without effect on a small domain, "
-    said += f"of {judged:,}"
+    said += f"of {judged:,}" + (f"; {earlier} kernels as they were before a change" if earlier else "")
     return f"| How many faults injected into its own kernels does it find? | {said} | `cumae mutate` |"
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: no garbage is searched for in modules, and Triton's names are found once."""
+"""What all tests share: a source tree, few searches for garbage, and Triton's names, found once."""
 
 import gc
 import inspect
@@ -10,6 +10,9 @@ from triton.runtime import interpreter
 
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import interpreting
+from cumae.properties.tests.helpers.released_tree import tree, wheel
+
+__all__ = ["tree", "wheel"]
 
 CORE = interpreter.tl.core
 BUILTINS = {

@@ -22,9 +22,15 @@ from cumae.properties.commands.values import Whole
 @options.cases("Cases of the final search.", default=25)
 @options.limit("Seconds after which a case counts as a hang.", default=5.0)
 @json_file("every mutant")
-@click.option("--resume", is_flag=True, help="Judge only the mutants that FILE lacks or lists as survivors.")
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Judge only the mutants that the file of --json lacks or lists as survivors.",
+)
 def mutate(**given: Any) -> int:
-    """Inject faults into TARGET (module:function), one at a time. Without TARGET, into every shipped kernel.
+    """Inject faults into TARGET, one at a time. Without TARGET, into every shipped kernel.
+
+    TARGET is module:function or path/to/file.py:function.
 
     Exit status 1 if a mutant survives: nothing kills it, and it is not shown to be equivalent.
     """

@@ -1,10 +1,10 @@
 """The names that SGLang's MLA backends add to its dialect: selected tokens, chunks of cached prefixes."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from cumae.oracle import GARBAGE, Case, ChunkedContext, Inputs, chunked_context
+from cumae.properties.dialects.chunk_outputs import ChunkOutputs
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Output
@@ -51,28 +51,7 @@ def _chunks(case: Case) -> ChunkedContext:
     return chunked_context(lens, [True] * len(lens), room, block_size=1, max_context_len=max(lens, default=0))
 
 
-def _num_chunks(case: Case) -> int:
-    return len(_chunks(case).chunk_totals)
-
-
-def _per_chunk(name: str, follows: str) -> Output:
-    """Return an output with an entry for each chunk."""
-    return Output(
-        name,
-        follows=follows,
-        shape=lambda case: (_num_chunks(case),),
-        expect=lambda _, inputs: getattr(_chunks(inputs.case), follows),
-        is_captured=False,
-    )
-
-
-def _per_request(name: str, follows: str, more: int = 0) -> Output:
-    """Return an output with a row for each chunk: an entry for each request, and ``more`` entries."""
-
-    def shape(case: Case) -> tuple[int, ...]:
-        return (_num_chunks(case), case.num_requests_padded + more)
-
-    return replace(_per_chunk(name, follows), shape=shape)
+_CHUNKS = ChunkOutputs(_chunks, lambda case: case.num_requests_padded)
 
 
 def _host(value: Callable[[Case], int], *carries: str) -> Input:
@@ -89,7 +68,7 @@ INPUTS = {
     "batch_size": _host(lambda case: case.num_requests_padded),
     "chunk_capacity": _host(_chunk_capacity, "workspace"),
     "prefix_chunk_len": _host(_prefix_chunk_len, "workspace"),
-    "num_prefix_chunks": _host(_num_chunks, "workspace"),
+    "num_prefix_chunks": _host(_CHUNKS.count, "workspace"),
     "extend_prefix_lens_cpu": _on_host(lambda inputs: extend_prefix_lens(inputs.case)),
     "extend_seq_lens_cpu": _on_host(lambda inputs: inputs["query_lens"]),
 }
@@ -104,10 +83,10 @@ OUTPUTS = {
         ),
     ),
     "chunked_context": (
-        _per_request("prefix_chunk_starts", "chunk_starts"),
-        _per_request("prefix_chunk_seq_lens", "chunk_lens"),
-        _per_request("prefix_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
-        _per_chunk("prefix_chunk_num_tokens", "chunk_totals"),
-        _per_chunk("prefix_chunk_max_seq_lens", "chunk_maxima"),
+        _CHUNKS.each_request("prefix_chunk_starts", "chunk_starts"),
+        _CHUNKS.each_request("prefix_chunk_seq_lens", "chunk_lens"),
+        _CHUNKS.each_request("prefix_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
+        _CHUNKS.each("prefix_chunk_num_tokens", "chunk_totals"),
+        _CHUNKS.each("prefix_chunk_max_seq_lens", "chunk_maxima"),
     ),
 }

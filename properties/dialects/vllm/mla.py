@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cumae.oracle import Case, ChunkedContext, Inputs, chunked_context
+from cumae.properties.dialects.chunk_outputs import ChunkOutputs
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Output
@@ -60,28 +61,7 @@ def _chunks(case: Case) -> ChunkedContext:
     return chunked_context(lens, is_prefill, workspace, case.batch.block_size, _longest(case))
 
 
-def _num_chunks(case: Case) -> int:
-    return len(_chunks(case).chunk_totals)
-
-
-def _per_chunk(name: str, follows: str) -> Output:
-    """Return an output with an entry for each chunk."""
-    return Output(
-        name,
-        follows=follows,
-        shape=lambda case: (_num_chunks(case),),
-        expect=lambda _, inputs: getattr(_chunks(inputs.case), follows),
-        is_captured=False,
-    )
-
-
-def _per_request(name: str, follows: str, more: int = 0) -> Output:
-    """Return an output with a row for each chunk: an entry for each request, and ``more`` entries."""
-
-    def shape(case: Case) -> tuple[int, ...]:
-        return (_num_chunks(case), len(_context_lens(case)) + more)
-
-    return replace(_per_chunk(name, follows), shape=shape)
+_CHUNKS = ChunkOutputs(_chunks, lambda case: len(_context_lens(case)))
 
 
 def _selection(name: str, follows: str) -> Output:
@@ -116,10 +96,10 @@ OUTPUTS = {
         Output("valid_counts", follows="num_valid", is_captured=False),
     ),
     "chunked_context": (
-        _per_request("context_chunk_starts", "chunk_starts"),
-        _per_request("context_chunk_seq_lens", "chunk_lens"),
-        _per_request("context_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
-        _per_chunk("context_chunk_seq_tot", "chunk_totals"),
-        _per_chunk("context_chunk_max_seq_lens", "chunk_maxima"),
+        _CHUNKS.each_request("context_chunk_starts", "chunk_starts"),
+        _CHUNKS.each_request("context_chunk_seq_lens", "chunk_lens"),
+        _CHUNKS.each_request("context_chunk_cu_seq_lens", "chunk_cu_seqlens", 1),
+        _CHUNKS.each("context_chunk_seq_tot", "chunk_totals"),
+        _CHUNKS.each("context_chunk_max_seq_lens", "chunk_maxima"),
     ),
 }

@@ -1,15 +1,13 @@
 """Rows written into paged caches."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
+from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, POLICY, STEPS
 
 Tensor = torch.Tensor
-_POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
 _ROWS = STEPS.having(
     max_requests=128,
     block_sizes=(16, 32, 64, 128),
@@ -26,7 +24,7 @@ _PARTS = NAMES.extend(kv_lora_rank=lambda case: case.options.rows.kv_lora_rank)
     operation="cache_write",
     dialect=_PARTS,
     domain=_ROWS,
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def fill_kv_cache(function: Any) -> Callable[..., None]:
     """Keys and values of different widths written by block table; here, the parts of a latent row."""
@@ -45,6 +43,6 @@ def fill_kv_cache(function: Any) -> Callable[..., None]:
         parts = (new[..., :kv_lora_rank], new[..., kv_lora_rank:])
         caches = (rows[..., :kv_lora_rank], rows[..., kv_lora_rank:])
         lens = (q_start_loc, query_lens, seq_lens, max_q_seqlen)
-        function(*parts, *caches, *lens, block_table[: len(query_lens)], quant_policy=_POLICY.NONE)
+        function(*parts, *caches, *lens, block_table[: len(query_lens)], quant_policy=POLICY.NONE)
 
     return launch

@@ -1,5 +1,6 @@
 """LMDeploy's adapters, and the steps and names that several of them promise."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,3 +39,5 @@ def first_rows(case: Case) -> Any:
 
 
 NAMES = CUMAE.extend(q_start_loc=first_rows, max_q_seqlen=longest_query)
+POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
+"""LMDeploy's QuantPolicy, which adapted functions name."""

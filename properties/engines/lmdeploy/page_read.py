@@ -1,17 +1,15 @@
 """Keys and values of several heads, gathered out of pages."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
+from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, POLICY, STEPS
 from cumae.properties.engines.read_rows import FP8, planes_of
 
 Tensor = torch.Tensor
 _FILE = "lmdeploy/pytorch/kernels/cuda/flatten_kv_cache.py"
-_POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
 _READ = STEPS.having(
     max_requests=128,
     max_context_len=1024,
@@ -46,13 +44,13 @@ def _gathering(function: Any, layout: str, gathered: str) -> Callable[..., None]
         planes = planes_of(pages, keys, values, num_heads, block_size)
         axes = (block_size, num_heads) if layout == "bshd" else (num_heads, block_size)
         caches = [one.view(len(one), *axes, -1) for one in (planes.keys, planes.values)]
-        how: dict[str, Any] = {"quant_policy": _POLICY.NONE}
+        how: dict[str, Any] = {"quant_policy": POLICY.NONE}
         if head_format == "fp8":
             caches = [one.view(torch.float8_e4m3fn) for one in caches]
             scales = [torch.tensor([scale], device=pages.device) for scale in (key_scale, value_scale)]
             names = ("k_scales_zeros", "v_scales_zeros")
             how = {
-                "quant_policy": _POLICY.FP8,
+                "quant_policy": POLICY.FP8,
                 "out_dtype": keys.dtype,
                 **dict(zip(names, scales, strict=True)),
             }
@@ -70,7 +68,7 @@ def _gathering(function: Any, layout: str, gathered: str) -> Callable[..., None]
     operation="page_read",
     dialect=NAMES,
     domain=_READ.having(page_order=("NHD",), head_format=_COPIED),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def flatten_kv_cache(function: Any) -> Callable[..., None]:
     """Caches of tokens that hold their heads, into states of heads that hold their tokens."""
@@ -83,7 +81,7 @@ def flatten_kv_cache(function: Any) -> Callable[..., None]:
     operation="page_read",
     dialect=NAMES,
     domain=_READ.having(page_order=("HND",), head_format=_COPIED),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def flatten_kv_cache_by_head(function: Any) -> Callable[..., None]:
     """Caches of heads that hold their tokens, into states of tokens."""
@@ -96,7 +94,7 @@ def flatten_kv_cache_by_head(function: Any) -> Callable[..., None]:
     operation="page_read",
     dialect=NAMES,
     domain=_READ.having(page_order=("NHD",), **FP8),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def flatten_kv_cache_of_fp8(function: Any) -> Callable[..., None]:
     """Bytes with a scale of all keys and one of all values, into numbers."""

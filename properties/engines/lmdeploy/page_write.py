@@ -1,17 +1,15 @@
 """Keys and values of several heads, written into paged caches."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, STEPS
+from cumae.properties.engines.lmdeploy.engine import ENGINE, NAMES, POLICY, STEPS
 from cumae.properties.engines.read_rows import FP8
 
 Tensor = torch.Tensor
 _FILE = "lmdeploy/pytorch/kernels/cuda/fill_kv_cache.py"
-_POLICY = SimpleNamespace(NONE=0, INT4=4, INT8=8, FP8=16, FP8_E5M2=17, TURBO_QUANT=42)
 _HEADS = STEPS.having(
     max_requests=128,
     block_sizes=(16, 32, 64, 128),
@@ -27,7 +25,7 @@ _HEADS = STEPS.having(
     operation="page_write",
     dialect=NAMES,
     domain=_HEADS.having(page_order=("NHD",)),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def fill_kv_cache_of_heads(function: Any) -> Callable[..., None]:
     """Two caches of tokens that hold their heads, written by block table."""
@@ -41,7 +39,7 @@ def fill_kv_cache_of_heads(function: Any) -> Callable[..., None]:
     operation="page_write",
     dialect=NAMES,
     domain=_HEADS.having(page_order=("HND",)),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def fill_kv_cache_by_head(function: Any) -> Callable[..., None]:
     """Two caches of heads that hold their tokens."""
@@ -54,7 +52,7 @@ def fill_kv_cache_by_head(function: Any) -> Callable[..., None]:
     operation="page_write",
     dialect=NAMES,
     domain=_HEADS.having(page_order=("NHD",), **FP8),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def fill_kv_cache_of_heads_fp8(function: Any) -> Callable[..., None]:
     """Numbers divided by a scale, as bytes of fp8, in caches of tokens."""
@@ -67,7 +65,7 @@ def fill_kv_cache_of_heads_fp8(function: Any) -> Callable[..., None]:
     operation="page_write",
     dialect=NAMES,
     domain=_HEADS.having(page_order=("HND",), **FP8),
-    QuantPolicy=_POLICY,
+    QuantPolicy=POLICY,
 )
 def fill_kv_cache_by_head_fp8(function: Any) -> Callable[..., None]:
     """The same in caches of heads."""
@@ -98,7 +96,7 @@ def _filling(function: Any, layout: str) -> Callable[..., None]:
             caches.append(of_fp8.view(-1, *sizes, new.shape[2]))
         lens = (q_start_loc, query_lens, seq_lens, max_q_seqlen, block_table[: len(query_lens)])
         scales = (torch.full((1,), scale, device=new_keys.device) for scale in (key_scale, value_scale))
-        policy = _POLICY.FP8 if key_cache.dtype is torch.uint8 else _POLICY.NONE
+        policy = POLICY.FP8 if key_cache.dtype is torch.uint8 else POLICY.NONE
         function(new_keys, new_values, *caches, *lens, *scales, quant_policy=policy, kv_layout=layout)
 
     return launch

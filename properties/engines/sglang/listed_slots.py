@@ -135,7 +135,7 @@ _OF_RANK = having(
     rank_offsets=_rank_offsets,
     rank_from=_rank_from,
 )
-_RANKS = _UNPADDED.having(interleave=(1,), rowless_requests=False, missing_blocks=False)
+RANKS = _UNPADDED.having(interleave=(1,), rowless_requests=False, missing_blocks=False)
 
 
 @ENGINE.adapts(
@@ -143,7 +143,7 @@ _RANKS = _UNPADDED.having(interleave=(1,), rowless_requests=False, missing_block
     "create_triton_kv_indices_for_dcp_triton",
     operation="kv_indices",
     dialect=_OF_RANK,
-    domain=_RANKS,
+    domain=RANKS,
 )
 def kv_indices_of_rank(kernel: Any) -> Callable[..., None]:
     """Slots of the keys that a rank holds, of all positions or from one on."""
@@ -192,7 +192,7 @@ def _local_lens(case: Case) -> Any:
         wide_table=wide_table,
         held_lens=_local_lens,
     ),
-    domain=_RANKS.having(page_slack=(0, 1, 9), strided=True, views=("block_kv_indices",)),
+    domain=RANKS.having(page_slack=(0, 1, 9), strided=True, views=("block_kv_indices",)),
 )
 def page_table_of_rank(kernel: Any) -> Callable[..., None]:
     """Pages in which a rank holds keys; tails stay."""

@@ -12,11 +12,11 @@ from cumae.properties.dialects import CUMAE, Input, Output
 from cumae.properties.dialects.held import ints
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.sglang.engine import ENGINE, STEPS
+from cumae.properties.engines.sglang.listed_slots import RANKS
 
 Tensor = torch.Tensor
 _DCP = "sglang/kernels/ops/attention/dcp_kernels.py"
 _UNPADDED = STEPS.having(padding="none")
-_RANKS = _UNPADDED.having(interleave=(1,), rowless_requests=False, missing_blocks=False)
 _WORLDS = (1, 2, 3, 4, 8)
 
 
@@ -83,7 +83,7 @@ def _compact(_: Any, inputs: Inputs) -> list[int]:
         ragged_starts=_held(lambda case: [0, *accumulate(max(len(row), 1) for row in _ranks_slots(case))]),
         num_queries=_queries,
     ),
-    domain=_RANKS,
+    domain=RANKS,
 )
 def verify_slots_of_rank(kernel: Any) -> Callable[..., None]:
     """The rank's slots of a verify step, from a row for each query; an empty request keeps one entry."""
@@ -134,7 +134,7 @@ def _all_slots(case: Case) -> list[int]:
         num_ranks=lambda case: _world(case)[0],
         own_rank=lambda case: _world(case)[1],
     ),
-    domain=_RANKS,
+    domain=RANKS,
 )
 def slots_of_rank(kernel: Any) -> Callable[..., None]:
     """The rank's slots out of the list of all."""

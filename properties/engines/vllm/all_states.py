@@ -10,6 +10,7 @@ from cumae.oracle import UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import VLLM, Output
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.engine import ENGINE, NEW
+from cumae.properties.engines.vllm.mixed_lists import num_decode_tokens
 
 Tensor = torch.Tensor
 _ALIGNED = 128
@@ -24,13 +25,6 @@ def _tokens(case: Case) -> list[tuple[int, int]]:
     """Return of each token its request and the number of states that it sees."""
     requests = enumerate(case.batch.requests)
     return [(b, (p + 1) // _ratio(case)) for b, r in requests for p in range(r.context_len, r.seq_len)]
-
-
-def _num_decode_tokens(case: Case) -> int:
-    """Return the tokens of the requests that the step has as decodes: none, all, or the first half."""
-    count = len(case.batch.requests)
-    stop = (0, count, count // 2, count // 2)[count % 4]
-    return sum(request.query_len for request in case.batch.requests[:stop])
 
 
 def _width(case: Case) -> int:
@@ -52,7 +46,7 @@ def _decodes(_: Any, inputs: Inputs) -> list[Any]:
     """Return the slots of the states that each decode sees, in blocks of states."""
     case, found = inputs.case, list[Any]()
     size = case.batch.block_size // _ratio(case)
-    for b, count in _tokens(case)[: _num_decode_tokens(case)]:
+    for b, count in _tokens(case)[: num_decode_tokens(case)]:
         blocks = case.batch.requests[b].block_ids
         found += _row([blocks[c // size] * size + c % size for c in range(count)], case)
     return found
@@ -60,13 +54,13 @@ def _decodes(_: Any, inputs: Inputs) -> list[Any]:
 
 def _prefills(_: Any, inputs: Inputs) -> list[Any]:
     case, found = inputs.case, list[Any]()
-    for _b, count in _tokens(case)[_num_decode_tokens(case) :]:
+    for _b, count in _tokens(case)[num_decode_tokens(case) :]:
         found += _row([*range(count)], case)
     return found
 
 
 def _lens(_: Any, inputs: Inputs) -> list[int]:
-    decodes = enumerate(_tokens(inputs.case)[: _num_decode_tokens(inputs.case)])
+    decodes = enumerate(_tokens(inputs.case)[: num_decode_tokens(inputs.case)])
     return [count if _is_live(t) else 0 for t, (_b, count) in decodes]
 
 
@@ -85,19 +79,19 @@ def _list(name: str, rule: str, shape: Callable[[Case], tuple[int, ...]], expect
         _list(
             "slots_of_decodes",
             "the slots of all states of the token",
-            lambda case: (_num_decode_tokens(case), _width(case) + _ALIGNED),
+            lambda case: (num_decode_tokens(case), _width(case) + _ALIGNED),
             _decodes,
         ),
         _list(
             "lens_of_decodes",
             "how many these are, none for a token without a slot",
-            lambda case: (_num_decode_tokens(case),),
+            lambda case: (num_decode_tokens(case),),
             _lens,
         ),
         _list(
             "states_of_prefills",
             "the numbers of all states of the token",
-            lambda case: (case.batch.num_tokens - _num_decode_tokens(case), _width(case) + _ALIGNED),
+            lambda case: (case.batch.num_tokens - num_decode_tokens(case), _width(case) + _ALIGNED),
             _prefills,
         ),
         width=_width,

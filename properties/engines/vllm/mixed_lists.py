@@ -30,7 +30,7 @@ def _topk(case: Case) -> int:
     return 0 if _layer(case) == "window" else (6, 13)[len(case.batch.requests) % 2]
 
 
-def _num_decode_tokens(case: Case) -> int:
+def num_decode_tokens(case: Case) -> int:
     """Return the tokens of the requests that the step has as decodes: none, all, or the first half."""
     count = len(case.batch.requests)
     stop = (0, count, count // 2, count // 2)[count % 4]
@@ -87,7 +87,7 @@ def _rows(replays: bool) -> Callable[[Any, Inputs], list[int]]:
     def expect(_: Any, inputs: Inputs) -> list[int]:
         case, found = inputs.case, list[int]()
         for t, (b, p) in enumerate(_tokens(case)):
-            is_prefill = t >= _num_decode_tokens(case)
+            is_prefill = t >= num_decode_tokens(case)
             first = _replay_starts(case)[b] if replays and is_prefill else 0
             window = _filled(_window(case, b, p, first, _gap(case)), case.options.keys.window)
             found += _filled(window + _states(case, t, 2 * _gap(case)), _columns(case))
@@ -101,7 +101,7 @@ def _lens(_: Any, inputs: Inputs) -> list[int]:
     case, found = inputs.case, list[int]()
     for t in range(len(_tokens(case))):
         states = _selected(case, t)
-        if t < _num_decode_tokens(case) and _layer(case) == "states":
+        if t < num_decode_tokens(case) and _layer(case) == "states":
             states = [c for c in states if c >= 0 and t % 3 != 1]
         found.append(case.options.keys.window + len(states))
     return found
@@ -113,14 +113,14 @@ def _table(rows: list[list[int]], width: int) -> Any:
 
 def _stale(case: Case) -> Any:
     """Return the selected states of all tokens; entries that a prefill does not read hold one, too."""
-    live, width = _num_decode_tokens(case), _topk(case)
+    live, width = num_decode_tokens(case), _topk(case)
     rows = [_filled(_selected(case, t), width, -1 if t < live else 10**6) for t in range(len(_tokens(case)))]
     return _table(rows, width)
 
 
 def _of_decodes(values: Callable[[Case, int], list[int]], width: Callable[[Case], int]) -> Any:
     return lambda case: _table(
-        [_filled(values(case, t), width(case)) for t in range(_num_decode_tokens(case))], width(case)
+        [_filled(values(case, t), width(case)) for t in range(num_decode_tokens(case))], width(case)
     )
 
 
@@ -139,7 +139,7 @@ _DIALECT = VLLM.extend(
     ),
     decode_states=_of_decodes(lambda case, t: _states(case, t, 0), _topk),
     decode_counts=lambda case: np.array(
-        [len(_selected(case, t)) for t in range(_num_decode_tokens(case))], dtype=np.int32
+        [len(_selected(case, t)) for t in range(num_decode_tokens(case))], dtype=np.int32
     ),
     selected=_stale,
     is_live=lambda case: np.array([t % 3 != 1 for t in range(len(_tokens(case)))]),

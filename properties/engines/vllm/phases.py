@@ -83,15 +83,22 @@ _ORDERED = VLLM.extend(
 )
 
 
-def _split(function: Any, starts: Tensor, lens: Tensor, threshold: int, longest: int) -> dict[str, Tensor]:
-    step = SimpleNamespace(
-        max_query_len=longest,
-        num_reqs=len(lens),
-        num_actual_tokens=int(starts[-1]),
-        query_start_loc_cpu=starts,
-        seq_lens_cpu_upper_bound=lens,
-    )
-    return {"counts": torch.tensor([int(one) for one in function(step, threshold)])}
+def _splitting(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Return the launch of a function that counts the parts of a step."""
+
+    def launch(
+        ordered_starts: Tensor, ordered_lens: Tensor, threshold: int, max_query_len: int
+    ) -> dict[str, Tensor]:
+        step = SimpleNamespace(
+            max_query_len=max_query_len,
+            num_reqs=len(ordered_lens),
+            num_actual_tokens=int(ordered_starts[-1]),
+            query_start_loc_cpu=ordered_starts,
+            seq_lens_cpu_upper_bound=ordered_lens,
+        )
+        return {"counts": torch.tensor([int(one) for one in function(step, threshold)])}
+
+    return launch
 
 
 @ENGINE.adapts(
@@ -103,13 +110,7 @@ def _split(function: Any, starts: Tensor, lens: Tensor, threshold: int, longest:
 )
 def split_decodes_and_prefills(function: Any) -> Callable[..., dict[str, Tensor]]:
     """Decodes of up to a number of tokens, which stand first; a short prompt in front is one of them."""
-
-    def launch(
-        ordered_starts: Tensor, ordered_lens: Tensor, threshold: int, max_query_len: int
-    ) -> dict[str, Tensor]:
-        return _split(function, ordered_starts, ordered_lens, threshold, max_query_len)
-
-    return launch
+    return _splitting(function)
 
 
 @ENGINE.adapts(
@@ -121,10 +122,4 @@ def split_decodes_and_prefills(function: Any) -> Callable[..., dict[str, Tensor]
 )
 def split_decodes_prefills_and_extends(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The same, with prompts whose first tokens are cached apart from new ones."""
-
-    def launch(
-        ordered_starts: Tensor, ordered_lens: Tensor, threshold: int, max_query_len: int
-    ) -> dict[str, Tensor]:
-        return _split(function, ordered_starts, ordered_lens, threshold, max_query_len)
-
-    return launch
+    return _splitting(function)

@@ -17,7 +17,7 @@ from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.checks import CHECKS, Trial
 from cumae.properties.dialects.tensor_values import read_table
 from cumae.properties.operations.binding import binding_of
-from cumae.properties.results.explain import explain, told
+from cumae.properties.results.explain import explain, finding_lines
 from cumae.properties.results.failure_file import failure_file, load_failure, save_failure
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 from cumae.properties.running import memory
@@ -92,7 +92,7 @@ def test_a_product_that_wraps_is_told_with_what_was_added_to_the_ids() -> None:
     assert failure is not None and failure.finding.check == "survives_large_ids"
     assert failure.finding.raised_by > 2**20
     assert f"when {failure.finding.raised_by} is added to every block id" in failure.finding.message
-    place = "\n".join(told(failure.case, failure.finding))
+    place = "\n".join(finding_lines(failure.case, failure.finding))
     block = failure.case.batch.requests[0].block_ids[0] + failure.finding.raised_by
     assert f"block {block}" in place
 

@@ -13,7 +13,7 @@ from cumae.properties.checks.forgets_history import forgets_history
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.search.direct import check
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 DEVICE = prepare("auto")
 Tensor = torch.Tensor
@@ -49,7 +49,9 @@ def keeping(key: Key, *, returns: bool) -> Any:
         now = key(token_to_request, cu_seqlens_q, context_lens)
         told = now[0] if isinstance(now, tuple) else now
         if last["key"] is None or last["told"] != told:
-            last.update(key=now, told=told, right=_positions(token_to_request, cu_seqlens_q, context_lens))
+            last.update(
+                key=now, told=told, right=right_positions(token_to_request, cu_seqlens_q, context_lens)
+            )
         kept: Tensor = last["right"]
         return kept.clone()
 

@@ -33,7 +33,7 @@ def test_fuzzing_prints_shapes_and_a_verdict(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert next(line for line in lines if "all agree" in line) == lines[2]  # behind the bar of progress
-    assert "shapes: " in run.stdout and "logits tied" not in run.stdout
+    assert "shapes of batches: " in run.stdout and "logits tied" not in run.stdout
     said = re.search(r"all agree: (\d+) cases", run.stdout)
     assert said is not None
     assert int(said[1]) > 81  # 21 fixtures, 60 drawn, and steps of an engine

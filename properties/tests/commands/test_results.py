@@ -65,7 +65,7 @@ def test_no_cell_of_the_table_is_cut(width: int) -> None:
 
 def test_only_shapes_and_sizes_that_can_be_shown_are_told() -> None:
     text = "\n".join(printed([AGREES], 100))
-    assert "shapes: 2 of 3; without a case: two requests" in text
+    assert "shapes of batches: 2 of 3 tried; without a case: two requests" in text
     assert "largest: 4,097 tokens\n" in text
     assert "block size 16" not in text
     verbose = "\n".join(printed([AGREES], 100, verbose=True))

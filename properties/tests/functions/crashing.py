@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from cumae import Operation, Output, conforms_to
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 
 def crashes_on_three_requests(
@@ -22,7 +22,7 @@ def crashes_on_three_requests(
     """Right, but kills its process where there are three requests or more."""
     if context_lens.numel() >= 3:
         os.kill(os.getpid(), signal.SIGSEGV)
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
 
 
 def crashes_late(
@@ -46,7 +46,7 @@ def never_returns(
     """Right, but hangs on two requests or more."""
     while context_lens.numel() >= 2:
         time.sleep(0.1)
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
 
 
 def fills_the_disk(
@@ -56,7 +56,7 @@ def fills_the_disk(
     position_ids: torch.Tensor,
 ) -> None:
     """Right, but its process can write no file any more."""
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
@@ -69,7 +69,7 @@ def killed_on_three_requests(
     """Right, but where there are three requests or more its process is gone at once, as without memory."""
     if context_lens.numel() >= 3:
         os.kill(os.getpid(), signal.SIGKILL)
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
 
 
 def wrong_and_aborts_on_few_requests(
@@ -81,7 +81,7 @@ def wrong_and_aborts_on_few_requests(
     """One too many everywhere; aborts its process where there is one request or none."""
     if context_lens.numel() <= 1:
         os.abort()
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens) + 1)
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens) + 1)
 
 
 def closes_what_it_does_not_own(
@@ -91,7 +91,7 @@ def closes_what_it_does_not_own(
     position_ids: torch.Tensor,
 ) -> None:
     """Right, but closes every file descriptor of its process where there are two requests."""
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
     if context_lens.numel() == 2:
         os.closerange(3, 1000)
 

@@ -5,7 +5,7 @@ import torch
 from cumae.properties.search import child_search, examiner, findings, foresight, keeper
 from cumae.properties.search.child import Tell
 from cumae.properties.search.child_search import Searcher
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 _LOST: list[bool] = []
 
@@ -20,7 +20,7 @@ def loses_the_context_on_three_requests(
     if context_lens.numel() >= 3 or _LOST:
         _LOST.append(True)
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
 
 
 class Losing(Searcher):

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 from cumae.fixtures.correct import selections
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 from cumae.properties.tests.functions.wrong_orders import _copies, _copy, over_tiles
 
 
@@ -138,7 +138,7 @@ def adds_up_by_atomics(
     position_ids: torch.Tensor,
 ) -> None:
     """A maximum and a sum by atomics, used by what follows on the stream."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         totals = torch.zeros(2, dtype=torch.int64, device=right.device)
         _longest[(triton.cdiv(right.numel(), 4),)](right, totals, right.numel(), TILE=4)
@@ -152,7 +152,7 @@ def accesses_nothing(
     position_ids: torch.Tensor,
 ) -> None:
     """Every access of three programs is masked."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         _copies[(3,)](right, position_ids, right, 0, TILE=4)
         position_ids.copy_(right)

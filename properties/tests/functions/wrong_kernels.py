@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from cumae.properties.tests.functions.wrong_on_purpose import _positions, _slots
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions, right_slots
 
 
 @triton.jit
@@ -57,7 +57,7 @@ def last_program_wins(
     """Fails ``is_deterministic``: all programs write element 0, and the last one writes it right."""
     count = position_ids.numel()
     if count:
-        right = _positions(token_to_request, cu_seqlens_q, context_lens)
+        right = right_positions(token_to_request, cu_seqlens_q, context_lens)
         _last_program_wins[(count,)](right, position_ids, count)
 
 
@@ -75,7 +75,7 @@ def takes_a_number(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``is_deterministic``: right while programs take their numbers in order, and no race."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         counter = torch.zeros(1, dtype=torch.int64, device=right.device)
         _takes_a_number[(right.numel(),)](right, counter, position_ids)
@@ -98,7 +98,7 @@ def leaves_its_number(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``is_deterministic``: all programs store their number in one place, and nobody reads it yet."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         scratch = torch.empty(1, dtype=torch.int64, device=right.device)
         grid = (triton.cdiv(right.numel(), 16),)
@@ -129,7 +129,7 @@ def reads_its_output(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``stays_in_bounds``: what the output held is loaded, and makes no difference yet."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         grid = (triton.cdiv(right.numel(), 1024),)
         _reads_its_output[grid](right, position_ids, right.numel(), ASSERTED=False, TILE=1024)
@@ -142,7 +142,7 @@ def asserts_too_much(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``agrees``: right, but its assertion fails on valid cases."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         grid = (triton.cdiv(right.numel(), 1024),)
         _reads_its_output[grid](right, position_ids, right.numel(), ASSERTED=True, TILE=1024)
@@ -165,7 +165,7 @@ def wraps(
     slot_mapping: torch.Tensor,
 ) -> None:
     """Fails ``survives_large_ids``: the product is one of 32 bits in the kernel."""
-    slots = _slots(block_table, token_to_request, position_ids, block_size, slot_mapping.numel())
+    slots = right_slots(block_table, token_to_request, position_ids, block_size, slot_mapping.numel())
     if slots.numel():
         _wraps[(slots.numel(),)](slots, slot_mapping, block_size)
 
@@ -187,7 +187,7 @@ def wraps_where_masked(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails only under ``--sanitize debug``: a product wraps in lanes that nobody uses."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     _wraps_where_masked[(1,)](right, position_ids, right.numel(), TILE=1024)
 
 

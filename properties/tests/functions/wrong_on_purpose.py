@@ -5,7 +5,7 @@ import torch
 from cumae import gpu_impl
 
 
-def _positions(
+def right_positions(
     token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
 ) -> torch.Tensor:
     live = token_to_request >= 0
@@ -23,7 +23,7 @@ def one_too_far(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``agrees``: every live position is one too large."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     position_ids.copy_(right + (token_to_request >= 0))
 
 
@@ -34,7 +34,7 @@ def padding_left_alone(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``writes_everything``: padding rows keep what they held."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     live = token_to_request >= 0
     position_ids[live] = right[live]
 
@@ -47,7 +47,7 @@ def writes_one_behind(
 ) -> None:
     """Fails ``stays_in_bounds``: one element behind the output is written."""
     count = position_ids.numel()
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
     position_ids.as_strided((count + 1,), (1,))[count] = 0
 
 
@@ -58,7 +58,7 @@ def changes_its_input(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``stays_in_bounds``: the context lengths are overwritten when they were used."""
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
     context_lens.add_(1)
 
 
@@ -71,12 +71,12 @@ def believes_padded_requests(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``ignores_garbage``: a padded request that seems to decode shifts every position."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     shift = bool((~is_prefill[num_requests:]).any())
     position_ids.copy_(torch.where(token_to_request >= 0, right + shift, 0))
 
 
-def _slots(
+def right_slots(
     block_table: torch.Tensor,
     token_to_request: torch.Tensor,
     position_ids: torch.Tensor,
@@ -100,7 +100,7 @@ def rows_without_gaps(
 ) -> None:
     """Fails ``accepts_strides``: rows of the table are taken to follow each other."""
     dense = block_table.as_strided(block_table.shape, (block_table.shape[1], 1))
-    slot_mapping.copy_(_slots(dense, token_to_request, position_ids, block_size, slot_mapping.numel()))
+    slot_mapping.copy_(right_slots(dense, token_to_request, position_ids, block_size, slot_mapping.numel()))
 
 
 def products_in_32_bits(
@@ -111,7 +111,7 @@ def products_in_32_bits(
     slot_mapping: torch.Tensor,
 ) -> None:
     """Fails ``survives_large_ids``: FastDeploy#7367, the product wraps before it is widened."""
-    slots = _slots(block_table, token_to_request, position_ids, block_size, slot_mapping.numel())
+    slots = right_slots(block_table, token_to_request, position_ids, block_size, slot_mapping.numel())
     slot_mapping.copy_(slots.to(torch.int32))
 
 
@@ -122,7 +122,7 @@ def dislikes_empty_requests(
     position_ids: torch.Tensor,
 ) -> None:
     """Fails ``keeps_facts`` on a case without empty requests: with one, positions are wrong."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     position_ids.copy_(right + int((cu_seqlens_q.diff() == 0).any()))
 
 
@@ -137,7 +137,7 @@ def answers_by_address(
 ) -> None:
     """Fails ``forgets_history``: what stood at these addresses in these shapes before is answered again."""
     key = (token_to_request.data_ptr(), position_ids.data_ptr(), position_ids.numel(), context_lens.numel())
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     stale = position_ids.numel() > 0 and 0 <= int(position_ids[0]) < 2**20
     position_ids.copy_(_ANSWERS[key] if stale and key in _ANSWERS else right)
     _ANSWERS[key] = right
@@ -152,14 +152,14 @@ def rows_read_as_32_bits(
 ) -> None:
     """Fails ``accepts_index_types``: flashinfer#2255, ids of 64 bits are read as if they had 32."""
     narrow = block_table.view(torch.int32).as_strided(block_table.shape, block_table.stride())
-    slot_mapping.copy_(_slots(narrow, token_to_request, position_ids, block_size, slot_mapping.numel()))
+    slot_mapping.copy_(right_slots(narrow, token_to_request, position_ids, block_size, slot_mapping.numel()))
 
 
 def returns_with_a_hole(
     token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
 ) -> torch.Tensor:
     """Fails ``writes_everything``: the buffer it allocates is left as it was on padding."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     answer = torch.empty(right.shape, dtype=torch.int64, device=right.device)
     live = token_to_request >= 0
     answer[live] = right[live]
@@ -170,7 +170,7 @@ def writes_behind_what_it_allocates(
     token_to_request: torch.Tensor, cu_seqlens_q: torch.Tensor, context_lens: torch.Tensor
 ) -> torch.Tensor:
     """Fails ``stays_in_bounds``: one element behind the buffer it allocates is written."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     answer = torch.empty(right.shape, dtype=torch.int64, device=right.device)
     answer.copy_(right)
     if answer.numel():

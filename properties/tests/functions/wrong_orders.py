@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 
 @triton.jit
@@ -175,7 +175,7 @@ def over_tiles(kernel: Any) -> Callable[..., None]:
         context_lens: torch.Tensor,
         position_ids: torch.Tensor,
     ) -> None:
-        right = _positions(token_to_request, cu_seqlens_q, context_lens)
+        right = right_positions(token_to_request, cu_seqlens_q, context_lens)
         if right.numel():
             num_tiles = triton.cdiv(right.numel(), 4)
             words = torch.zeros(2 * num_tiles + 4, dtype=torch.int32, device=right.device)
@@ -205,7 +205,7 @@ def counts_rows_and_tokens_apart(
     position_ids: torch.Tensor,
 ) -> None:
     """A row is reserved with one atomic and its tokens with another: starts of rows may fall."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     if right.numel():
         num_rows = triton.cdiv(right.numel(), 4)
         lens = torch.full((num_rows,), 4, dtype=torch.int32, device=right.device)

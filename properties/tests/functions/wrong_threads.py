@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 
 @triton.jit
@@ -225,7 +225,7 @@ def in_one_program(kernel: Any, *, least: int = 32, **options: Any) -> Callable[
         context_lens: torch.Tensor,
         position_ids: torch.Tensor,
     ) -> None:
-        right = _positions(token_to_request, cu_seqlens_q, context_lens)
+        right = right_positions(token_to_request, cu_seqlens_q, context_lens)
         if right.numel():
             tile = max(least, triton.next_power_of_2(right.numel()))
             words = torch.zeros(2 * tile, dtype=torch.int64, device=right.device)

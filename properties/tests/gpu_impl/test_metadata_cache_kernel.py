@@ -1,26 +1,15 @@
 """The cached schedule: when it is built anew."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 import torch
 
 from cumae.gpu_impl import MetadataCache
-from cumae.properties.interpreter.hooks import watching
-from cumae.properties.running.device import interpreting
 from cumae.properties.tests.given.steps import DEVICE, INDEX_DTYPES, Step, drawn, expected_schedule, lists
 
-
-@pytest.fixture(autouse=True, params=[None, 1] if interpreting() else [None])
-def _inside_every_tensor_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs run in a seeded order too; no lane may lie outside its tensor."""
-    if not interpreting():
-        yield
-        return
-    with watching(request.param) as watch:
-        yield
-    assert watch.outside == []
+pytestmark = pytest.mark.usefixtures("inside_every_tensor_in_any_order")
 
 
 def expected_rebuilds(trace: Sequence[Step], topk: int) -> list[int]:

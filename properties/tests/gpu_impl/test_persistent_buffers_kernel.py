@@ -1,26 +1,14 @@
 """The buffers that outlive their step: what is in them after each."""
 
 import random
-from collections.abc import Iterator
 
 import pytest
 import torch
 
 from cumae.gpu_impl import PersistentBuffers
-from cumae.properties.interpreter.hooks import watching
-from cumae.properties.running.device import interpreting
 from cumae.properties.tests.given.steps import DEVICE, INDEX_DTYPES, POISON, Step, drawn, lists
 
-
-@pytest.fixture(autouse=True, params=[None, 1] if interpreting() else [None])
-def _inside_every_tensor_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs run in a seeded order too; no lane may lie outside its tensor."""
-    if not interpreting():
-        yield
-        return
-    with watching(request.param) as watch:
-        yield
-    assert watch.outside == []
+pytestmark = pytest.mark.usefixtures("inside_every_tensor_in_any_order")
 
 
 def table_of(rng: random.Random, num_rows: int, width: int, dtype: torch.dtype, largest: int) -> torch.Tensor:

@@ -2,14 +2,11 @@
 
 import importlib
 import random
-from collections.abc import Iterator
 
 import pytest
 import torch
 
 from cumae.gpu_impl import write_sparse_schedule
-from cumae.properties.interpreter.hooks import watching
-from cumae.properties.running.device import interpreting
 from cumae.properties.tests.given.steps import (
     DEVICE,
     INDEX_DTYPES,
@@ -20,16 +17,7 @@ from cumae.properties.tests.given.steps import (
     lists,
 )
 
-
-@pytest.fixture(autouse=True, params=[None, 1] if interpreting() else [None])
-def _inside_every_tensor_in_any_order(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Programs run in a seeded order too; no lane may lie outside its tensor."""
-    if not interpreting():
-        yield
-        return
-    with watching(request.param) as watch:
-        yield
-    assert watch.outside == []
+pytestmark = pytest.mark.usefixtures("inside_every_tensor_in_any_order")
 
 
 def check_schedule(step: Step, topk: int, split_size: int, num_workers: int, dtype: torch.dtype) -> None:

@@ -19,7 +19,7 @@ from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 
 DEVICE = prepare("auto")
 
@@ -46,7 +46,7 @@ def raises_where(is_hit: Callable[[dict[str, torch.Tensor]], bool]) -> Callable[
     ) -> None:
         if is_hit({"context_lens": context_lens, "cu_seqlens_q": cu_seqlens_q}):
             raise RuntimeError("no such launch")
-        position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+        position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
 
     return launch
 

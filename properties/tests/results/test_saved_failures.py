@@ -13,7 +13,7 @@ from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
 from cumae.properties.search.first_cases import first_cases, fixture_cases
 from cumae.properties.tests.functions import wrong_on_purpose as wrong
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 from cumae.properties.tests.helpers.command_line import cumae
 
 prepare("auto")
@@ -27,7 +27,7 @@ def wrong_beyond_one_request(
     position_ids: torch.Tensor,
 ) -> None:
     """Right, but for steps of several requests."""
-    position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+    position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
     if (token_to_request > 0).any():
         position_ids += 1
 

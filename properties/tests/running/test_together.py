@@ -243,4 +243,4 @@ def test_what_does_not_repeat_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_that_reaches_the_next_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = searched(reaches_the_next_call, monkeypatch, together=True).failure
     assert found is not None
-    assert found.finding.message.endswith("; it agrees when no other case is called before")
+    assert found.finding.message.endswith("; it agrees if it is called on no other case before")

@@ -23,7 +23,7 @@ from cumae.properties.search.costs import Costs
 from cumae.properties.search.examiner import Examiner
 from cumae.properties.search.first_cases import fixture_cases
 from cumae.properties.search.loop import search
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 from cumae.properties.tests.helpers.command_line import BROKEN, cumae
 
 DEVICE = prepare("auto")
@@ -52,7 +52,7 @@ class Clock:
         ) -> None:
             self.now += cost(context_lens.numel())
             self.calls += 1
-            position_ids.copy_(_positions(token_to_request, cu_seqlens_q, context_lens))
+            position_ids.copy_(right_positions(token_to_request, cu_seqlens_q, context_lens))
             if context_lens.numel() >= wrong_from:
                 position_ids += 1
 

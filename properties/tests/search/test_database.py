@@ -17,7 +17,7 @@ from cumae.properties.search.isolated import searching
 from cumae.properties.search.job import Job
 from cumae.properties.search.loop import search
 from cumae.properties.search.process import Answer
-from cumae.properties.tests.functions.wrong_on_purpose import _positions
+from cumae.properties.tests.functions.wrong_on_purpose import right_positions
 from cumae.properties.tests.given.cases_by_hand import SMALL
 
 DEVICE = prepare("auto")
@@ -31,7 +31,7 @@ def far_wrong(
     position_ids: torch.Tensor,
 ) -> None:
     """Wrong only beyond position 700."""
-    right = _positions(token_to_request, cu_seqlens_q, context_lens)
+    right = right_positions(token_to_request, cu_seqlens_q, context_lens)
     position_ids.copy_(right + (right > 700))
 
 

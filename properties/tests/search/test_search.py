@@ -104,7 +104,7 @@ def test_a_flaky_kernel_is_still_reported(monkeypatch: pytest.MonkeyPatch) -> No
 
     def flaky(token_to_request: Any, cu_seqlens_q: Any, context_lens: Any, position_ids: Any) -> None:
         calls.append(position_ids.numel())
-        right = wrong._positions(token_to_request, cu_seqlens_q, context_lens)
+        right = wrong.right_positions(token_to_request, cu_seqlens_q, context_lens)
         first_after_twenty = len(calls) > 20 and not any(calls[20:-1])
         position_ids.copy_(right + int(first_after_twenty))
 
