@@ -23,6 +23,7 @@ LogitsKind = Literal[
     "low_biases",
     "wide",
     "repeated",
+    "clustered",
 ]
 LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "random",
@@ -38,6 +39,7 @@ LOGITS_KINDS: tuple[LogitsKind, ...] = (
     "low_biases",
     "wide",
     "repeated",
+    "clustered",
 )
 BiasKind = Literal["as_logits", "zero", "equal", "negative", "low", "very_low", "few_far"]
 BIAS_KINDS: tuple[BiasKind, ...] = (
@@ -68,6 +70,8 @@ _OF_ALL = (0.125, -1.0, -2.5, 3.0)
 _FAR_BIASES, _FAR_OF = (1e4, 1e4, 1e4, 1e9, 8e37), 5
 """How far the biases of a few experts lie from 0, the last one almost as far as is valid, and of how many
 experts one has such a bias."""
+_CLUSTERS, _BELOW = (4, 8, 16, 32, 64, 128), 8.0
+"""How many neighbours are the best experts, or how far apart they are; by how much other logits are less."""
 _FAR = (0.0, -0.0, 1e-45, -1e-38, 1e-30, 16.6, -16.6, 17.4, 88.0, -88.0, 104.0, -104.0, 1e30, -3.3e38, 3.3e38)
 
 
@@ -114,13 +118,23 @@ def _own_bias(kind: BiasKind, seed: int, num_experts: int, dtype: FloatDtype) ->
     return [as_stored(bias, dtype) for bias in biases]
 
 
+def _cluster(draw: Random, num_experts: int) -> range:
+    """Return experts that are neighbours, or of which each is as far from the next."""
+    size, first = draw.choice(_CLUSTERS), draw.randrange(num_experts)
+    if draw.randrange(2):
+        return range(first % size, num_experts, size)
+    start = first // size * size
+    return range(start, min(start + size, num_experts))
+
+
 def router_logits(
     kind: LogitsKind, seed: int, place: int, num_experts: int, dtype: FloatDtype
 ) -> list[float]:
     """Return the logits of one token, numbers of ``dtype``.
 
     ``near_ties``: choices that differ by a few rounding units, among choices far above and below.
-    ``repeated``: of so few tokens that thousands of them are quickly judged.
+    ``repeated``: of so few tokens that thousands of them are quickly judged. ``clustered``: the best experts
+    of a token are neighbours, or equally far apart.
 
     >>> router_logits("equal", 0, 7, 3, "bf16") == router_logits("equal", 0, 7, 3, "bf16")
     True
@@ -143,6 +157,9 @@ def router_logits(
         as_stored(width * (draw.random() + draw.random() + draw.random() - 1.5), dtype)
         for _ in range(num_experts)
     ]
+    if kind == "clustered":
+        best = _cluster(draw, num_experts)
+        row = [logit if i in best else as_stored(logit - _BELOW, dtype) for i, logit in enumerate(row)]
     if kind == "nan_and_inf":
         most = draw.choice((2, 8, 8, 8))
         odd = (nan, nan, inf, -inf)

@@ -16,10 +16,12 @@ IndexDtype = Literal["int32", "int64", "mixed"]
 INDEX_DTYPES: tuple[IndexDtype, ...] = ("int32", "int64", "mixed")
 DENSE: Mapping[str, Any] = {
     "table_row_gap": 0,
+    "table_row_multiple": 1,
     "table_column_step": 1,
     "table_order": "row",
     "cache_row_gap": 0,
     "cache_block_gap": 0,
+    "cache_in_turns": False,
     "new_row_gap": 0,
     "key_row_gap": 0,
     "vector_step": 1,
@@ -45,10 +47,13 @@ class Layout:
     longest context. ``page_slack``: columns of the page table beyond those of the longest request; a negative
     number drops the last columns.
 
-    ``table_row_gap``: elements between two rows of the table. ``table_column_step``: elements from one column
-    to the next. ``table_order``: in ``column`` order a column's entries are neighbours, so the step leads
-    from row to row, and the gap is between two columns. ``cache_row_gap``, ``cache_block_gap``: elements
-    between two rows of a block, and between two blocks beyond that. ``new_row_gap``: between two new rows, of
+    ``table_row_gap``: elements between two rows of the table. ``table_row_multiple``: what the distance from
+    one row to the next is rounded up to a multiple of, as in columns of a wider table. ``table_column_step``:
+    elements from one column to the next. ``table_order``: in ``column`` order a column's entries are
+    neighbours, so the step leads from row to row, and gap and multiple are those of columns.
+    ``cache_row_gap``, ``cache_block_gap``: elements between two rows of a block, and between two blocks
+    beyond that. ``cache_in_turns``: whether each block is followed by one of another cache, as keys by values
+    in one tensor. ``new_row_gap``: between two new rows, of
     latents or of logits. ``key_row_gap``: between two rows of the keys, and of the rotary part of new rows
     where an engine holds it in a tensor of its own. ``vector_step``: elements between two entries of the
     one-dimensional tensors that may be views, and one more of each further view; the rows of others have one
@@ -69,10 +74,12 @@ class Layout:
     num_spare_columns: int = 0
     num_spare_blocks: int = 0
     table_row_gap: int = 0
+    table_row_multiple: int = 1
     table_column_step: int = 1
     table_order: TableOrder = "row"
     cache_row_gap: int = 0
     cache_block_gap: int = 0
+    cache_in_turns: bool = False
     new_row_gap: int = 0
     key_row_gap: int = 0
     vector_step: int = 1
@@ -95,12 +102,14 @@ class Layout:
         require_int("key_slack", self.key_slack, -(2**31))
         require_int("page_slack", self.page_slack, -(2**31), MOST_ROWS)
         require_int("table_column_step", self.table_column_step, 1, 2**20)
+        require_int("table_row_multiple", self.table_row_multiple, 1, 2**20)
         require_int("vector_step", self.vector_step, 1, 1024)
         require_int("storage_offset", self.storage_offset, 0, 1024)
         require_choice("table_order", self.table_order, TABLE_ORDERS)
         require_choice("garbage", self.garbage, GARBAGE_KINDS)
         require_choice("index_dtype", self.index_dtype, INDEX_DTYPES)
         require_bool("host_lens", self.host_lens)
+        require_bool("cache_in_turns", self.cache_in_turns)
         if self.row_index is None:
             return
         is_list = isinstance(self.row_index, Sequence) and not isinstance(self.row_index, str)

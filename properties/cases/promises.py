@@ -76,7 +76,8 @@ def far_rows(case: Case) -> str:
     """Return which rows of a case begin 2^31 elements or more behind the first, "" if none do."""
     layout, batch = case.layout, case.batch
     num_rows = max(len(batch.requests), 1 + max(layout.row_index or (), default=-1))
-    if (num_rows - 1) * (layout.min_table_columns + layout.table_row_gap) > INT32_MAX:
+    columns = layout.min_table_columns + layout.table_row_gap + layout.table_row_multiple - 1
+    if (num_rows - 1) * columns > INT32_MAX:
         return "table rows past 2^31"
     gap = max(layout.new_row_gap, layout.key_row_gap)
     if gap and (max(case.num_keys, batch.num_tokens) - 1) * gap > INT32_MAX:

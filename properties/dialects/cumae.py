@@ -133,7 +133,7 @@ def held_cache(inputs: Inputs, *, gap: int = 1) -> Rows:
     size = case.batch.block_size
     dtype, width = row_dtype(case)
     row = width + case.layout.cache_row_gap * gap
-    block = size * row + case.layout.cache_block_gap * gap
+    block = (size * row + case.layout.cache_block_gap * gap) * (1 + case.layout.cache_in_turns)
     shape = (case.num_cache_blocks, size, width)
     places = cached_places(inputs)
     return rows(shape, dtype, (block, row, 1), places, case.layout.garbage, seed_in_step(inputs, 1))

@@ -38,7 +38,7 @@ def pages_before(inputs: Inputs) -> Rows:
 def page_strides(case: Case, shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return the strides of pages of this shape: a case may have gaps between them."""
     gap = case.layout.cache_block_gap * (_GAP if page_dtype(case) == "uint8" else 1)
-    return shape[1] * shape[2] + gap, shape[2], 1
+    return (shape[1] * shape[2] + gap) * (1 + case.layout.cache_in_turns), shape[2], 1
 
 
 def _untouched(case: Case, shape: tuple[int, int, int]) -> Rows:

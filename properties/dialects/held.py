@@ -162,7 +162,7 @@ def ints_of(inputs: Inputs, name: str, dtype: str, *, width: int | None = None) 
 
 
 def in_table(held: Ints, layout: Layout, *, is_free: bool = False) -> Ints:
-    """Return a table with at least a layout's ``min_table_columns`` and its row gap.
+    """Return a table with at least a layout's ``min_table_columns`` and its distance between rows.
 
     ``is_free``: whether the layout also chooses the column step and the order; else columns are adjacent.
     """
@@ -170,10 +170,14 @@ def in_table(held: Ints, layout: Layout, *, is_free: bool = False) -> Ints:
     bare = max(layout.min_table_columns - width, 0)
     step = layout.table_column_step if is_free else 1
     if is_free and layout.table_order == "column":
-        strides = (step, max(count, 1) * step + layout.table_row_gap)
+        strides = (step, _rounded_up(max(count, 1) * step + layout.table_row_gap, layout))
     else:
-        strides = (max(width + bare, 1) * step + layout.table_row_gap, step)
+        strides = (_rounded_up(max(width + bare, 1) * step + layout.table_row_gap, layout), step)
     return replace(held, strides=strides, num_bare_columns=bare)
+
+
+def _rounded_up(distance: int, layout: Layout) -> int:
+    return -(-distance // layout.table_row_multiple) * layout.table_row_multiple
 
 
 def floats(values: Sequence[Any], dtype: str, garbage: GarbageKind, *, width: int | None = None) -> Floats:

@@ -16,9 +16,11 @@ MOST_ELEMENTS = 2**20
 DEVIATIONS: tuple[Strides, ...] = (
     {"table_row_gap": 3},
     {"cache_row_gap": 1},
+    {"table_row_multiple": 64},
     {"new_row_gap": 1},
     {"table_column_step": 3},
     {"cache_block_gap": 1},
+    {"cache_in_turns": True},
     {"key_row_gap": 1},
     {"table_order": "column"},
     {"storage_offset": 1},

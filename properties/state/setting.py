@@ -83,6 +83,7 @@ def draw_setting(
         garbage=choices.pick(GARBAGE_KINDS),
         index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
         table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
+        table_row_multiple=choices.pick((1, 1, 64)) if domain.strided else 1,
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
     in_buckets = (
