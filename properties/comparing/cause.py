@@ -10,6 +10,8 @@ from cumae.properties.operations.axes import Extent
 from cumae.properties.running.words import Words
 
 MOST_CAUSES = 2
+MOST_SUMMANDS = 64
+"""Entries of unwritten memory that a wrong value may be computed with."""
 _OR = ", or "
 
 
@@ -67,6 +69,8 @@ def likely_cause(
             return cause
     if all(found in stale for _, found in pairs):
         return "stale: the value that the memory held before the call"
+    if all(_holds_fill(found - want, stale) for want, found in pairs):
+        return "stale: computed with what memory held before it was written, such as that of torch.empty"
     if extent is None:
         return ""
     # A buffer may be too short for the live elements.
@@ -159,6 +163,12 @@ def cause_of_numbers(expected: Words, actual: Words, item_bytes: int, *, rounds:
     return ""
 
 
+def _holds_fill(difference: int, stale: Sequence[int]) -> bool:
+    """Return whether a wrong value has a few entries of unwritten memory too many, or too few."""
+    counts = [count for count in range(-MOST_SUMMANDS, MOST_SUMMANDS + 1) if count]
+    return any((difference - count * held) % 2**32 == 0 for held in set(stale) for count in counts)
+
+
 def _wrapped(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
@@ -185,6 +195,10 @@ _PROOFS: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     (
         "16-bit wrap-around: the value passes 2^15 and was computed or stored in 16 bits",
         lambda want, found: want >= 2**15 and found in {_short(want), want % 2**16} - {want, 0, -1},
+    ),
+    (
+        "32-bit wrap-around on the way: 2^31 too much or too little, as half of what passed 2^31",
+        lambda want, found: (want - found) % 2**32 == 2**31 and want % 2**31 != 0,
     ),
     ("-1 wrapped: -1 was read as unsigned", lambda want, found: want == -1 and found == 2**32 - 1),
 )

@@ -86,6 +86,19 @@ class TestCauses:
 
         assert cause_of(reads_behind, "position_ids").startswith("stale: ")
 
+    def test_a_value_computed_with_unwritten_memory_is_stale(self) -> None:
+        def counts_in_scratch(position_ids: torch.Tensor) -> None:
+            scratch = torch.empty(2, dtype=torch.int32)
+            position_ids.copy_(torch.tensor(POSITIONS))
+            position_ids[1] -= scratch.sum()
+
+        assert cause_of(counts_in_scratch, "position_ids").startswith("stale: computed with what memory held")
+
+    def test_half_of_what_wrapped_is_told(self) -> None:
+        cause = likely_cause([92_681, 92_683], [92_681 - 2**31, 92_683 - 2**31], [0, 1])
+        assert cause.startswith("32-bit wrap-around on the way")
+        assert likely_cause([0], [-(2**31)], [0]) == ""
+
     def test_the_context_of_the_request_before_is_the_neighbours(self) -> None:
         shifted = oracle.position_ids([3, 3, 5], [2, 1, 3], 6).position_ids
         cause = "neighbour: the context of the request before"
