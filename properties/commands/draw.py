@@ -10,10 +10,11 @@ from cumae.properties.commands.sources import dialect_of_dump, fixture_named, ho
 from cumae.properties.operations import OPERATIONS
 from cumae.properties.operations.drawn import seeded
 from cumae.properties.results.answer import answer_lines
+from cumae.properties.results.case_lines import case_lines
 from cumae.properties.results.case_text import is_text, name_of, read_source
 from cumae.properties.results.details import details, is_about_windows
 from cumae.properties.results.drawing import draw as drawing
-from cumae.properties.results.explain import finding_lines, held_lines
+from cumae.properties.results.explain import finding_lines
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.html import page
 from cumae.properties.results.steps import draw_steps, svg_steps
@@ -39,7 +40,7 @@ def draw(
         if out is not None:
             require_file(name, out)
     lines = finding_lines(case, finding) if finding is not None else []
-    held = held_lines(case, finding)
+    held = case_lines(case, finding)
     expected = ["", *answer_lines(OPERATIONS[operation], case)] if operation is not None else []
     drawn = draw_steps(tried, finding) if isinstance(tried, Trace) else drawing(case, finding)
     click.echo("\n".join([title, *lines, "", drawn, *held, *expected]))

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from textwrap import indent, wrap
+from textwrap import indent
 from typing import Literal, NamedTuple
 
 from cumae.oracle import Case
+from cumae.properties.results.case_lines import case_lines
 from cumae.properties.results.case_text import MOST_CHARACTERS, to_text
 from cumae.properties.results.counting import counted
 from cumae.properties.results.drawing import draw
@@ -14,7 +15,6 @@ from cumae.properties.results.marks import place_text
 from cumae.properties.results.steps import draw_steps
 from cumae.properties.results.verdict import Failure, Finding, Verdict
 
-MOST_COLUMNS = 110
 Style = Literal["", "title", "finding", "expected", "actual", "command", "copied"]
 
 
@@ -73,7 +73,7 @@ def _case_lines(verdict: Verdict, failure: Failure, *, verbose: bool) -> list[st
     else:
         drawing = draw(failure.case, finding)
     lines = [f"  {heading} ({_count(failure)}):", drawing]
-    held = held_lines(failure.case, finding)
+    held = case_lines(failure.case, finding)
     held += [f"  {line}" for line in unpassed_lines(verdict)]
     lines += ["", *held] if held else []
     if verbose and finding.traceback:
@@ -225,38 +225,3 @@ def _count(failure: Failure) -> str:
     if failure.stopped:
         said += f"; there may be smaller ones: {failure.stopped}"
     return said
-
-
-def _inputs_lines(called_with: str) -> list[str]:
-    """Return the inputs in lines that break between two of them only."""
-    together = re.sub(r", (?!\w+=)", ",\N{NO-BREAK SPACE}", f"called with: {called_with}")
-    broken = wrap(
-        together,
-        MOST_COLUMNS,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in broken]
-
-
-def held_lines(case: Case, finding: Finding | None) -> list[str]:
-    """Return the function's inputs, and the fields of layout and options that are not neutral, as text."""
-    lines = _inputs_lines(finding.called_with) if finding and finding.called_with else []
-    for name, record in (("layout", case.layout), ("options", case.options)):
-        kind = type(record)
-        odd = [
-            f"{field}={getattr(record, field)!r}"
-            for field in kind.__dataclass_fields__
-            if getattr(record, field) != getattr(kind(), field)
-        ]
-        if odd:
-            lines.append(f"  {name}: {', '.join(odd)}")
-    if case.batch.world > 1:
-        lines.append(f"  world: {case.batch.world} ranks")
-    if finding and finding.left_out_by:
-        lines.append(f"  if no engine makes such a call: promise {finding.left_out_by}")
-    if finding and finding.check == "forgets_history":
-        lines.append("  if it keeps answers on purpose: promise Domain(all_but=('forgets_history',))")
-    return lines

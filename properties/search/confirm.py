@@ -59,7 +59,7 @@ def confirm(job: Job, verdict: Verdict) -> None:
         verdict.notes = (*verdict.notes, f"not tried in a process of its own: {error}")
         return
     if best is None:
-        told = replace(known.finding, message=f"{known.finding.message}; {AGREES}", left_out_by="")
+        told = replace(known.finding, message=f"{known.finding.message}; {AGREES}", cause="", left_out_by="")
         verdict.failure = replace(known, finding=told)
     else:
         finding = replace(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from cumae.oracle import Batch, Case, Layout, Request
+from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.operations.binding import binding_of
-from cumae.properties.results.explain import held_lines
+from cumae.properties.results.case_lines import case_lines
 from cumae.properties.results.failure_file import load_failure
 from cumae.properties.results.verdict import Failure
 from cumae.properties.running.device import prepare
@@ -145,7 +145,7 @@ def test_large_ids_on_which_it_raises_are_told() -> None:
     assert "is added to every block id" in failure.finding.message
     assert failure.finding.left_out_by.endswith("Domain(max_block_id=65535)")
     told = f"  if no engine makes such a call: promise {failure.finding.left_out_by}"
-    assert told in held_lines(failure.case, failure.finding)
+    assert told in case_lines(failure.case, failure.finding)
 
 
 def job(target: str, **more: Any) -> Job:
@@ -173,3 +173,10 @@ def test_the_larger_case_on_which_it_hangs_is_the_one_told() -> None:
     failure = search_isolated(alone).failure
     assert failure is not None and failure.finding.check == "keeps_facts"
     assert failure.case.num_requests_padded == 2
+
+
+def test_options_are_told_by_name_and_long_lists_by_their_first_entries() -> None:
+    requests = tuple(Request(0, 1, (b,)) for b in range(10))
+    case = Case(Batch(requests, 4), Layout(row_index=tuple(range(9, -1, -1))), Options.of(window=3, rank=0))
+    rows = "row_index=(9, 8, 7, 6, 5, 4, 3, 2, … 2 more)"
+    assert case_lines(case, None) == [f"  layout: {rows}", "  options: window=3"]
