@@ -124,7 +124,7 @@ def test_pytest_prints_it_with_long_tracebacks(tmp_path: Path) -> None:
     write_test(
         tmp_path,
         "from cumae import conforms_to\n"
-        "from cumae.properties.tests import raising\n"
+        "from cumae.properties.tests.functions import raising\n"
         "@conforms_to('position_ids', checks=('agrees',), examples=1)\n"
         "def test_it(query_lens, position_ids):\n"
         "    raising.on_the_host(query_lens, position_ids)\n",
