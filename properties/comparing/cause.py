@@ -120,10 +120,6 @@ def is_possible(cause: str, seen: Evidence) -> bool:
     return set(cause.split(_OR)) <= {*fitting, *_arithmetic(pairs)}
 
 
-PADDING = "the padding, from "
-"""How the fault begins of padding that is wrong as a whole, and of nothing else."""
-
-
 def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -> str:
     """Return the fault of the padding if the wrong elements are exactly the padding, else "".
 
@@ -136,7 +132,7 @@ def padding_cause(wrong: Sequence[int], extent: Extent, total: int, held: str) -
     if list(wrong) == list(range(num_live, num_padded)) and num_padded < total:
         return f"the padding begins at the padded count, {num_padded}, not at the true one, {num_live}"
     if list(wrong) == list(range(num_live, total)):
-        return f"{PADDING}{num_live} on, {held}"
+        return f"the padding, from {num_live} on, {held}"
     return ""
 
 

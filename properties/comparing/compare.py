@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cumae.oracle import Case
-from cumae.properties.comparing.cause import PADDING, cause_of_numbers, likely_cause
+from cumae.properties.comparing.cause import cause_of_numbers, likely_cause
 from cumae.properties.comparing.difference import about_output, difference, with_strays
 from cumae.properties.comparing.evidence import cause_of_extent, evidence, read_output
 from cumae.properties.comparing.judged import wrong_answer
@@ -100,7 +100,7 @@ def wrong_extent(
             cause = read_output(binding, first, {name: want})
             cause = cause or cause_of_extent(binding, name, missing, case, "is left as it was")
             what = "was never written"
-            if cause.startswith(PADDING) and binding.domain.padding == "written":
+            if binding.domain.padding == "written" and _is_all_padding(binding, name, missing, case):
                 promise = "any" if _writes_padding(binding, first, second, case) else "untouched"
                 what += f"; Domain(padding={promise!r}) leaves it open"
             found = difference(check, binding, name, missing, want.words, words, what, cause)
@@ -133,6 +133,11 @@ def _writes_padding(binding: Binding, first: Observation, second: Observation, c
             if (written & is_padding(binding.forms[name], case, len(written))).any():
                 return True
     return False
+
+
+def _is_all_padding(binding: Binding, name: str, where: Mask, case: Case | None) -> bool:
+    """Return whether all of some elements lie in padding, whose other elements may be as wrong."""
+    return case is not None and not (where & ~is_padding(binding.forms[name], case, len(where))).any()
 
 
 def _is_promised_padding(binding: Binding, name: str, where: Mask, case: Case | None) -> bool:
