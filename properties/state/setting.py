@@ -82,8 +82,7 @@ def draw_setting(
     layout = Layout(
         garbage=choices.pick(GARBAGE_KINDS),
         index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
-        table_row_gap=choices.pick((0, 0, 3)) if domain.strided else 0,
-        table_row_multiple=choices.pick((1, 1, 64)) if domain.strided else 1,
+        **(choices.pick(({}, {"table_row_multiple": 64}, {"table_row_gap": 3})) if domain.strided else {}),
     )
     in_buckets = choices.chance(50) if buckets is None else buckets
     in_buckets = (

@@ -34,7 +34,7 @@ def faults_of(operation: str, function: Callable[..., Any]) -> tuple[int, list[s
 @pytest.mark.parametrize(("operation", "kernel"), KERNELS, ids=[kernel for _, kernel in KERNELS])
 def test_attention_through_a_kernel_is_dense_attention(operation: str, kernel: str) -> None:
     rows, faults = faults_of(operation, load_function(kernel))
-    assert rows > 15 and faults == []
+    assert rows > 9 and faults == []
 
 
 def test_attention_through_a_kernel_that_forgets_the_context_is_not() -> None:
