@@ -79,11 +79,9 @@ def draw_setting(
     padded = Layout(num_padding_requests=int(domain.padding != "none"))
     options = draw_options(choices, domain, Batch((), block_size, world), padded, features)
     options = _with_topk(choices, domain, features, options, topk, sizes.budget)
-    layout = Layout(
-        garbage=choices.pick(GARBAGE_KINDS),
-        index_dtype=choices.pick(domain.among("index_dtype", INDEX_DTYPES)),
-        **(choices.pick(({}, {"table_row_multiple": 64}, {"table_row_gap": 3})) if domain.strided else {}),
-    )
+    garbage, dtype = choices.pick(GARBAGE_KINDS), choices.pick(domain.among("index_dtype", INDEX_DTYPES))
+    gap, multiple = choices.pick(((0, 1), (0, 64), (3, 1))) if domain.strided else (0, 1)
+    layout = Layout(garbage=garbage, index_dtype=dtype, table_row_gap=gap, table_row_multiple=multiple)
     in_buckets = choices.chance(50) if buckets is None else buckets
     in_buckets = (
         in_buckets and domain.padding != "none" and _largest_bucket(domain, sizes) >= domain.min_tokens
