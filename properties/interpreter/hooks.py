@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_numbers, reductions
+from cumae.properties.interpreter import blocks, coverage, hooked, logic, loops, marking, narrow_numbers, reductions
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.threads import Threads
@@ -97,6 +97,7 @@ class _Hooks:
             patches |= meeting_patches(builder, interpreter, now)
         patches |= remembering(interpreter)
         patches |= narrow_numbers.patches(interpreter) | reductions.patches(interpreter)
+        patches |= blocks.patches(interpreter, patches)
         patches |= {(builder, name): hooked.cast(getattr(builder, name), now) for name in _CASTS}
         patches |= {(builder, name): hooked.splat(getattr(builder, name)) for name in _SPLATS}
         options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
@@ -190,9 +191,10 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_numbers.METHODS, *_OTHERS)]
+    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_numbers.METHODS, *blocks.METHODS, *_OTHERS)]
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
     needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
+    needed += [("ReduceOps", "generic_reduce"), ("ScanOps", "generic_scan")]
     needed += [("InterpreterOptions", "debug")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
