@@ -1,10 +1,12 @@
 """Hooks around the interpreter's loads, stores and atomics: bounds, records, turns and threads."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter import alignment
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.watch import Current
 
@@ -15,6 +17,8 @@ ACCESSES = {
     "create_atomic_cas": ("exchange", 0, 2, None),
 }
 """Methods that access memory: the kind, and the positions of pointers, values and mask."""
+_WITHOUT_MASK = ("create_load", "create_store")
+"""Methods that access every element of a block, by those with a mask."""
 _ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
 """Methods of newer releases that go through the masked load and store."""
 _MEET = ("barrier", "cat", "dot", "expand_dims", "gather", "histogram", "join", "reshape", "split", "trans")
@@ -83,6 +87,10 @@ def _guarded(
             live = live & inside
             reached = addresses[live]
             arguments[mask_at] = with_data(arguments[mask_at], live)
+        if reached.size and (watch.pointers.any_cast or watch.hints.false):
+            item = max(1, arguments[pointer_at].get_element_ty().primitive_bitwidth // 8)
+            has_mask = sys._getframe(1).f_code.co_name not in _WITHOUT_MASK
+            alignment.look_at(watch, kind, addresses, reached, item, has_mask=has_mask)
         if addresses is not pointers:
             arguments[pointer_at] = with_data(arguments[pointer_at], addresses)
         if value_at is not None and arguments[value_at].dtype.is_ptr():

@@ -113,11 +113,13 @@ class _Hooks:
             (builder, "set_grid_idx"): hooked.reordered(builder.set_grid_idx, now),
             (builder, "set_grid_dim"): hooked.counted(builder.set_grid_dim, now),
             (interpreter.interpreter_builder, "options"): options,
+            (interpreter.TensorHandle, "set_attr"): hooked.hinted(interpreter.TensorHandle.set_attr, now),
             (executor, "_init_args_hst"): hooked.collecting(to_host, now),
             (executor, "_restore_args_dev"): hooked.restored(executor._restore_args_dev),
             (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
             (autotuner.Autotuner, "_bench"): hooked.first_is_best,
+            (interpreter.InterpretedFunction, "run"): hooked.running(interpreter.InterpretedFunction.run, now),
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
         if not is_nested:
@@ -195,7 +197,7 @@ def require_hooks() -> None:
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
     needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
     needed += [("ReduceOps", "generic_reduce"), ("ScanOps", "generic_scan")]
-    needed += [("InterpreterOptions", "debug")]
+    needed += [("InterpreterOptions", "debug"), ("TensorHandle", "set_attr")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in _NAMES if not hasattr(interpreter, name)]

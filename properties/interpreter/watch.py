@@ -11,12 +11,13 @@ import numpy as np
 
 from cumae.properties.interpreter.bases import base_of
 from cumae.properties.interpreter.early import Early
+from cumae.properties.interpreter.hints import Hints
 from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
 from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of, stores_over
 from cumae.properties.interpreter.region import Region
 from cumae.properties.interpreter.source_lines import kernel_frame, source_line
-from cumae.properties.interpreter.strays import Access, Garbage
+from cumae.properties.interpreter.strays import Access, Garbage, Unaligned
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 
@@ -27,7 +28,7 @@ class Watch:
 
     ``asserted``: failed device assertions with their line, and overflows if they are looked for.
     ``given``: the tensors of the call; a launch that gets a view of one may reach all of it.
-    ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
+    ``outside``: the first eight of ``num_outside`` accesses that are stray or not aligned. ``hints``: false claims. ``pointers``: those that the launch
     made from integers. If races are looked for, ``contested`` has the lines that access an address which
     one program changes and another touches, and ``loads_again`` says whether a program loads an address
     that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
@@ -38,7 +39,7 @@ class Watch:
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
-    outside: list[Access] = field(default_factory=list)
+    outside: list[Access | Unaligned] = field(default_factory=list)
     num_outside: int = 0
     garbage: dict[tuple[str, int], Garbage] = field(default_factory=dict)
     asserted: list[str] = field(default_factory=list)
@@ -56,6 +57,7 @@ class Watch:
     stores_over: bool = False
     program: int = 0
     semantic: str = ""
+    hints: Hints = field(default_factory=Hints)
     early: Early = field(default_factory=Early)
     undefined: set[str] = field(default_factory=set)
     filled: Collection[str] = ()
@@ -96,6 +98,7 @@ class Watch:
         """Begin a program of the launch."""
         self.program = program
         self.patience.begin()
+        self.hints.false.clear()
 
     def close(self) -> None:
         """End the last launch and record its races."""
@@ -153,6 +156,16 @@ class Watch:
         size = (span.stop - span.start) // span.item
         element = (address - span.start) // span.item
         self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere, is_known))
+
+    def start_of(self, address: int) -> int | None:
+        """Return where the tensor of the launch that holds an address begins."""
+        return next((span.start for span in self._reached if address in span), None)
+
+    def unaligned(self, found: Unaligned) -> None:
+        """Record an access that is not aligned."""
+        self.num_outside += 1
+        if len(self.outside) < 8:
+            self.outside.append(found)
 
     def read(self, addresses: Any, live: Any, found: Any) -> None:
         """Look for poison in the values of a load or an atomic."""
@@ -235,9 +248,10 @@ class Watch:
 
 @dataclass(slots=True)
 class Current:
-    """The watch of the call that runs; hooks outlive it."""
+    """The watch of the call that runs; hooks outlive it. ``kernel``: the one that was launched last."""
 
     watch: Watch
+    kernel: Any = None
 
 
 @cache
