@@ -48,7 +48,7 @@ def cast(original: Callable[..., Any], now: Current) -> Any:
 
 
 def _size(pointer: Any) -> int:
-    return int(pointer.scalar.element_ty.primitive_bitwidth)
+    return int(getattr(pointer.scalar.element_ty, "primitive_bitwidth", 64))
 
 
 def hinted(original: Callable[..., Any], now: Current) -> Any:
