@@ -63,6 +63,8 @@ def _guarded(
     mask_at: int | None,
     now: Current,
 ) -> Any:
+    places = (pointer_at, value_at, mask_at)
+
     def guarded(self: Any, *args: Any) -> Any:
         watch = now.watch
         if watch.turns is not None:
@@ -103,15 +105,20 @@ def _guarded(
                     return None
             elif kind != "load" or watch.semantic:
                 watch.threads.meet()
+        if kind == "atomic" and watch.order_seed is not None and reached.size > 1:
+            call = _backwards(original, *places)
+            watch.lanes_reordered = True
+        else:
+            call = original
         if not watch.keeps_accesses:
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
         elif value is None:
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
             found = np.broadcast_to(answer.data, live.shape)
             watch.loaded(reached, found[live])
         else:
             before = watch.peek(reached, value.itemsize)
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
             watch.written(kind, reached, before, value.itemsize, stored, synchronises)
@@ -132,6 +139,22 @@ def _guarded(
         return answer
 
     return guarded
+
+
+def _backwards(original: Callable[..., Any], *places: int | None) -> Callable[..., Any]:
+    """Return an atomic that takes its lanes from the last to the first, as any order may be theirs."""
+
+    def backwards(self: Any, *args: Any) -> Any:
+        arguments = list(args)
+        shape = arguments[places[0] or 0].data.shape
+        for at in places:
+            if at is not None:
+                turned = np.flip(np.broadcast_to(arguments[at].data, shape))
+                arguments[at] = with_data(arguments[at], np.ascontiguousarray(turned))
+        answer = original(self, *arguments)
+        return with_data(answer, np.ascontiguousarray(np.flip(answer.data)))
+
+    return backwards
 
 
 def _atomic(original: Callable[..., Any], now: Current) -> Any:

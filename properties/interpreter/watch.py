@@ -33,7 +33,7 @@ class Watch:
     one program changes and another touches, and ``loads_again`` says whether a program loads an address
     that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
     and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
-    the programs.
+    the programs, and the lanes of an atomic: ``lanes_reordered`` says whether one had several.
     ``early``: what launches that begin early access before they wait. ``undefined``: the lines of masked
     loads without ``other`` that left lanes undefined; these hold 0, in ``filled`` lines another number.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
@@ -58,6 +58,7 @@ class Watch:
     program: int = 0
     semantic: str = ""
     hints: Hints = field(default_factory=Hints)
+    lanes_reordered: bool = False
     early: Early = field(default_factory=Early)
     undefined: set[str] = field(default_factory=set)
     filled: Collection[str] = ()
