@@ -70,7 +70,7 @@ def _changed(trial: Trial) -> Finding | None:
     if not others:
         return found
     other = trial.again(ORDER_SEED)
-    because = f"when {others} ran in another order"
+    because = f"when {others} {'ran' if others == 'programs' else 'came'} in another order"
     found = changed_since("is_deterministic", trial, base, other, because)
     if found is None or found.index < 0 or other.watch is None:
         return found
@@ -83,6 +83,8 @@ def _ordered_anew(num_programs: int, watch: Watch | None) -> str:
     told = ["programs"] if num_programs > 1 else []
     if watch is not None and watch.lanes_reordered:
         told.append("lanes of an atomic")
+    if watch is not None and watch.indices_turned:
+        told.append("writes to one index")
     return " and ".join(told)
 
 

@@ -1,4 +1,4 @@
-"""Claims of a kernel about its offsets, ``tl.multiple_of`` and ``tl.max_contiguous``, where accesses rely on them.
+"""What a kernel claims of offsets, by ``tl.multiple_of`` and ``tl.max_contiguous``, and what relies on it.
 
 The compiler believes them, and lets each thread access several elements at once where they say that these lie
 in a row from an address that their size divides. A false claim does no harm where no access follows it: as of

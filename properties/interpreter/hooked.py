@@ -200,7 +200,7 @@ def restored(original: Callable[..., Any]) -> Any:
 
 
 def collecting(original: Callable[..., Any], now: Current) -> Any:
-    """Begin a launch: give the watch the tensors, and the arguments the types that they have when compiled."""
+    """Begin a launch: give the watch the tensors, and the arguments the types that compiled ones have."""
 
     def hooked(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)

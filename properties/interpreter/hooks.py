@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumae.properties.interpreter import blocks, coverage, hooked, logic, loops, marking, narrow_numbers, reductions
+from cumae.properties.interpreter import (
+    blocks,
+    coverage,
+    hooked,
+    logic,
+    loops,
+    marking,
+    narrow_numbers,
+    reductions,
+)
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.threads import Threads
@@ -119,7 +128,9 @@ class _Hooks:
             (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
             (autotuner.Autotuner, "_bench"): hooked.first_is_best,
-            (interpreter.InterpretedFunction, "run"): hooked.running(interpreter.InterpretedFunction.run, now),
+            (interpreter.InterpretedFunction, "run"): hooked.running(
+                interpreter.InterpretedFunction.run, now
+            ),
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
         if not is_nested:
@@ -193,7 +204,10 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_numbers.METHODS, *blocks.METHODS, *_OTHERS)]
+    needed = [
+        ("InterpreterBuilder", name)
+        for name in (*ACCESSES, *narrow_numbers.METHODS, *blocks.METHODS, *_OTHERS)
+    ]
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
     needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
     needed += [("ReduceOps", "generic_reduce"), ("ScanOps", "generic_scan")]

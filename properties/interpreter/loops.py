@@ -1,7 +1,7 @@
 """Loops that count in tensors, as in compiled code; the interpreter counts in Python's integers.
 
-Those have no ``to``, and their products with constants do not wrap. A constant to which a kernel adds becomes a
-tensor too.
+Those have no ``to``, and their products with constants do not wrap. A constant to which a kernel adds becomes
+a tensor too.
 """
 
 import ast

@@ -108,7 +108,9 @@ def races_of(contest: Contest, place: Callable[[int], tuple[str, int]]) -> list[
         if pair is not None:
             tensor, index = place(address)
             between = _relaxed_between(events, *pair)
-            told = f"; the atomics at {between} are relaxed and order nothing: acq_rel does" if between else ""
+            told = (
+                f"; the atomics at {between} are relaxed and order nothing: acq_rel does" if between else ""
+            )
             found.append(Race(tensor, index, f"is {pair[0]} and {pair[1]}{told}"))
         if len(found) >= MOST:
             break
@@ -174,14 +176,14 @@ def _ordered(events: Sequence[Event], first: _Touch, second: _Touch) -> bool:
 
 
 def _relaxed_between(events: Sequence[Event], first: _Touch, second: _Touch) -> str:
-    """Return the lines of atomics of the two programs that would order their accesses, were they not relaxed."""
+    """Return the lines of atomics that would order the two accesses, were they not relaxed."""
     for meeting in _meetings(events, first, second):
         return " and ".join(dict.fromkeys(one.line for one in meeting if not one.synchronises))
     return ""
 
 
 def _meetings(events: Sequence[Event], first: _Touch, second: _Touch) -> Iterator[tuple[Event, Event]]:
-    """Yield atomics on one address, of the first program after its access and of the second before its own."""
+    """Yield pairs of atomics on one address, the first program's after its access, then the second's."""
     between = events[first.time : second.time + 1]
     for i, released in enumerate(between):
         if released.program != first.event.program or released.kind not in _ATOMIC:

@@ -50,7 +50,8 @@ class Unaligned:
 
     def __str__(self) -> str:
         if not self.claimed:
-            return f"{self.kind} of {self.size} bytes at an address that {self.size} does not divide, at {self.line}"
+            odd = f"an address that {self.size} does not divide"
+            return f"{self.kind} of {self.size} bytes at {odd}, at {self.line}"
         return (
             f"{self.kind} of {self.count} elements at once where they do not lie in a row from a multiple of "
             f"{self.size} bytes, as `tl.multiple_of` at {self.claimed} claims, at {self.line}"

@@ -27,7 +27,9 @@ def with_widths(rewritten: Any, args: list[Any], kwargs: dict[str, Any]) -> tupl
     return held, {name: _held(value, annotated.get(name)) for name, value in (kwargs | defaults).items()}
 
 
-def constants(rewritten: Any, args: list[Any], kwargs: dict[str, Any], left: Collection[Any]) -> Iterator[str]:
+def constants(
+    rewritten: Any, args: list[Any], kwargs: dict[str, Any], left: Collection[Any]
+) -> Iterator[str]:
     """Yield the names of integers that are 1: these are constants of a compiled kernel.
 
     Annotated ones are not, nor those in ``left``, the names and numbers of ``do_not_specialize``.

@@ -53,7 +53,9 @@ def _folds(total: Any, number: Any) -> Any:
 
 
 @triton.jit
-def _sums_of_runs(flags: Any, out: Any, combine: tl.constexpr, reverse: tl.constexpr, BLOCK: tl.constexpr) -> None:
+def _sums_of_runs(
+    flags: Any, out: Any, combine: tl.constexpr, reverse: tl.constexpr, BLOCK: tl.constexpr
+) -> None:
     o_all = tl.arange(0, BLOCK)
     ones = tl.full((2, BLOCK), 1, tl.int32)
     is_first = tl.load(flags + o_all)[None, :] + tl.zeros((2, BLOCK), tl.int32)
