@@ -8,6 +8,7 @@ import numpy as np
 from cumae.properties.comparing.masks import unwritten
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.interpreter.races import Race
+from cumae.properties.interpreter.watch import Watch
 from cumae.properties.operations import FREE
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import POISON
@@ -62,15 +63,29 @@ def _changed(trial: Trial) -> Finding | None:
         # A function that is wrong each second time was right in the call before this one.
         again = trial.quiet.observe(POISON)
         found = changed_since("is_deterministic", trial, base, again, "in a second launch")
-    if found is not None or base.watch is None or base.watch.most_programs < 2 or trial.is_over():
+    if found is not None or base.watch is None or trial.is_over():
+        return found
+    watch = trial.second.watch
+    others = _ordered_anew(base.watch.most_programs, watch)
+    if not others:
         return found
     other = trial.again(ORDER_SEED)
-    because = "when programs ran in another order"
+    because = f"when {others} {'ran' if others == 'programs' else 'came'} in another order"
     found = changed_since("is_deterministic", trial, base, other, because)
     if found is None or found.index < 0 or other.watch is None:
         return found
     writer = other.watch.writer_of(found.output, found.index)
     return replace(found, message=f"{found.message}; {writer}") if writer else found
+
+
+def _ordered_anew(num_programs: int, watch: Watch | None) -> str:
+    """Return in words what came in another order in the second call."""
+    told = ["programs"] if num_programs > 1 else []
+    if watch is not None and watch.lanes_reordered:
+        told.append("lanes of an atomic")
+    if watch is not None and watch.indices_turned:
+        told.append("writes to one index")
+    return " and ".join(told)
 
 
 def _is_same(trial: Trial, first: Observation, second: Observation) -> bool:

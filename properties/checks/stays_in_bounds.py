@@ -1,7 +1,7 @@
 """Guard words around outputs and inputs are intact, inputs unchanged, every access inside its tensor."""
 
 from cumae.properties.comparing.evidence import read_output
-from cumae.properties.interpreter.strays import Garbage
+from cumae.properties.interpreter.strays import Garbage, Unaligned
 from cumae.properties.operations import KEEP
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.trial import Trial
@@ -11,7 +11,10 @@ def stays_in_bounds(trial: Trial) -> Finding | None:
     """Check the memory around and between the elements, and in the interpreter every address."""
     seen = trial.first
     rule = "a kernel writes only its outputs, and reads and writes only inside its tensors"
-    told = [str(access) for access in seen.watch.outside] if seen.watch is not None else []
+    outside = seen.watch.outside if seen.watch is not None else []
+    if outside and isinstance(outside[0], Unaligned):
+        rule = "what a thread accesses at once lies at a multiple of its size"
+    told = [str(access) for access in outside]
     told = told or list(seen.damage)
     if not told and (told := [str(one) for one in _garbage(trial)]):
         rule = "a kernel reads only its inputs and memory that was written before"

@@ -1,10 +1,12 @@
 """Hooks around the interpreter's loads, stores and atomics: bounds, records, turns and threads."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter import alignment
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.watch import Current
 
@@ -15,6 +17,8 @@ ACCESSES = {
     "create_atomic_cas": ("exchange", 0, 2, None),
 }
 """Methods that access memory: the kind, and the positions of pointers, values and mask."""
+_WITHOUT_MASK = ("create_load", "create_store")
+"""Methods that access every element of a block, by those with a mask."""
 _ATOMIC = ("create_atomic_load", "create_atomic_store", "create_atomic_poll")
 """Methods of newer releases that go through the masked load and store."""
 _MEET = ("barrier", "cat", "dot", "expand_dims", "gather", "histogram", "join", "reshape", "split", "trans")
@@ -59,6 +63,8 @@ def _guarded(
     mask_at: int | None,
     now: Current,
 ) -> Any:
+    places = (pointer_at, value_at, mask_at)
+
     def guarded(self: Any, *args: Any) -> Any:
         watch = now.watch
         if watch.turns is not None:
@@ -83,6 +89,10 @@ def _guarded(
             live = live & inside
             reached = addresses[live]
             arguments[mask_at] = with_data(arguments[mask_at], live)
+        if reached.size and (watch.pointers.any_cast or watch.hints.false):
+            item = max(1, arguments[pointer_at].get_element_ty().primitive_bitwidth // 8)
+            has_mask = sys._getframe(1).f_code.co_name not in _WITHOUT_MASK
+            alignment.look_at(watch, kind, addresses, reached, item, has_mask=has_mask)
         if addresses is not pointers:
             arguments[pointer_at] = with_data(arguments[pointer_at], addresses)
         if value_at is not None and arguments[value_at].dtype.is_ptr():
@@ -95,15 +105,20 @@ def _guarded(
                     return None
             elif kind != "load" or watch.semantic:
                 watch.threads.meet()
+        if kind == "atomic" and watch.order_seed is not None and reached.size > 1:
+            call = _backwards(original, *places)
+            watch.lanes_reordered = True
+        else:
+            call = original
         if not watch.keeps_accesses:
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
         elif value is None:
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
             found = np.broadcast_to(answer.data, live.shape)
             watch.loaded(reached, found[live])
         else:
             before = watch.peek(reached, value.itemsize)
-            answer = original(self, *arguments)
+            answer = call(self, *arguments)
             stored = np.broadcast_to(value, live.shape)[live] if kind == "store" else None
             synchronises = kind != "store" and "RELAXED" not in str(arguments[-2])
             watch.written(kind, reached, before, value.itemsize, stored, synchronises)
@@ -124,6 +139,22 @@ def _guarded(
         return answer
 
     return guarded
+
+
+def _backwards(original: Callable[..., Any], *places: int | None) -> Callable[..., Any]:
+    """Return an atomic that takes its lanes from the last to the first, as any order may be theirs."""
+
+    def backwards(self: Any, *args: Any) -> Any:
+        arguments = list(args)
+        shape = arguments[places[0] or 0].data.shape
+        for at in places:
+            if at is not None:
+                turned = np.flip(np.broadcast_to(arguments[at].data, shape))
+                arguments[at] = with_data(arguments[at], np.ascontiguousarray(turned))
+        answer = original(self, *arguments)
+        return with_data(answer, np.ascontiguousarray(np.flip(answer.data)))
+
+    return backwards
 
 
 def _atomic(original: Callable[..., Any], now: Current) -> Any:

@@ -15,7 +15,7 @@ from cumae.properties.interpreter.region import spans_of
 from cumae.properties.interpreter.source_lines import source_line
 from cumae.properties.interpreter.threads import DEFAULT_WARPS
 from cumae.properties.interpreter.watch import Current
-from cumae.properties.interpreter.widths import with_widths
+from cumae.properties.interpreter.widths import constants, with_widths
 
 
 def _stays(argument: Any) -> bool:
@@ -36,11 +36,28 @@ def cast(original: Callable[..., Any], now: Current) -> Any:
     def hooked(self: Any, value: Any, wanted: Any) -> Any:
         answer = original(self, value, wanted)
         was, becomes = value.dtype.scalar.is_ptr(), wanted.scalar.is_ptr()
+        if becomes and (not was or _size(wanted) > _size(value.dtype)):
+            now.watch.pointers.any_cast = True
         if becomes and not was:
             return with_data(answer, now.watch.pointers.made(answer.data))
         if was and not becomes:
             return with_data(answer, now.watch.pointers.unmade(answer.data).view(answer.data.dtype))
         return answer
+
+    return hooked
+
+
+def _size(pointer: Any) -> int:
+    return int(getattr(pointer.scalar.element_ty, "primitive_bitwidth", 64))
+
+
+def hinted(original: Callable[..., Any], now: Current) -> Any:
+    """Look at what a kernel claims of a block."""
+
+    def hooked(self: Any, name: str, values: Any) -> None:
+        original(self, name, values)
+        if not self.dtype.scalar.is_ptr():
+            now.watch.hints.claimed(np.asarray(self.data), self.attr)
 
     return hooked
 
@@ -126,8 +143,19 @@ def launching(original: Callable[..., Any], now: Current) -> Any:
                 raise KeyError(f"Keyword argument {name} was specified but unrecognised")
         self.grid = _in_a_tuple(self.grid)
         now.watch.early.begins = bool(kwargs.get("launch_pdl"))
+        now.watch.hints.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
         if now.watch.threads is not None:
-            now.watch.threads.num_warps = kwargs.get("num_warps") or DEFAULT_WARPS
+            now.watch.threads.num_warps = now.watch.hints.num_warps
+        return original(self, *args, **kwargs)
+
+    return hooked
+
+
+def running(original: Callable[..., Any], now: Current) -> Any:
+    """Keep the kernel that is launched: its options say which arguments are no constants."""
+
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        now.kernel = self
         return original(self, *args, **kwargs)
 
     return hooked
@@ -172,13 +200,15 @@ def restored(original: Callable[..., Any]) -> Any:
 
 
 def collecting(original: Callable[..., Any], now: Current) -> Any:
-    """Begin a launch: give the watch the tensors, and the arguments their annotated widths."""
+    """Begin a launch: give the watch the tensors, and the arguments the types that compiled ones have."""
 
     def hooked(self: Any, args: Any, kwargs: Any) -> Any:
         args_host, kwargs_host = original(self, args, kwargs)
         named = (*zip(self.arg_names, args_host, strict=False), *kwargs_host.items())
         now.watch.launch([span for name, value in named for span in spans_of(name, value)])
         held = with_widths(self.fn, args_host, kwargs_host)
+        left = now.kernel.kwargs.get("do_not_specialize") or () if now.kernel is not None else ()
+        self.constexprs = [*self.constexprs, *constants(self.fn, args_host, kwargs_host, left)]
         self.fn = Programs(self.fn, now.watch)
         return held
 

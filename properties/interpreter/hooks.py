@@ -7,7 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cumae.properties.interpreter import coverage, hooked, logic, loops, marking, narrow_numbers, reductions
+from cumae.properties.interpreter import (
+    blocks,
+    coverage,
+    hooked,
+    logic,
+    loops,
+    marking,
+    narrow_numbers,
+    reductions,
+)
 from cumae.properties.interpreter.accesses import ACCESSES, access_patches, meeting_patches
 from cumae.properties.interpreter.remembered import PatchOnce, remembering
 from cumae.properties.interpreter.threads import Threads
@@ -97,6 +106,7 @@ class _Hooks:
             patches |= meeting_patches(builder, interpreter, now)
         patches |= remembering(interpreter)
         patches |= narrow_numbers.patches(interpreter) | reductions.patches(interpreter)
+        patches |= blocks.patches(interpreter, patches)
         patches |= {(builder, name): hooked.cast(getattr(builder, name), now) for name in _CASTS}
         patches |= {(builder, name): hooked.splat(getattr(builder, name)) for name in _SPLATS}
         options = interpreter.InterpreterOptions(debug=True, sanitize_overflow=kind.overflow)
@@ -112,11 +122,15 @@ class _Hooks:
             (builder, "set_grid_idx"): hooked.reordered(builder.set_grid_idx, now),
             (builder, "set_grid_dim"): hooked.counted(builder.set_grid_dim, now),
             (interpreter.interpreter_builder, "options"): options,
+            (interpreter.TensorHandle, "set_attr"): hooked.hinted(interpreter.TensorHandle.set_attr, now),
             (executor, "_init_args_hst"): hooked.collecting(to_host, now),
             (executor, "_restore_args_dev"): hooked.restored(executor._restore_args_dev),
             (executor, "__call__"): hooked.launching(executor.__call__, now),
             (interpreter, "_patch_lang"): self._language,
             (autotuner.Autotuner, "_bench"): hooked.first_is_best,
+            (interpreter.InterpretedFunction, "run"): hooked.running(
+                interpreter.InterpretedFunction.run, now
+            ),
             (interpreter.InterpretedFunction, "rewritten_fn"): _REWRITTEN,
         }
         if not is_nested:
@@ -190,10 +204,14 @@ def require_hooks() -> None:
     """Raise ``ValueError`` with the names that the hooks need and this release of Triton lacks."""
     from triton.runtime import interpreter
 
-    needed = [("InterpreterBuilder", name) for name in (*ACCESSES, *narrow_numbers.METHODS, *_OTHERS)]
+    needed = [
+        ("InterpreterBuilder", name)
+        for name in (*ACCESSES, *narrow_numbers.METHODS, *blocks.METHODS, *_OTHERS)
+    ]
     needed += [("GridExecutor", name) for name in ("_init_args_hst", "_restore_args_dev")]
     needed += [("ReduceScanOpInterface", "apply"), ("ReduceOps", "apply_impl"), ("ScanOps", "apply_impl")]
-    needed += [("InterpreterOptions", "debug")]
+    needed += [("ReduceOps", "generic_reduce"), ("ScanOps", "generic_scan")]
+    needed += [("InterpreterOptions", "debug"), ("TensorHandle", "set_attr")]
     needed += [("FunctionRewriter", "ast_transformer"), ("InterpretedFunction", "rewritten_fn")]
     missing = [f"{owner}.{name}" for owner, name in needed if not hasattr(_part(interpreter, owner), name)]
     missing += [name for name in _NAMES if not hasattr(interpreter, name)]

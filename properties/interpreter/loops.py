@@ -1,6 +1,7 @@
 """Loops that count in tensors, as in compiled code; the interpreter counts in Python's integers.
 
-Those have no ``to``, and their products with constants do not wrap.
+Those have no ``to``, and their products with constants do not wrap. A constant to which a kernel adds becomes
+a tensor too.
 """
 
 import ast
@@ -25,6 +26,14 @@ class Rewriter:
 
 
 class _Loops(ast.NodeTransformer):
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        before = ast.copy_location(ast.Name(id=node.target.id, ctx=ast.Load()), node.target)
+        after = ast.copy_location(ast.BinOp(left=before, op=node.op, right=node.value), node)
+        return ast.copy_location(ast.Assign(targets=[node.target], value=after), node)
+
     def visit_For(self, node: ast.For) -> ast.For:
         self.generic_visit(node)
         if isinstance(node.iter, ast.Call) and _name_of(node.iter.func) == "range":

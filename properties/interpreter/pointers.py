@@ -32,12 +32,14 @@ class Pointers:
     memory, or computed and point into a tensor that a loaded word points into too. An overrun computed
     in integers is missed if it ends in another tensor that a loaded word names. ``known``: the tensors
     of the call. Every other living tensor may be reached too, with all of its storage, unless tensors
-    of the call lie in that storage between guard words.
+    of the call lie in that storage between guard words. ``any_cast``: whether pointers were made, or made to
+    point at larger elements, which need not lie at multiples of their size.
     """
 
     known: Callable[[], Iterable[Region]] = tuple
     tensors: list[Region] = field(default_factory=list)
     any_made: bool = False
+    any_cast: bool = False
     _loaded: list[Any] = field(default_factory=list)
     _old: list[_Ref] | None = None
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 MOST = 64
+_ATOMIC = ("atomic", "exchange")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,11 @@ def races_of(contest: Contest, place: Callable[[int], tuple[str, int]]) -> list[
         pair = next((pair for pair in _pairs(touches) if not _ordered(events, *pair)), None)
         if pair is not None:
             tensor, index = place(address)
-            found.append(Race(tensor, index, f"is {pair[0]} and {pair[1]}"))
+            between = _relaxed_between(events, *pair)
+            told = (
+                f"; the atomics at {between} are relaxed and order nothing: acq_rel does" if between else ""
+            )
+            found.append(Race(tensor, index, f"is {pair[0]} and {pair[1]}{told}"))
         if len(found) >= MOST:
             break
     return found
@@ -166,12 +171,24 @@ def _shows(first: _Touch, second: _Touch) -> bool:
 
 def _ordered(events: Sequence[Event], first: _Touch, second: _Touch) -> bool:
     """Return whether the first program releases after its access what the second acquires before its own."""
+    meetings = _meetings(events, first, second)
+    return any(released.synchronises and acquired.synchronises for released, acquired in meetings)
+
+
+def _relaxed_between(events: Sequence[Event], first: _Touch, second: _Touch) -> str:
+    """Return the lines of atomics that would order the two accesses, were they not relaxed."""
+    for meeting in _meetings(events, first, second):
+        return " and ".join(dict.fromkeys(one.line for one in meeting if not one.synchronises))
+    return ""
+
+
+def _meetings(events: Sequence[Event], first: _Touch, second: _Touch) -> Iterator[tuple[Event, Event]]:
+    """Yield pairs of atomics on one address, the first program's after its access, then the second's."""
     between = events[first.time : second.time + 1]
     for i, released in enumerate(between):
-        if released.program != first.event.program or not released.synchronises:
+        if released.program != first.event.program or released.kind not in _ATOMIC:
             continue
         for acquired in between[i + 1 :]:
-            if acquired.program == second.event.program and acquired.synchronises:
+            if acquired.program == second.event.program and acquired.kind in _ATOMIC:
                 if np.isin(acquired.addresses, released.addresses).any():
-                    return True
-    return False
+                    yield released, acquired

@@ -2,7 +2,7 @@
 
 The interpreter adds bf16 numbers as integers, takes no axis that counts from the end, raises where all
 numbers of a row are NaN, and finds the first of equal numbers also where any may be found: here that is the
-last.
+last. It combines from the left to the right: here a tree does, in order, as threads and warps do.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cumae.properties.interpreter import trees
 from cumae.properties.interpreter.narrow_numbers import as_fp32, is_bf16, rounded
 
 Method = Callable[..., Any]
@@ -18,7 +19,8 @@ Method = Callable[..., Any]
 def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     """Return for an owner and a name of Triton's the method that reduces so."""
     owners = (interpreter.ReduceOps, interpreter.ScanOps)
-    return {(owner, "apply_impl"): _applied(owner.apply_impl, interpreter.tl) for owner in owners}
+    found = {(owner, "apply_impl"): _applied(owner.apply_impl, interpreter.tl) for owner in owners}
+    return found | trees.patches(interpreter)
 
 
 def _applied(original: Method, tl: Any) -> Method:

@@ -1,8 +1,11 @@
 """The memory of one tensor."""
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,20 @@ class Region:
         """Return where an element begins."""
         row, column = divmod(index, self.width)
         return self.start + (row * self.step + column) * self.item
+
+
+def words_at(addresses: Any, item: int, regions: Iterable[Region]) -> Any:
+    """Return the words of ``item`` bytes at addresses that lie in one of the regions, else 0."""
+    words = np.zeros(addresses.shape, dtype=np.uint64)
+    for span in regions:
+        here = (addresses >= span.start) & (addresses < span.stop)
+        if here.any():
+            size = span.stop - span.start
+            memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(span.start))
+            first = (addresses[here] - span.start).astype(np.int64)
+            content = memory[np.minimum(first[:, None] + np.arange(item), size - 1)]
+            words[here] = content.view(f"u{item}").reshape(-1)
+    return words
 
 
 def spans_of(name: str, value: Any) -> Iterator[Region]:

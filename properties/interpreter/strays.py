@@ -1,4 +1,4 @@
-"""Accesses outside every tensor, and reads of memory that nobody has written."""
+"""Accesses outside every tensor or at odd addresses, and reads of memory that nobody has written."""
 
 from dataclasses import dataclass
 
@@ -32,6 +32,29 @@ class Access:
         return (
             f"{self.kind} of element {self.element} of `{self.tensor}`, "
             f"which has {self.num_elements}, at {self.line}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Unaligned:
+    """An access of one thread at an address that its size does not divide: a GPU does not make it.
+
+    ``count``: elements that the thread accesses at once, as the kernel claims at ``claimed`` that it can.
+    """
+
+    kind: str
+    size: int
+    line: str
+    count: int = 1
+    claimed: str = ""
+
+    def __str__(self) -> str:
+        if not self.claimed:
+            odd = f"an address that {self.size} does not divide"
+            return f"{self.kind} of {self.size} bytes at {odd}, at {self.line}"
+        return (
+            f"{self.kind} of {self.count} elements at once where they do not lie in a row from a multiple of "
+            f"{self.size} bytes, as `tl.multiple_of` at {self.claimed} claims, at {self.line}"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DEFAULT_WARPS = 4
-_LANES = 32
+LANES = 32
 _WIDTHS = (16, 8, 4, 1)
 Shape = tuple[int, ...]
 
@@ -27,9 +27,9 @@ class Layout(NamedTuple):
         """
         if not self.by_rows:
             position = int(np.ravel_multi_index(np.unravel_index(position, shape), shape, order="F"))
-        most = prod(shape) // (_LANES * num_warps)
+        most = prod(shape) // (LANES * num_warps)
         vector = max(1, min(self.vector_bytes // item, most))
-        return position // (_LANES * vector) % num_warps
+        return position // (LANES * vector) % num_warps
 
 
 @dataclass(slots=True, kw_only=True)

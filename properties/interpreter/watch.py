@@ -1,6 +1,5 @@
 """The record of one interpreted call: stray accesses, garbage reads, failed assertions, races."""
 
-import ctypes
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -11,12 +10,13 @@ import numpy as np
 
 from cumae.properties.interpreter.bases import base_of
 from cumae.properties.interpreter.early import Early
+from cumae.properties.interpreter.hints import Hints
 from cumae.properties.interpreter.patience import Patience
 from cumae.properties.interpreter.pointers import Pointers
 from cumae.properties.interpreter.races import Contest, Event, Race, loads_again, races_of, stores_over
-from cumae.properties.interpreter.region import Region
+from cumae.properties.interpreter.region import Region, words_at
 from cumae.properties.interpreter.source_lines import kernel_frame, source_line
-from cumae.properties.interpreter.strays import Access, Garbage
+from cumae.properties.interpreter.strays import Access, Garbage, Unaligned
 from cumae.properties.interpreter.threads import Threads
 from cumae.properties.interpreter.turns import Turns
 
@@ -27,18 +27,19 @@ class Watch:
 
     ``asserted``: failed device assertions with their line, and overflows if they are looked for.
     ``given``: the tensors of the call; a launch that gets a view of one may reach all of it.
-    ``outside``: the first eight of ``num_outside`` stray accesses. ``pointers``: those that the launch
-    made from integers. If races are looked for, ``contested`` has the lines that access an address which
-    one program changes and another touches, and ``loads_again`` says whether a program loads an address
-    that it has stored to, ``stores_over`` whether it stores to one that another lane has loaded. ``turns``
-    and ``threads``: how programs run, and when their threads see what others stored; ``order_seed`` permutes
-    the programs.
+    ``outside``: the first eight of ``num_outside`` accesses that are stray or not aligned; ``hints``: the
+    claims that some rely on. ``pointers``: those that the launch made from integers. If races are looked for,
+    ``contested`` has the lines that access an address which one program changes and another touches, and
+    ``loads_again`` says whether a program loads an address that it has stored to, ``stores_over`` whether it
+    stores to one that another lane has loaded. ``turns`` and ``threads``: how programs run, and when their
+    threads see what others stored; ``order_seed`` permutes the programs, the lanes of an atomic and the
+    indices to which torch writes: ``lanes_reordered`` and ``indices_turned`` say whether there were any.
     ``early``: what launches that begin early access before they wait. ``undefined``: the lines of masked
     loads without ``other`` that left lanes undefined; these hold 0, in ``filled`` lines another number.
     ``waits`` is called if a program only repeats its loads, while the others have not begun or have ended.
     """
 
-    outside: list[Access] = field(default_factory=list)
+    outside: list[Access | Unaligned] = field(default_factory=list)
     num_outside: int = 0
     garbage: dict[tuple[str, int], Garbage] = field(default_factory=dict)
     asserted: list[str] = field(default_factory=list)
@@ -56,6 +57,9 @@ class Watch:
     stores_over: bool = False
     program: int = 0
     semantic: str = ""
+    hints: Hints = field(default_factory=Hints)
+    lanes_reordered: bool = False
+    indices_turned: bool = False
     early: Early = field(default_factory=Early)
     undefined: set[str] = field(default_factory=set)
     filled: Collection[str] = ()
@@ -96,6 +100,7 @@ class Watch:
         """Begin a program of the launch."""
         self.program = program
         self.patience.begin()
+        self.hints.false.clear()
 
     def close(self) -> None:
         """End the last launch and record its races."""
@@ -154,6 +159,16 @@ class Watch:
         element = (address - span.start) // span.item
         self.outside.append(Access(kind, span.name, element, size, source_line(), nowhere, is_known))
 
+    def start_of(self, address: int) -> int | None:
+        """Return where the tensor of the launch that holds an address begins."""
+        return next((span.start for span in self._reached if address in span), None)
+
+    def unaligned(self, found: Unaligned) -> None:
+        """Record an access that is not aligned."""
+        self.num_outside += 1
+        if len(self.outside) < 8:
+            self.outside.append(found)
+
     def read(self, addresses: Any, live: Any, found: Any) -> None:
         """Look for poison in the values of a load or an atomic."""
         if self._poison is None:
@@ -206,16 +221,7 @@ class Watch:
 
     def peek(self, addresses: Any, item: int) -> Any:
         """Return the words of ``item`` bytes at addresses that lie inside."""
-        words = np.zeros(addresses.shape, dtype=np.uint64)
-        for span in (*self._reached, *self.pointers.tensors):
-            here = (addresses >= span.start) & (addresses < span.stop)
-            if here.any():
-                size = span.stop - span.start
-                memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(span.start))
-                first = (addresses[here] - span.start).astype(np.int64)
-                content = memory[np.minimum(first[:, None] + np.arange(item), size - 1)]
-                words[here] = content.view(f"u{item}").reshape(-1)
-        return words
+        return words_at(addresses, item, (*self._reached, *self.pointers.tensors))
 
     def place(self, address: int) -> tuple[str, int]:
         """Return the name of the tensor at an address, by the call or else by the kernel, and the index."""
@@ -235,9 +241,10 @@ class Watch:
 
 @dataclass(slots=True)
 class Current:
-    """The watch of the call that runs; hooks outlive it."""
+    """The watch of the call that runs; hooks outlive it. ``kernel``: the one that was launched last."""
 
     watch: Watch
+    kernel: Any = None
 
 
 @cache

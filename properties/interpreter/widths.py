@@ -1,9 +1,9 @@
-"""Annotated widths of a kernel's arguments for the interpreter, which ignores annotations."""
+"""What a launch makes of a kernel's arguments: annotated widths, and constants of those that are 1."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,35 @@ def with_widths(rewritten: Any, args: list[Any], kwargs: dict[str, Any]) -> tupl
     }
     held = [_held(value, annotated.get(name)) for name, value in zip(names, args, strict=True)]
     return held, {name: _held(value, annotated.get(name)) for name, value in (kwargs | defaults).items()}
+
+
+def constants(
+    rewritten: Any, args: list[Any], kwargs: dict[str, Any], left: Collection[Any]
+) -> Iterator[str]:
+    """Yield the names of integers that are 1: these are constants of a compiled kernel.
+
+    Annotated ones are not, nor those in ``left``, the names and numbers of ``do_not_specialize``.
+    """
+    defaults = _unannotated(rewritten)
+    given = kwargs | dict(zip(defaults.every, args, strict=False))
+    for name, default in defaults.of.items():
+        value = given.get(name, default)
+        if type(value) is int and value == 1 and name not in left and defaults.every.index(name) not in left:
+            yield name
+
+
+class _Unannotated(NamedTuple):
+    """The names of a kernel's parameters, and the defaults of those that have no annotated width."""
+
+    every: tuple[str, ...]
+    of: dict[str, Any]
+
+
+@lru_cache(maxsize=256)
+def _unannotated(rewritten: Callable[..., Any]) -> _Unannotated:
+    names, annotated, _ = _parameters(rewritten)
+    parameters = inspect.signature(_original(rewritten)).parameters
+    return _Unannotated(names, {name: parameters[name].default for name in names if name not in annotated})
 
 
 @lru_cache(maxsize=256)

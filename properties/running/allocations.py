@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cumae.properties.interpreter.region import Region
+from cumae.properties.running.duplicates import NAMES, turned_round
 from cumae.properties.running.volume import volume_now
 
 GUARD_BYTES = 1024
@@ -41,11 +42,15 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     It does not see allocations inside other operators (``torch.cumsum``), and leaves tensors alone
     that are not on the CPU or on CUDA. In it ``numpy.empty`` and ``numpy.empty_like`` are poisoned too.
+    ``turns_round``: whether writes to indices of the CPU take these from the last to the first, as any may
+    be the last on a GPU; ``turned`` says whether one did.
     """
 
-    def __init__(self, poison: int) -> None:
+    def __init__(self, poison: int, *, turns_round: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._poison = poison
+        self._turns_round = turns_round
+        self.turned = False
         self._made: list[_Allocation] = []
         self._num_first: int | None = None
         self._volume = volume_now()
@@ -75,12 +80,18 @@ class FencedAllocations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return poisoned
 
     def _dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if (
+            self._turns_round
+            and name in NAMES
+            and (turned := turned_round(name, args, kwargs or {})) is not None
+        ):
+            args, self.turned = turned, True
         plain = func(*args, **(kwargs or {}))
         if self._volume is not None and not func.is_view:
             own = (*args, *(kwargs or {}).values())
             if not any(plain is one for one in own):  # else it changed an argument in place
                 self._volume.note_made(plain)
-        name = func.overloadpacket.__name__
         if name not in _ALLOCATE or plain.device.type not in ("cpu", "cuda") or plain.is_sparse:
             return plain
         return self._fence(plain, keep=name in _FILLED)

@@ -141,7 +141,7 @@ class Bench:
             if isinstance(seen, KernelRaised):
                 raise seen
             return seen
-        allocated = FencedAllocations(poison)
+        allocated = FencedAllocations(poison, turns_round=order_seed is not None)
         how: dict[str, Any] = {"races": races, "turns": turns, "threads": threads, "filled": filled}
         how["overflow"] = overflow or sanitizing() == "debug"
         watched = watching(order_seed, **how) if interpreting() else nullcontext()
@@ -154,6 +154,8 @@ class Bench:
                 watch.given = lambda: (*call.given(), *allocated.regions())
             with allocated:
                 answer = call.run()
+            if watch is not None:
+                watch.indices_turned = allocated.turned
         call.collect()
         return self.seen(call, answer, allocated, watch, poison)
 

@@ -76,6 +76,10 @@ def test_what_a_lock_puts_in_order_is_none_unless_its_atomics_are_relaxed() -> N
     assert watched(raw.takes_a_lock, False).races == []
     (race,) = watched(raw.takes_a_lock, True).races
     assert (race.tensor, race.index) == ("answer", 0)
+    released = line_of(raw.takes_a_lock, 'xchg(answer + 3, 0, sem="relaxed")')
+    taken = line_of(raw.takes_a_lock, 'cas(answer + 3, 0, 1, sem="relaxed")')
+    told = f"; the atomics at {released} and {taken} are relaxed and order nothing: acq_rel does"
+    assert race.what.endswith(told)
 
 
 def test_an_atomic_on_what_nobody_wrote_reads_garbage() -> None:

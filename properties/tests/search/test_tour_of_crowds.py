@@ -15,6 +15,7 @@ from cumae.fixtures.limits import (
     histories_of_churn,
     histories_of_places,
     histories_of_windows,
+    orders_of_lanes,
     ordinary_steps,
     served_crowds,
     served_steps,
@@ -55,6 +56,8 @@ ORDINARY = (
     *biases_of_routers.LIMITS,
     *values_of_rows.LIMITS,
 )
+OF_THE_INTERPRETER = orders_of_lanes.LIMITS if DEVICE == "cpu" else ()
+
 SERVED = (*served_crowds.LIMITS, *served_steps.LIMITS, *composed_steps.LIMITS)
 LIMITS = (
     *crowds_of_one_kind.LIMITS,
@@ -64,6 +67,7 @@ LIMITS = (
     *histories_of_windows.LIMITS,
     *ORDINARY,
     *SERVED,
+    *OF_THE_INTERPRETER,
 )
 
 
