@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cumae.properties.commands import main
 from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
 
 
