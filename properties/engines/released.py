@@ -4,6 +4,7 @@ import signal
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -129,9 +130,11 @@ def _send(there: Connection, *arguments: Any) -> None:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     try:
-        there.send(tried(*arguments))
+        answer: Any = tried(*arguments)
     except Exception as error:
-        there.send(RuntimeError("".join(traceback.format_exception(error))))
+        answer = RuntimeError("".join(traceback.format_exception(error)))
+    with suppress(OSError):  # the parent is gone
+        there.send(answer)
 
 
 def _other_arguments(adapter: Adapter, told: str) -> str:

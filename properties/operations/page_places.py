@@ -140,6 +140,7 @@ def _placing_of_read(kind: str) -> Placing:
 
 PAGE_COLUMN = Placing(_column, _column_text)
 LISTED_PAGE = Placing(_entry, _entry_text)
-PAGE_UNIT, KEY_PAGE_UNIT, VALUE_PAGE_UNIT = map(_placing_in_pages, ("", "key", "value"))
+PAGE_UNIT = _placing_in_pages("")
+KEY_PAGE_UNIT, VALUE_PAGE_UNIT = _placing_in_pages("key"), _placing_in_pages("value")
 READ_KEY = _placing_of_read("key")
 READ_VALUE = _placing_of_read("value")
