@@ -189,7 +189,6 @@ AXES = {
         _read,
         lambda case: case.options.heads.num_heads * case.options.heads.value_units,
         READ_VALUE,
-        VALUE_PAGE_UNIT,
         items=num_read,
         counts="bytes or elements of the values that are gathered",
     ),
