@@ -4,6 +4,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from opcode import opmap
 
 INT32_MAX = 2**31 - 1
 MOST_NAMED = 40
@@ -32,6 +33,20 @@ def allowed_by(error: ValueError) -> Allowed | None:
     """Return the values that the broken rule of an error allows, None for a rule of another kind."""
     allowed: Allowed | None = vars(error).get("allowed")
     return allowed
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether a statement of cumae raised an error, as it does for each broken rule.
+
+    An error of a function of Python or of another library is a mistake in what called it, not bad input.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not isinstance(error, ValueError):
+        return False
+    code, module = last.tb_frame.f_code, str(last.tb_frame.f_globals.get("__name__"))
+    return module.startswith("cumae.") and code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
 
 
 def require_int(name: str, value: object, low: int, high: int = INT32_MAX) -> None:

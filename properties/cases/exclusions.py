@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from cumae.oracle import Case
 from cumae.oracle.router_logits import LOGITS_KINDS
 from cumae.properties.cases.domain import Domain
+from cumae.properties.cases.features import PROMISED
 
 
 class _Narrower(NamedTuple):
@@ -37,6 +38,8 @@ ODD_LOGITS = (
 """Kinds of logits that a router may not be made for; those of choices below 0 alone and together."""
 SMALL_ID = 2**16 - 1
 """A largest block id that a function may promise."""
+SIZES = ((16, 32, 64, 128, 256), (64,), (128,), (16,))
+"""Block sizes of engines, and those that a function may be made for alone."""
 LONG = 4096
 """Most cached tokens of a request that nobody calls long."""
 
@@ -65,7 +68,6 @@ _NARROWER = (
     _Narrower("padding", "none"),
     _Narrower("rowless_requests", False),
     _Narrower("missing_blocks", False),
-    _Narrower("whole_prefixes", True, if_enough=True),  # it leaves out most later chunks
     _Narrower("strided", False),
     _Narrower("index_dtype", ("int32",)),
     _Narrower("index_dtype", ("int32", "int64")),
@@ -136,7 +138,22 @@ _NARROWER = (
         of="windows",
     ),
     _Narrower("max_context_len", 0, if_enough=True, if_alone=True, of="whole_sequences"),
+    *(
+        _Narrower(
+            "block_sizes",
+            sizes,
+            if_odd=lambda case: case.batch.block_size not in SIZES[0],
+            if_enough=True,
+            if_alone=True,
+            of="block_size",
+        )
+        for sizes in SIZES
+    ),
+    _Narrower("whole_prefixes", True, if_enough=True, if_alone=True),  # it leaves out most later chunks
 )
+_OF_OPTIONS = {name for name, row in PROMISED.items() if row.record == "options"}
+_OF_OPTIONS |= {"head_dims", "latent_dims", "router_shapes"}
+"""Promises of what a report shows among the options of a case: these are told first."""
 _WIDEST = Domain()
 MOST = frozenset({"block_size"})
 """What a kernel that reads blocks sees."""
@@ -157,17 +174,18 @@ def left_out_by(case: Case, domain: Domain, failed: Sequence[Case] = (), seen: C
     >>> left_out_by(Case(Batch((), 16)), Domain(), [padded])
     'Domain(min_requests=1) or Domain(min_tokens=1), which is not enough: other cases fail, too'
     """
-    all_out, this_out, names = list[str](), list[str](), set[str]()
-    for promise, narrower in _leaving_out(case, domain, seen):
-        told = f"Domain({promise.name}={_value(promise, case)!r})"
+    all_out, this_out = dict[str, bool](), list[str]()
+    names = set[str]()
+    for promise, value, narrower in _leaving_out(case, domain, seen):
+        told = f"Domain({promise.name}={value!r})"
         if all(narrower.why_not(other) is not None for other in failed):
             another = (promise.if_enough and promise.name in names) or (promise.if_alone and all_out)
             if not another:
-                all_out.append(told)
+                all_out[told] = promise.name not in _OF_OPTIONS
             names.add(promise.name)
         elif not promise.if_enough:
             this_out.append(told)
-    parts = [one_of(all_out)] if all_out else []
+    parts = [one_of(sorted(all_out, key=lambda told: all_out[told]))] if all_out else []
     if this_out:
         parts.append(f"{one_of(this_out)}, which is not enough: other cases fail, too")
     return "; or ".join(parts)
@@ -181,12 +199,19 @@ def one_of(choices: Sequence[str]) -> str:
 
 def is_kept_without(case: Case, other: Case, domain: Domain, seen: Collection[str] = MOST) -> bool:
     """Whether a promise that leaves a case of a domain out keeps the other."""
-    return any(narrower.why_not(other) is None for _, narrower in _leaving_out(case, domain, seen))
+    return any(narrower.why_not(other) is None for *_, narrower in _leaving_out(case, domain, seen))
 
 
-def domains_without(case: Case, domain: Domain, seen: Collection[str] = MOST) -> list[Domain]:
-    """Return the domains of the promises, each of which leaves a case of a domain out."""
-    return [narrower for _, narrower in _leaving_out(case, domain, seen)]
+def domains_without(
+    case: Case, domain: Domain, failed: Sequence[Case] = (), seen: Collection[str] = MOST
+) -> Iterator[Domain]:
+    """Yield the domains of the promises, each of which leaves a case of a domain out.
+
+    Promises that are told only where they leave out all of ``failed`` are left out if they do not.
+    """
+    for promise, _, narrower in _leaving_out(case, domain, seen):
+        if not promise.if_enough or all(narrower.why_not(other) is not None for other in failed):
+            yield narrower
 
 
 def num_leaving_out(case: Case, domain: Domain, seen: Collection[str] = MOST) -> int:
@@ -203,19 +228,24 @@ def leaves_out(domain: Domain, name: str, value: Any, case: Case) -> bool:
     return domain.why_not(case) is None and narrower.why_not(case) is not None
 
 
-def _leaving_out(case: Case, domain: Domain, seen: Collection[str]) -> Iterator[tuple[_Narrower, Domain]]:
-    """Yield the promises, each of which leaves a case out, and the domains that have them."""
+def _leaving_out(
+    case: Case, domain: Domain, seen: Collection[str]
+) -> Iterator[tuple[_Narrower, Any, Domain]]:
+    """Yield the promises, each of which leaves a case out, their values, and the domains that have them."""
     for promise in _NARROWER:
-        if _promised(domain, promise.name) != _promised(_WIDEST, promise.name):
-            continue  # the function has promised something else
         if (promise.of and promise.of not in seen) or not promise.if_odd(case):
             continue
+        own, value = _promised(domain, promise.name), _value(promise, case)
+        if own != _promised(_WIDEST, promise.name):  # the function has promised something else
+            if not isinstance(own, tuple) or not isinstance(value, tuple):
+                continue
+            value = tuple(one for one in own if one in value)
         try:
-            narrower = domain.having(**{promise.name: _value(promise, case)})
-        except ValueError:  # it contradicts another promise
+            narrower = domain.having(**{promise.name: value})
+        except ValueError:  # it contradicts another promise, or no value is left
             continue
         if narrower.why_not(case) is not None:
-            yield promise, narrower
+            yield promise, value, narrower
 
 
 def _value(promise: _Narrower, case: Case) -> Any:

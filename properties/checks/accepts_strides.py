@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+from cumae.oracle import Case, Inputs
 from cumae.properties.comparing.judged import wrong_answer
 from cumae.properties.comparing.repeated import changed_since
 from cumae.properties.dialects import TENSORS
+from cumae.properties.operations.binding import Binding
 from cumae.properties.operations.strides import output_strides
 from cumae.properties.results.verdict import Finding
 from cumae.properties.running.bench import POISON, Bench
@@ -51,10 +53,17 @@ def _because(trial: Trial, strided: Bench) -> str:
         if isinstance(dense, TENSORS) and isinstance(view, TENSORS) and dense.strides != view.strides:
             views.append(f"`{name}` has strides {view.strides}")
     for name in trial.binding.outputs:
-        given = output_strides(trial.binding, name, strided.case)
-        if given != output_strides(trial.binding, name, trial.quiet.case):
+        usual, given = (_strides_of(trial.binding, name, bench.case) for bench in (trial.quiet, strided))
+        if given != usual:
             views.append(f"`{name}` has strides {given}")
     offset = strided.case.layout.storage_offset
     if offset:
         views.append(f"every tensor begins {offset} elements behind an aligned address")
-    return f"when tensors are strided views: {', '.join(views)}" if views else "with gaps in rows"
+    return f"when tensors are strided views{': ' if views else ''}{', '.join(views)}"
+
+
+def _strides_of(binding: Binding, name: str, case: Case) -> tuple[int, ...]:
+    """Return the strides of an output, of a cache those that its pages or rows have."""
+    before = binding.forms[name].before
+    held = before(Inputs(case)) if before is not None else None
+    return held.strides if isinstance(held, TENSORS) else output_strides(binding, name, case)

@@ -3,12 +3,13 @@
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 from warnings import warn
 
 import torch
 
-from cumae.oracle import Case, Inputs
+from cumae.oracle import Batch, Case, Inputs
 from cumae.oracle.model.rules import INT32_MAX
 from cumae.properties.checks.accepts_strides import difference_of
 from cumae.properties.checks.agrees import agrees
@@ -16,7 +17,7 @@ from cumae.properties.checks.writes_everything import writes_everything
 from cumae.properties.comparing.compare import wrong_extent, wrong_values
 from cumae.properties.operations import VALUE, Expected
 from cumae.properties.results.verdict import Finding
-from cumae.properties.running.bench import COMPLEMENT, POISON
+from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
@@ -24,6 +25,8 @@ from cumae.properties.running.variants import gaps_of
 from cumae.properties.running.volume import measuring_volume
 
 MODERATE_GAP = 3
+FEW = 64
+"""Requests of a case that tells how long a function takes for many more."""
 PROBED, NARROW = 2**22, 16
 """Entries of a table that is large but not huge, and columns of a narrow one."""
 MOST_SECONDS = 0.02
@@ -32,6 +35,7 @@ TRIES = 5
 """Calls with a wide table. One brief call is enough, because another process may slow the others down."""
 NOTE = "not tried with a table of 2^31 entries: the function reads tables whole"
 NOTE_OF_COPIES = "not tried with a cache beyond 2^31 elements: the function copies caches whole"
+NOTE_OF_TIME = "not tried behind {ahead:,} requests: that would take about {seconds:.0f} s"
 NOTE_OF_SLOTS = "not tried with slots beyond 2^31: {name} would have an entry for each"
 SPARE_BLOCKS, LARGER, PART = (64, 4_096, 65_536), 16, 8
 """Blocks added to a cache until it is so many times as large as all arguments were, and the part of it that a
@@ -71,6 +75,9 @@ def _first_finding(trial: Trial) -> Finding | None:
         if gaps and difference_of(trial, trial.strided(dict.fromkeys(gaps, MODERATE_GAP))) is not None:
             continue
         _ = trial.first  # an error on the unmoved case is raised here
+        if too_long := _takes_too_long(trial, bench.case):
+            trial.note = too_long
+            continue
         try:
             seen, second = bench.observe(overflow=True), bench.observe(COMPLEMENT)
         except torch.OutOfMemoryError as error:
@@ -97,6 +104,30 @@ def _first_finding(trial: Trial) -> Finding | None:
         message = f"{found.message} {where}"
         return replace(found, message=message, raised_by=raised_by, left_out_by=promises)
     return None
+
+
+def _takes_too_long(trial: Trial, case: Case) -> str:
+    """Return why there is no time for two calls on a case of many more requests, "" if there is.
+
+    It is tried with a few of them: time then grows with their number.
+    """
+    left, requests = trial.seconds_left(), case.batch.requests
+    few = Case(Batch(requests[-FEW:], case.batch.block_size, case.batch.world), options=case.options)
+    ahead = len(requests) - len(trial.quiet.case.batch.requests)
+    if left == inf or ahead <= FEW or trial.binding.why_not(few) is not None:
+        return ""
+    try:
+        one, several = (_seconds_of(bench) for bench in (trial.quiet, trial.bench(few)))
+    except KernelRaised:
+        return ""
+    seconds = 2 * (one + max(several - one, 0) * ahead / FEW)
+    return NOTE_OF_TIME.format(ahead=ahead, seconds=seconds) if seconds > left else ""
+
+
+def _seconds_of(bench: Bench) -> float:
+    with stopwatch() as spent:
+        bench.observe()
+    return spent["kernel"]
 
 
 def _too_large(trial: Trial, expected: Mapping[str, Expected]) -> bool:

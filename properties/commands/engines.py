@@ -53,21 +53,24 @@ def engines(
         TextColumn("{task.completed} of {task.total}  {task.fields[status]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("functions", total=len(todo), status="")
         budget = Budget(examples=cases if seconds is None else None, seconds=seconds, seed=seed)
         placed = [(engine, function, str(roots[engine])) for engine, function in todo]
         try:
             for one in all_tried(placed, jobs, budget, where):
                 found.append(one)
-                progress.console.print(_line(one), markup=False, highlight=False, soft_wrap=True)
+                place = f"{len(found):>{len(str(len(todo)))}} of {len(todo)}"
+                told = [f"{place}  {_line(one)}"] + ([one["report"]] if one["status"] != "agrees" else [])
+                for text in told:
+                    progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
                 progress.update(task, advance=1, status=f"{one['function']}: {one['status']}")
         except KeyboardInterrupt:
             stopped = True
     found.sort(key=lambda one: (one["engine"], one["file"], one["function"]))
     if stopped:
         console.print(f"interrupted: {len(found)} of {counted(len(todo), 'function')} tried")
-    _print(found, console)
+    console.print(_totals(found))
     if file is not None:
         command = " ".join(["cumae", *sys.argv[1:]])
         releases = {engine: root.name for engine, root in roots.items()}
@@ -122,13 +125,9 @@ def _line(one: dict[str, Any]) -> str:
     return f"{one['status']:<7} {one['function']} ({one['file']}): {counts}"
 
 
-def _print(found: list[dict[str, Any]], console: Console) -> None:
-    """Print what each function that does not agree has shown, and the totals."""
-    wrong = [one for one in found if one["status"] != "agrees"]
-    for one in wrong:
-        console.print(f"\n{one['engine']} {one['function']}: {one['status']}", style="bold")
-        console.print(one["report"], markup=False, highlight=False, soft_wrap=True)
-    others = Counter(one["status"] for one in wrong)
-    told = [f"{len(found) - len(wrong)} of {counted(len(found), 'function')} agree"]
+def _totals(found: list[dict[str, Any]]) -> str:
+    """Return how many functions agree, how many have another status, and their cases."""
+    others = Counter(one["status"] for one in found if one["status"] != "agrees")
+    told = [f"{len(found) - others.total()} of {counted(len(found), 'function')} agree"]
     told += [f"{count} {status}" for status, count in others.items()]
-    console.print(f"{', '.join(told)}; {counted(sum(one['cases'] for one in found), 'case')}")
+    return f"{', '.join(told)}; {counted(sum(one['cases'] for one in found), 'case')}"

@@ -105,7 +105,7 @@ def _findings(
     for name, raised in found.raised.items():
         if raised:
             console.print(
-                f"{name}: {counted(len(raised), 'call')} raised where no kernel ran: {raised[0]}",
+                f"{name}: {counted(len(raised), 'call')} failed where no kernel ran: {raised[0]}",
                 markup=False,
             )
     if said:

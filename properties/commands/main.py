@@ -1,12 +1,13 @@
 """The command ``cumae``."""
 
 import sys
+import traceback
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from cumae.oracle.model.rules import did_you_mean, require_choice
+from cumae.oracle.model.rules import did_you_mean, is_refusal, require_choice
 
 COMMANDS = {
     "bench": "bench",
@@ -24,6 +25,8 @@ COMMANDS = {
     "replay": "replay",
 }
 """Each command's function, in the module of the command's name."""
+INTERNAL = 3
+"""Exit status of an error in cumae itself."""
 
 
 class _Commands(click.Group):
@@ -71,7 +74,7 @@ def _print_version(context: click.Context, option: click.Parameter, is_given: bo
 def cli() -> None:
     """An oracle for the metadata that LLM serving engines hand to their attention kernels.
 
-    Exit status: 0 all agree, 1 a disagreement, 2 the call or the machine is at fault.
+    Exit status: 0 all agree, 1 a disagreement, 2 the call or the machine is at fault, 3 cumae itself is.
     """
 
 
@@ -99,15 +102,17 @@ def _in_one_line(error: click.ClickException) -> str:
 
 
 def main() -> None:
-    """Run the command line; bad input gives one line and exit status 2."""
+    """Run the command line; bad input gives one line and exit status 2, an error in cumae itself 3."""
     try:
         status = cli(standalone_mode=False)
     except ValueError as error:
+        if not is_refusal(error):
+            _end_by(error)
         click.echo(f"cumae: {error}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "triton"):
-            raise
+            _end_by(error)
         click.echo(f"cumae: {error.name} is missing: `cumae doctor` says what to install", err=True)
         sys.exit(2)
     except click.ClickException as error:
@@ -119,4 +124,13 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("cumae: interrupted", err=True)
         sys.exit(130)
+    except Exception as error:
+        _end_by(error)
     sys.exit(status or 0)
+
+
+def _end_by(error: Exception) -> NoReturn:
+    """Print the traceback of an error that no input explains, and end with exit status 3."""
+    traceback.print_exception(error)
+    click.echo("cumae: the error above is one of cumae itself, not of the call", err=True)
+    sys.exit(INTERNAL)

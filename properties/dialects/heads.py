@@ -103,7 +103,7 @@ def two_caches(keys: str, values: str) -> tuple[Output, ...]:
         Output(
             f"{kind}_cache",
             follows="pages",
-            axis="page_plane_unit",
+            axis=f"{kind}_page_unit",
             shape=partial(plane_shape, kind),
             expect=partial(_plane, kind),
             before=partial(_plane_before, kind),

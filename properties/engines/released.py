@@ -1,19 +1,24 @@
 """The adapters of all engines, each tried on released code."""
 
-import re
+import signal
+import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from cumae.oracle.model.rules import require_choice
 from cumae.properties.engines.adapter import Adapter, Engine
+from cumae.properties.engines.changed import needs_stub, why_changed
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.results.explain import explain
 from cumae.properties.running.device import current, prepare
 from cumae.properties.search.budget import Budget
+from cumae.properties.search.child import die_with_parent
 from cumae.properties.search.first_cases import first_cases
 from cumae.properties.search.loop import search
 
@@ -44,12 +49,23 @@ def tried(engine: str, name: str, root: str, budget: Budget, device: str) -> dic
         return {**_nothing(engine, name), "status": "gone", "report": str(error)}
     beside = domain if known is None else domain.having(**known.without)
     binding = binding_of(function, adapter.operation, adapter.dialect, beside)
-    verdict = search(binding, chosen, budget, first=first_cases(binding, binding.name, None), save_to=None)
+    first = first_cases(binding, binding.name, None)
+    try:
+        verdict = search(binding, chosen, budget, first=first, save_to=None)
+    except ValueError as error:
+        if not needs_stub(error):
+            raise
+        return {
+            **_nothing(engine, name),
+            "status": "changed",
+            "report": _other_arguments(adapter, str(error)),
+        }
     counts = {name: getattr(verdict, name) for name in ("cases", "comparisons", "seconds", "largest")}
     said = {**_nothing(engine, name), "status": verdict.status, **counts}
     if verdict.failure is not None:
-        if told := _other_arguments(adapter, verdict.failure.finding.traceback):
-            return {**said, "status": "changed", "report": told}
+        raised = bool(verdict.failure.finding.traceback)
+        if raised and (told := why_changed(binding, verdict.failure.case, chosen)):
+            return {**said, "status": "changed", "report": _other_arguments(adapter, told)}
         return {**said, "status": "NEW", "report": explain(verdict)}
     if known is None or not verdict.ok:
         return said
@@ -63,30 +79,67 @@ def all_tried(
     functions: Sequence[tuple[str, str, str]], num_processes: int, budget: Budget, device: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the result of each engine, function and root as it is ready; each runs in its own process."""
+    running: set[BaseProcess] = set()
     with ThreadPoolExecutor(num_processes) as pool:
-        for future in as_completed([pool.submit(alone, *one, budget, device) for one in functions]):
-            yield future.result()
+        futures = [pool.submit(alone, *one, budget, device, running) for one in functions]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:  # if the reader is gone, nothing is tried to its end
+            for future in futures:
+                future.cancel()
+            for process in tuple(running):
+                process.kill()
 
 
-def alone(engine: str, name: str, root: str, budget: Budget, device: str) -> dict[str, Any]:
-    """Return the result of one function from a process of its own, which it may kill."""
+def alone(
+    engine: str, name: str, root: str, budget: Budget, device: str, running: set[BaseProcess] | None = None
+) -> dict[str, Any]:
+    """Return the result of one function from a process of its own, which it may kill.
+
+    ``running``: the processes that run; this one is added while it does.
+    """
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch"])
-    with ProcessPoolExecutor(1, context) as pool:
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(there, engine, name, root, budget, device))
+    running = set() if running is None else running
+    with here:
+        process.start()
+        there.close()
+        running.add(process)
         try:
-            return pool.submit(tried, engine, name, root, budget, device).result()
-        except BrokenProcessPool:
-            return {**_nothing(engine, name), "status": "died", "report": "the function killed its process"}
+            answer = here.recv()
+        except EOFError:
+            answer = {
+                **_nothing(engine, name),
+                "status": "died",
+                "report": "the function killed its process",
+            }
+        finally:
+            process.join()
+            running.discard(process)
+    if isinstance(answer, Exception):
+        raise answer
+    result: dict[str, Any] = answer
+    return result
 
 
-def _other_arguments(adapter: Adapter, traceback: str) -> str:
-    """Return in words that a function does not take its adapter's arguments; "" if it failed otherwise."""
-    called = "|".join(re.escape(name) for name in adapter.names)
-    wrong = rf"TypeError: (.*\b({called})(\.__init__|\.__call__)?\(\) (got|missing|takes) .*)"
-    unknown = r"AttributeError: ('types\.SimpleNamespace' object has no attribute .*)"
-    found = re.search(wrong, traceback) or re.search(unknown, traceback)
-    known = ", ".join(adapter.versions)
-    return f"{found[1]}: its adapter passes the arguments of {known}" if found else ""
+def _send(there: Connection, *arguments: Any) -> None:
+    """Send the result of a function, or the error of trying it; end when the parent does."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    try:
+        answer: Any = tried(*arguments)
+    except Exception as error:
+        answer = RuntimeError("".join(traceback.format_exception(error)))
+    with suppress(OSError):  # the parent is gone
+        there.send(answer)
+
+
+def _other_arguments(adapter: Adapter, told: str) -> str:
+    """Return in words that a function does not take its adapter's arguments. ``told``: the error."""
+    return f"{told}: its adapter passes the arguments of {', '.join(adapter.versions)}"
 
 
 def _nothing(engine: str, name: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def counting_cases(binding: Binding) -> Iterator[Case]:
 def _step(domain: Domain, num_requests: int, query_len: int, options: Options) -> Case:
     size, context_len = domain.block_sizes[-1], min(_CONTEXT_LEN, domain.max_context_len)
     blocks = -(-(context_len + query_len) // size)
-    starts = range(domain.reserved_blocks, domain.reserved_blocks + num_requests * blocks, blocks)
+    starts = (domain.reserved_blocks + b * blocks for b in range(num_requests))
     phase = domain.phases[0]
     requests = (Request(context_len, query_len, tuple(range(n, n + blocks)), phase) for n in starts)
     return Case(Batch(tuple(requests), size), options=options)

@@ -1,8 +1,9 @@
 """The linter: records the kernels that functions launch, compiles and analyses them, and never runs them."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cumae.oracle import Case
 from cumae.properties.cases.domain import Domain
@@ -72,7 +73,7 @@ def lint(
             rule = f"launch what Triton compiles: {kernel} was made with TRITON_INTERPRET=1"
             raise ValueError(f"target = {target!r}, must {rule}") from kernel
         if not any(launches for _, launches in (*of_cases, *counted)):
-            why = f": {raised[0]}" if raised else ""
+            why = f": it {raised[0]}" if raised else ""
             raise ValueError(f"target = {target!r}, must launch a Triton kernel{why}")
         recorded += [(binding.domain, *one) for one in (*of_cases, *counted)]
         _count_keys([launch for _, launches in counted for launch in launches], found)
@@ -138,7 +139,15 @@ def _refused(launch: Launch, target: str, error: Exception) -> Flaw:
     """Return a compiler error as a flaw, at the line of the kernel if the error names one."""
     file, line, _ = compile_line(error, launch.kernel)
     said = " ".join(message_of(error).split())[:MOST_SAID]
-    return Flaw(file, line, COMPILES, launch.name, f"does not compile for {target}: {said}")
+    flaw = Flaw(file, line, COMPILES, launch.name, f"does not compile for {target}: {said}")
+    named = {name: value for name, value in launch.constants.items() if name in _names_in(flaw.source)}
+    told = ", ".join(f"{name} = {value!r}" for name, value in named.items())
+    return replace(flaw, text=f"{flaw.text}; {told}") if told else flaw
+
+
+def _names_in(source: str) -> set[str]:
+    """Return the names in a line of source."""
+    return set(re.findall(r"[^\W\d]\w*", source))
 
 
 def _count_keys(launches: Iterable[Launch], found: Linted) -> None:

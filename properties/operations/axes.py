@@ -7,11 +7,13 @@ from typing import Literal, NamedTuple
 from cumae.oracle import Case, Request
 from cumae.properties.operations.chunk_places import CHUNK_PAIR, SEQUENCE_CHUNK, num_chunks
 from cumae.properties.operations.page_places import (
+    KEY_PAGE_UNIT,
     LISTED_PAGE,
     PAGE_COLUMN,
     PAGE_UNIT,
     READ_KEY,
     READ_VALUE,
+    VALUE_PAGE_UNIT,
     num_pages,
     num_read,
 )
@@ -190,7 +192,8 @@ AXES = {
         items=num_read,
         counts="bytes or elements of the values that are gathered",
     ),
-    "page_plane_unit": Axis(counts="bytes or elements of one plane of the pages"),
+    "key_page_unit": Axis(placing=KEY_PAGE_UNIT, counts="bytes or elements of the pages of keys"),
+    "value_page_unit": Axis(placing=VALUE_PAGE_UNIT, counts="bytes or elements of the pages of values"),
     "selected_key": Axis(
         _tokens, _selected, selected_key(_selected), items=_new, counts="selected keys of each token"
     ),

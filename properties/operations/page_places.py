@@ -68,29 +68,33 @@ def _block_of(case: Case, b: int, column: int) -> int:
     return block_ids[at] if at < len(block_ids) else -1
 
 
-def _unit(case: Case, index: int, seen: Seen) -> Place:
-    return CACHE_SLOT.place(case, _parts_of(case, index)[0], seen)
+def _placing_in_pages(only: str) -> Placing:
+    """Return the placing of units of pages, or of those of one kind that stand in a cache of their own."""
+
+    def place(case: Case, index: int, seen: Seen) -> Place:
+        return CACHE_SLOT.place(case, _parts_of(case, index, only)[0], seen)
+
+    def text(case: Case, index: int, seen: Seen) -> str:
+        slot, kind, head, unit = _parts_of(case, index, only)
+        return f"unit {index}: {kind} of head {head}, unit {unit}, {CACHE_SLOT.text(case, slot, seen)}"
+
+    return Placing(place, text)
 
 
-def _unit_text(case: Case, index: int, seen: Seen) -> str:
-    slot, kind, head, unit = _parts_of(case, index)
-    return f"unit {index}: {kind} of head {head}, unit {unit}, {CACHE_SLOT.text(case, slot, seen)}"
-
-
-def _parts_of(case: Case, index: int) -> tuple[int, str, int, int]:
-    """Return slot, kind, head and number of a unit of memory."""
+def _parts_of(case: Case, index: int, only: str) -> tuple[int, str, int, int]:
+    """Return slot, kind, head and number of a unit of memory. ``only``: the kind of all units, or ""."""
     size = case.batch.block_size
-    order = _order_of(case.options.heads, size)
+    order = _order_of(case.options.heads, size, only)
     block, place = divmod(index, len(order))
     kind, token, head, unit = order[place]
     return block * size + token, kind, head, unit
 
 
 @lru_cache(maxsize=1)
-def _order_of(heads: Heads, size: int) -> list[tuple[str, int, int, int]]:
+def _order_of(heads: Heads, size: int, only: str) -> list[tuple[str, int, int, int]]:
     """Return kind, token, head and unit of each entry of a page, cached for reports."""
     sizes = (heads.num_heads, heads.key_units, heads.value_units, heads.group_items)
-    return list(page_units(heads.page_order, size, *sizes))
+    return [unit for unit in page_units(heads.page_order, size, *sizes) if only in ("", unit[0])]
 
 
 def num_read(request: Request, case: Case) -> int:
@@ -136,6 +140,7 @@ def _placing_of_read(kind: str) -> Placing:
 
 PAGE_COLUMN = Placing(_column, _column_text)
 LISTED_PAGE = Placing(_entry, _entry_text)
-PAGE_UNIT = Placing(_unit, _unit_text)
+PAGE_UNIT = _placing_in_pages("")
+KEY_PAGE_UNIT, VALUE_PAGE_UNIT = _placing_in_pages("key"), _placing_in_pages("value")
 READ_KEY = _placing_of_read("key")
 READ_VALUE = _placing_of_read("value")

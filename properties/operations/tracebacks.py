@@ -42,7 +42,7 @@ def message_of(error: BaseException, when: str = "") -> str:
     """Return an error's type and message; unwraps Triton's errors and finds why a kernel did not compile."""
     while _is_wrapper(error) and error.__cause__ is not None:
         error = error.__cause__
-    said = getattr(_innermost(error), "error_message", None) if _is_compile_error(error) else None
+    said = getattr(_innermost(error), "error_message", None) if is_compile_error(error) else None
     message = _text_of(said or error)
     if "CUDA error" in message:
         message = message.splitlines()[0]  # the other lines advise CUDA authors
@@ -97,7 +97,7 @@ def kernel_line(error: BaseException, function: object = None) -> Line | None:
         frames = list(walk_tb(one.__traceback__))
         found = _last(_parted(frames)[1], own) or found
         launched = launched or _launched(frames)
-        if launched is not None and _is_compile_error(one):
+        if launched is not None and is_compile_error(one):
             return compile_line(one, launched)
         if found is not None and not _is_wrapper(one):
             break
@@ -134,7 +134,8 @@ def _is_wrapper(error: BaseException) -> bool:
     return _is_of_triton(error, "InterpreterError")
 
 
-def _is_compile_error(error: BaseException) -> bool:
+def is_compile_error(error: BaseException) -> bool:
+    """Return whether Triton could not compile a kernel."""
     return _is_of_triton(error, "CompilationError")
 
 
@@ -144,7 +145,7 @@ def _is_of_triton(error: BaseException, name: str) -> bool:
 
 def _innermost(error: BaseException) -> BaseException:
     """Return the last compile error of a chain, which belongs to the called function and names the reason."""
-    return [one for one in _chain(error) if _is_compile_error(one)][-1]
+    return [one for one in _chain(error) if is_compile_error(one)][-1]
 
 
 def _parted(frames: Frames) -> tuple[Frames, Frames]:

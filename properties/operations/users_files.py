@@ -52,11 +52,16 @@ def is_users(file: str, own: Iterable[str]) -> bool:
         return True
     if file.startswith("<") and file != "<stdin>":
         return False
-    if is_ours(file) or any(_in_package(file, name) for name in _FOREIGN):
+    if is_ours(file) or is_foreign(file):
         return False
     packages = {_package_of(other) for other in own} - {""}
     installed = _package_of(file)
     return installed in packages if installed else not file.startswith(os.path.dirname(os.__file__) + os.sep)
+
+
+def is_foreign(file: str) -> bool:
+    """Whether a file belongs to a library that a function may use, such as torch."""
+    return any(_in_package(file, name) for name in _FOREIGN)
 
 
 def is_ours(file: str) -> bool:

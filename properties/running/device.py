@@ -5,23 +5,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal
 
 from cumae.oracle.model.rules import require, require_choice
+from cumae.properties.taking.gpus import has_gpu as has_gpu
 
 Device = Literal["cpu", "cuda"]
 DEVICES = ("auto", "cpu", "cuda")
-_HIDDEN = ("", "-1")
 OBJECTS = 10_000
 """New objects after which a search collects garbage."""
-
-
-def has_gpu() -> bool:
-    """Return whether a GPU can be used, by device files and environment; does not import torch."""
-    nvidia = any(Path("/dev").glob("nvidia[0-9]*")) and os.environ.get("CUDA_VISIBLE_DEVICES") not in _HIDDEN
-    amd = Path("/dev/kfd").exists() and os.environ.get("HIP_VISIBLE_DEVICES") not in _HIDDEN
-    return nvidia or amd
 
 
 def prepare(wanted: str) -> Device:

@@ -1,6 +1,7 @@
 """A kernel on one case, and the variants of the case that checks need."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 from weakref import ref
 
@@ -36,7 +37,8 @@ class Trial:
     case that the function was called on last, None for this one; ``because``: how that call differs from
     a plain one on this case, in words; ``left_out_by``: the promises that leave that call out, as text;
     ``raised``: whether it raised. ``begins`` gets the first three before each call. ``goes_on``: whether
-    there is time for more calls. ``schedule``: the turns in which programs ran when the case failed, as
+    there is time for more calls; ``seconds_left``: how much, ``inf`` where it is not limited.
+    ``schedule``: the turns in which programs ran when the case failed, as
     text. ``note``: what a check has seen that makes no difference to an output. ``number``: of the case in
     its search; it chooses among variants of which one is tried. ``is_quick``: whether calls are brief, so
     that several may be made before the time is checked. ``shown``: the case that the last check's finding
@@ -55,7 +57,9 @@ class Trial:
         schedule: str = "",
         number: int = 0,
         is_quick: bool = False,
+        seconds_left: Callable[[], float] = lambda: inf,
     ) -> None:
+        self.seconds_left = seconds_left
         self.binding = binding
         self.number = number
         self.is_quick = is_quick

@@ -19,10 +19,10 @@ BRINGS_THEM = ("survives_large_ids",)
 
 @dataclass(slots=True)
 class Advice:
-    """The failing cases of a function so far, and the promises that would leave them out."""
+    """The failing cases of a function so far, ``failed``, and the promises that would leave them out."""
 
     binding: Binding
-    _failed: list[Case] = field(default_factory=list)
+    failed: list[Case] = field(default_factory=list)
     _broken_plainly: set[str] = field(default_factory=set)
     _seen: frozenset[str] | None = None
 
@@ -39,8 +39,8 @@ class Advice:
         If no promise leaves it out, none helps against what is found there. ``beside``: it was tried for
         this, and is remembered although many are.
         """
-        if beside or len(self._failed) < MOST_FAILED:
-            self._failed.append(case)
+        if beside or len(self.failed) < MOST_FAILED:
+            self.failed.append(case)
             if not num_leaving_out(case, self.binding.domain, self.seen):
                 self._broken_plainly.add(_reason(finding))
 
@@ -54,7 +54,7 @@ class Advice:
             return ""
         if _reason(finding) in self._broken_plainly:
             return ""
-        return left_out_by(case, self.binding.domain, self._failed, self.seen)
+        return left_out_by(case, self.binding.domain, self.failed, self.seen)
 
     def told(self, finding: Finding, tried: Case | Trace) -> Finding:
         """Return the finding on a case or trace with the inputs and promises that its report names."""

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
 from cumae.oracle import Case
+from cumae.oracle.model.rules import is_refusal
 from cumae.properties.search.printed import print_by_lines
 
 CUT_OFF = 121
@@ -81,10 +82,8 @@ def _tried(call: Callable[[], Any]) -> tuple[Kind, Any]:
     """Return the kind of answer of a call, and its result or its error in words."""
     try:
         return RESULT, call()
-    except ValueError as error:
-        return REFUSED, str(error)
-    except Exception:
-        return ERROR, traceback.format_exc()
+    except Exception as error:
+        return (REFUSED, str(error)) if is_refusal(error) else (ERROR, traceback.format_exc())
 
 
 def _connection_of_parent() -> Connection:

@@ -140,7 +140,8 @@ class Examiner:
 
     def _trial(self, case: Case, number: int) -> Trial:
         given = (self.binding, case, self.device, self.begin, self.pace.goes_on, self.schedule)
-        return Trial(*given, number=number, is_quick=self.at_once > 1)
+        left = self.pace.seconds_left
+        return Trial(*given, number=number, is_quick=self.at_once > 1, seconds_left=left)
 
     def look_at(
         self,

@@ -102,6 +102,10 @@ class Pace:
             return False
         return not (self.is_dear and now - self._case_began > self.budget.case_seconds)
 
+    def seconds_left(self) -> float:
+        """Return the seconds until no check begins, or until reducing ends."""
+        return (self.late_at if self.verdict.failure is None else self.stop_at) - time.monotonic()
+
     def found(self, case: Case) -> None:
         """Record that a failing case was found and start the time for reducing it."""
         self._count(case)

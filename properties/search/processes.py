@@ -95,7 +95,7 @@ class Processes(AbstractContextManager["Processes"]):
             if answer is None:
                 call = next(plan)
             elif answer.refused:
-                call = plan.throw(ValueError(answer.refused))
+                call = plan.throw(_raised(ValueError(answer.refused)))
             elif answer.error:
                 call = plan.throw(RuntimeError(answer.error))
             else:
@@ -133,3 +133,11 @@ class Processes(AbstractContextManager["Processes"]):
         wanted = max(self._spares, min(self.num_dead, self._jobs))
         while len(self._idle) < wanted:
             self._idle.append(Process(*self._start))
+
+
+def _raised(error: ValueError) -> ValueError:
+    """Return an error as one that cumae raised, which its traceback says."""
+    try:
+        raise error
+    except ValueError as raised:
+        return raised

@@ -1,6 +1,6 @@
 """Reduce what a search found: smaller cases or traces on which the same check still fails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
@@ -107,21 +107,35 @@ def look_beside(examiner: Examiner, cases: Sequence[Case | Trace]) -> None:
         return
     if known.finding.check in BRINGS_THEM:
         return
-    check, domain, seen = known.finding.check, examiner.binding.domain, examiner.keeper.advice.seen
+    check, domain = known.finding.check, examiner.binding.domain
+    advice, seen = examiner.keeper.advice, examiner.keeper.advice.seen
     steps = (Ladder(domain, ()).step([lens], seed=1) for lens in PLAIN)
     plain = [replace(step, layout=Layout()) for step in steps if step is not None]
     single = (case for case in cases if isinstance(case, Case))
     others = sorted(single, key=lambda case: -num_leaving_out(case, domain, seen))
     beside = (c for c in (*plain, *others) if is_kept_without(known.case, c, domain, seen))
-    narrower = [] if known.finding.ended else domains_without(known.case, domain, seen)
-    for case in chain(islice(beside, MOST_BESIDE), *(_drawn(examiner, one) for one in narrower)):
+    narrower = () if known.finding.ended else domains_without(known.case, domain, advice.failed, seen)
+    in_each = (chain(_in_blocks_of(one, known.case), _drawn(examiner, one)) for one in narrower)
+    for case in chain(islice(beside, MOST_BESIDE), chain.from_iterable(in_each)):
         if examiner.pace.must_stop():
             return
         if examiner.binding.why_not(case) is not None:
             continue
         found = examiner.first_finding(case, (check,))
-        if found is not None:
-            examiner.keeper.failed_too(case, found[0], beside=True)
+        # A function that raises where it was wrong, or the other way round, has another fault there.
+        if found is not None and bool(found[0].traceback) == bool(known.finding.traceback):
+            examiner.keeper.failed_too(found[1], found[0], beside=True)
+
+
+def _in_blocks_of(domain: Domain, case: Case) -> Iterator[Case]:
+    """Yield a case's requests in blocks of the sizes that a domain promises, if it is the sizes it lacks."""
+    if case.batch.block_size in domain.block_sizes:
+        return
+    lens: list[Lens] = [(one.phase, one.context_len, one.query_len) for one in case.batch.requests]
+    for size in domain.block_sizes:
+        step = Ladder(domain, ()).step(lens, seed=1, block_size=size)
+        if step is not None and case.kernel_block_size == case.batch.block_size:
+            yield replace(step, layout=case.layout, options=case.options)
 
 
 def _drawn(examiner: Examiner, domain: Domain) -> list[Case]:

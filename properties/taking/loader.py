@@ -11,16 +11,17 @@ from cumae.properties.taking.stub import Stub
 class Loader:
     """The modules of one call of ``take``.
 
-    ``stubs``: values given by name; ``on_cpu``: whether kernels are interpreted.
+    ``stubs``: values given by name; ``on_cpu``: whether tensors are on the CPU; ``interpreted``: whether
+    kernels are interpreted.
     """
 
     _count = 0
 
-    def __init__(self, stubs: dict[str, Any], *, on_cpu: bool) -> None:
+    def __init__(self, stubs: dict[str, Any], *, on_cpu: bool, interpreted: bool) -> None:
         Loader._count += 1
         self.prefix = f"taken{Loader._count}"
         self.stubs = stubs
-        self.on_cpu = on_cpu
+        self.on_cpu, self.interpreted = on_cpu, interpreted
         self.is_settling = False
         self.pending: deque[tuple[Module, str]] = deque()
         self._postponed: list[tuple[Module, str]] = []

@@ -175,7 +175,7 @@ class Module(ModuleType):
             statement.error = f"{self._path.name}:{statement.node.lineno} cannot be defined: {said}"
             raise ValueError(statement.error) from error
         statement.state = "done"
-        if self._loader.on_cpu:
+        if self._loader.interpreted:
             for name in bound_by(statement.node):
                 take_first_config((names or vars(self)).get(name))
         if statement.is_decorated or self._loader.is_settling:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cumae.oracle.model.rules import require
+from cumae.properties.taking.gpus import has_gpu
 from cumae.properties.taking.imports import reaches
 from cumae.properties.taking.loader import Loader
 from cumae.properties.taking.module import Module
@@ -24,14 +25,15 @@ def take(source: str | Path, *names: str, **stubs: Any) -> Any:
     ``stubs``: values for such names, or for any other name that the code defines or imports at the top of a
     file.
 
-    If kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"`` names the CPU,
-    no memory is pinned, ``torch.compile`` leaves functions alone and autotuned kernels keep their first
-    configuration. On a GPU nothing is rewritten. Raises ``ValueError`` for a file or a name that does not
-    exist, a name that cannot be defined, and an unused stub.
+    Without a GPU, and if kernels are interpreted (``TRITON_INTERPRET=1``), ``x.is_cuda`` is true, ``"cuda"``
+    names the CPU, no memory is pinned and ``torch.compile`` leaves functions alone; autotuned kernels that
+    are interpreted keep their first configuration. On a GPU nothing is rewritten. Raises ``ValueError`` for a
+    file or a name that does not exist, a name that cannot be defined, and an unused stub.
     """
     path = file_of(source)
     require(bool(names), "names", names, f"name definitions to take from {path.name}")
-    loader = Loader(stubs, on_cpu=os.environ.get("TRITON_INTERPRET") == "1")
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    loader = Loader(stubs, on_cpu=interpreted or not has_gpu(), interpreted=interpreted)
     module = loader.module(path)
     found = tuple(_taken(module, name, path) for name in names)
     loader.settle(last=True)

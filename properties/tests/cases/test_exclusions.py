@@ -7,8 +7,8 @@ from cumae.oracle.router_logits import LOGITS_KINDS, LogitsKind
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.exclusions import left_out_by
 
-PLAIN = Case(Batch((Request(0, 1, (0,)),), 2))
-BEGUN = Case(Batch((Request(1, 1, (0,)),), 2))
+PLAIN = Case(Batch((Request(0, 1, (0,)),), 16))
+BEGUN = Case(Batch((Request(1, 1, (0,)),), 16))
 
 
 def _having(**options: int) -> Case:
@@ -20,7 +20,7 @@ def _blocks_of(size: int, **options: int) -> Case:
 
 
 def _cached(context_len: int) -> Case:
-    return Case(Batch((Request(context_len, 1, tuple(range(context_len // 4096 + 1))),), 4096))
+    return Case(Batch((Request(context_len, 1, tuple(range(context_len // 256 + 1))),), 256))
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,29 @@ def test_rows_wider_than_the_window_are_named_where_windows_are_listed() -> None
     told = "Domain(min_window_columns=(1,)) or Domain(window=(1, 2, 4, 16, 128))"
     assert left_out_by(PLAIN, Domain(), [PLAIN], ("windows",)) == told
     assert left_out_by(_having(window=5), Domain(), seen=("windows",)) == ""
+
+
+def test_block_sizes_are_named_if_no_other_failed_and_no_other_promise_helps() -> None:
+    small = _blocks_of(1)
+    told = "Domain(block_sizes=(16, 32, 64, 128, 256))"
+    assert left_out_by(small, Domain(), [small]) == told
+    assert left_out_by(small, Domain(), [small, _blocks_of(16)]) == "Domain(block_sizes=(64,))"
+    assert left_out_by(small, Domain(), [small, *map(_blocks_of, (16, 64, 128))]) == ""
+    assert left_out_by(small, Domain(), [small], seen=()) == ""
+    assert left_out_by(small.laid_out(num_spare_tokens=1), Domain()) == "Domain(num_spare_tokens=(0,))"
+    of_two = Domain(block_sizes=(1, 32))
+    assert left_out_by(small, of_two, [small]) == "Domain(block_sizes=(32,))"
+
+
+def test_of_an_own_promise_the_values_are_named_that_are_left() -> None:
+    ties = Case(PLAIN.batch, options=Options.of(logits_kind="ties"))
+    own = Domain(logits_kind=("ties", "random"))
+    assert left_out_by(ties, own, [ties]) == "Domain(logits_kind=('random',))"
+    assert left_out_by(ties, Domain(logits_kind=("ties",)), [ties]) == ""
+
+
+def test_promises_of_options_come_first_and_whole_prefixes_only_alone() -> None:
+    dims = "Domain(head_dims=((64, 64), (128, 128)))"
+    odd = _having(head_dim=8, value_dim=16)
+    assert left_out_by(odd.laid_out(table_row_gap=1), Domain()) == f"{dims} or Domain(strided=False)"
+    assert left_out_by(Case(BEGUN.batch, options=odd.options), Domain()) == dims

@@ -1,6 +1,8 @@
 """Table rows past 2^31 elements: dense tables of many rows are promised, strides beyond 32 bits by nobody."""
 
+import time
 from itertools import product
+from math import inf
 from typing import Any
 
 import pytest
@@ -251,6 +253,23 @@ def test_a_wide_table_is_first_tried_on_the_case_itself() -> None:
     case = Case(Batch((Request(1, 1, (3,)),), 4))
     CHECKS["survives_large_ids"](Trial(binding_of(seen, "slot_mapping", domain=domain), case, DEVICE))
     assert (1, 2**22) in shapes
+
+
+@pytest.mark.parametrize("seconds", [1.0, inf])
+def test_a_function_that_is_slow_on_many_requests_is_not_called_on_them(seconds: float) -> None:
+    def slow(token_to_request: torch.Tensor, position_ids: torch.Tensor, block_table: torch.Tensor,
+             block_size: int, slot_mapping: torch.Tensor) -> None:  # fmt: skip
+        time.sleep(0.001 * len(block_table))
+        slot_mapping.fill_(-1)
+        for token in torch.nonzero(token_to_request >= 0).flatten().tolist():
+            position, request = int(position_ids[token]), int(token_to_request[token])
+            block = int(block_table[request, position // block_size])
+            slot_mapping[token] = block * block_size + position % block_size if block >= 0 else -1
+
+    binding = binding_of(slow, "slot_mapping", domain=Domain(strided=False))
+    asked = Trial(binding, Case(Batch((Request(1, 1, (3,)),), 4)), DEVICE, seconds_left=lambda: seconds)
+    assert CHECKS["survives_large_ids"](asked) is None
+    assert asked.note.startswith("not tried behind 2,048 requests") == (seconds == 1.0), asked.note
 
 
 @pytest.mark.parametrize("operation", ["topk_to_slots", "compact_topk_slots", "window_slots"])

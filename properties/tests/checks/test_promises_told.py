@@ -8,6 +8,7 @@ import torch
 import cumae
 from cumae.oracle import Batch, Case, Layout, Options, Request
 from cumae.properties.cases.exclusions import left_out_by
+from cumae.properties.checks import CHECKS
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.seen import seen_by
 from cumae.properties.running.device import current
@@ -209,3 +210,46 @@ def test_a_plain_case_that_fails_for_another_reason_keeps_the_promise_of_an_erro
     assert verdict.failure is not None and "IndexError" in verdict.failure.finding.message
     told = verdict.failure.finding.left_out_by
     assert "Domain(padding='none')" in told and told.endswith("not enough: other cases fail, too")
+
+
+def write_densely(kv_c: torch.Tensor, k_pe: torch.Tensor, kv_cache: torch.Tensor, slot_mapping: Any) -> None:
+    """Write to a cache as if its rows had no gaps; raises for rows without a rotary part."""
+    if k_pe.shape[1] == 0:
+        raise IndexError
+    blocks, size, width = kv_cache.shape
+    cache, slots = kv_cache.as_strided((blocks * size, width), (width, 1)), slot_mapping.long()
+    rows = torch.cat([kv_c, k_pe], dim=1)[: len(slots)]
+    cache[slots[slots >= 0]] = rows[slots >= 0]
+
+
+def test_a_cache_without_gaps_is_offered_although_other_cases_fail_in_another_way() -> None:
+    domain = cumae.Domain(row_format=("bf16",), captured=False, all_but=("never_synchronises",))
+    how: dict[str, Any] = {"dialect": "vllm", "domain": domain, "save_to": None}
+    how |= {"checks": [name for name in CHECKS if name.endswith("strides")], "examples": 60}
+    verdict = cumae.check(write_densely, "cache_write", **how)
+    assert verdict.failure is not None
+    told = cumae.explain(verdict)
+    assert verdict.failure.finding.left_out_by == "Domain(strided=False)", told
+
+
+def test_block_sizes_of_engines_are_offered_if_only_others_fail() -> None:
+    def wrong_in_small_blocks(
+        req_id_per_token: torch.Tensor,
+        positions: torch.Tensor,
+        block_table: torch.Tensor,
+        block_size: int,
+        num_tokens: int,
+    ) -> torch.Tensor:
+        request, position = req_id_per_token[:num_tokens].long(), positions[:num_tokens]
+        blocks = block_table[request, position // block_size].long()
+        return blocks * block_size + position % block_size + (block_size < 16)
+
+    kept = {"missing_blocks": False, "rowless_requests": False, "world": (1,), "num_padding_slots": (0,)}
+    domain = UNPADDED.having(min_tokens=1, **kept)
+    how: dict[str, Any] = {"dialect": "vllm", "save_to": None, "checks": ("agrees",), "examples": 60}
+    verdict = cumae.check(wrong_in_small_blocks, "slot_mapping", domain=domain, **how)
+    assert verdict.failure is not None and verdict.failure.case.batch.block_size == 1
+    told = cumae.explain(verdict)
+    assert verdict.failure.finding.left_out_by == "Domain(block_sizes=(16, 32, 64, 128, 256))", told
+    own = domain.having(block_sizes=(16, 32, 64, 128, 256))
+    assert cumae.check(wrong_in_small_blocks, "slot_mapping", domain=own, **how).ok

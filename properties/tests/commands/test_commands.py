@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cumae.properties.commands import main
 from cumae.properties.tests.helpers.command_line import AS_BROKEN, BROKEN, cumae, cumae_process
 
 
@@ -111,6 +112,15 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], line: str, tmp
     assert refused.stderr.startswith(line)
     assert refused.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_cumae_itself_is_not_told_as_bad_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "cli", lambda standalone_mode: range(0, 1, int(standalone_mode)))
+    ended = cumae(cwd=tmp_path)
+    assert ended.returncode == 3
+    assert "ValueError: range() arg 3 must not be zero\ncumae: the error above is" in ended.stderr
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:

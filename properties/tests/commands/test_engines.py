@@ -12,7 +12,12 @@ from cumae.properties.engines import lightllm
 from cumae.properties.engines.fla import ENGINE
 
 INDEX = """
+import absent_config as config
 import torch
+import triton
+
+class Step:
+    pass
 
 def prepare_position_ids(cu_seqlens):
     lens = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
@@ -74,6 +79,13 @@ def test_a_function_that_is_gone_is_said(tmp_path: Path) -> None:
     [
         ("(cu_seqlens)", "(cu_seqlens, device)", "missing 1 required positional argument: 'device'"),
         ("FIRST for", "__import__('types').SimpleNamespace().first for", "object has no attribute 'first'"),
+        ("FIRST for", "Step().first for", "'Step' object has no attribute 'first'"),
+        ("FIRST for", "config.first + 0 for", "take(…, absent_config=…)"),
+        (
+            "def prepare_position_ids(cu_seqlens):",
+            "@triton.jit\ndef prepare_position_ids(cu_seqlens, out): pass\n\ndef other(cu_seqlens):",
+            "",
+        ),
     ],
 )
 def test_a_function_that_takes_other_arguments_has_changed_and_does_not_disagree(
@@ -84,7 +96,7 @@ def test_a_function_that_takes_other_arguments_has_changed_and_does_not_disagree
     file.write_text(INDEX.replace(before, behind).replace("FIRST", "0"))
     found, text = _run("fla", "--at", str(tree), "--only", "prepare_position_ids")
     assert found == 1
-    assert "prepare_position_ids: changed" in text
+    assert "1 of 1  changed prepare_position_ids (" in text
     assert f"{told}: its adapter passes" in text
 
 
@@ -100,7 +112,8 @@ def test_a_known_disagreement_is_shown_by_its_case(
     given = ("lightllm", "--at", str(tmp_path), "--only", name, "--cases", "5")
     found, text = _run(*given)
     assert found == status
-    assert f"{name}: {told}" in text
+    assert f"1 of 1  {told:<7} {name} (" in text
+    assert "\n\n" not in text
     assert "lengths of the first 1,024 requests" in text
 
 

@@ -8,8 +8,10 @@ import pytest
 
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.cases.domain import Domain
-from cumae.properties.lint.counts import MOST_TOKENS, most_programs
+from cumae.properties.lint.counts import MOST_TOKENS, counting_cases, most_programs
 from cumae.properties.lint.launches import Launch
+from cumae.properties.operations.binding import binding_of
+from cumae.properties.operations.targets import load_function
 
 
 def launch(*grid: int) -> Launch:
@@ -39,3 +41,12 @@ def test_a_kernel_of_two_functions_has_the_most_programs_of_either() -> None:
     assert most_programs([(many, case, [launch(1, 1, 1)]), (few, case, [launch(3, 1, 1)])]) == {
         "kernel": (10, 10, 10)
     }
+
+
+@pytest.mark.parametrize("promises", [{}, {"min_requests": 1, "empty_requests": False, "padding": "none"}])
+def test_steps_without_cached_tokens_are_counted(promises: dict[str, Any]) -> None:
+    domain = Domain(max_context_len=0, captured=False, **promises)
+    function = load_function("cumae.gpu_impl:write_position_ids")
+    cases = list(counting_cases(binding_of(function, "position_ids", domain=domain)))
+    assert max(case.batch.num_tokens for case in cases) == 5000
+    assert all(case.batch.num_tokens for case in cases) == bool(promises)

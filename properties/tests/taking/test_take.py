@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
@@ -101,9 +102,14 @@ def test_tensors_for_a_gpu_lie_on_the_cpu_where_kernels_are_interpreted(tree: Pa
 
 
 def test_nothing_is_rewritten_where_kernels_are_compiled(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a GPU, where kernels are compiled to be read, tensors are on the CPU."""
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    filled = cumae.take(tree / FILE, "filled")
-    assert "cuda" in filled.__code__.co_consts + filled.__code__.co_names
+    for there in (True, False):
+        monkeypatch.setattr(
+            import_module("cumae.properties.taking.take"), "has_gpu", lambda there=there: there
+        )
+        code = cumae.take(tree / FILE, "filled").__code__
+        assert ("cuda" in code.co_consts + code.co_names) == there
 
 
 def test_what_a_platform_says_is_false_unless_it_is_given(tree: Path) -> None:
