@@ -30,6 +30,7 @@ def tables(results: Json) -> str:
         [tests_line(results["gpu-tests"])],
         ["## Bugs, false positives, engines"],
         [bugs_line(results["cpu-bugs"]["bugs"], results["gpu-bugs"]["bugs"])],
+        [limits_line(results["cpu-limits"])],
         [alarms_line(results["gpu-false-alarms"], results["cpu-false-alarms"])],
         [engines_line([results[name] for name in sorted(results) if "engines" in name])],
         [released_mutants_line(results["cpu-engine-mutants"])],
@@ -100,6 +101,15 @@ def bugs_line(bugs: list[Json], on_gpu: list[Json]) -> str:
     said = f"{len(caught)} of {len(bugs)} found, {elsewhere} more on the GPU"
     said += f"; median {median(seconds):.2f} s, slowest {seconds[-1]:.1f} s"
     return f"Known bugs (`cumae bugs`, on a CPU): {said}, minimal cases of {requests} requests or fewer."
+
+
+def limits_line(limits: Json) -> str:
+    """Return the line of the functions that are wrong beyond a limit, and how many of each kind are found."""
+    kinds = limits["found_of_kind"]
+    found, tried = (sum(counts[i] for counts in kinds.values()) for i in (0, 1))
+    of_kinds = ", ".join(f"{name} {of[0]} of {of[1]}" for name, of in kinds.items())
+    said = f"{found} of {tried} found by a search of 200 cases: {of_kinds}"
+    return f"Functions that are wrong beyond a limit only (`ci/limits.py`, on a CPU{_note(limits)}): {said}."
 
 
 def alarms_line(on_gpu: Json, on_cpu: Json) -> str:

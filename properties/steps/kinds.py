@@ -157,6 +157,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     "routed alone": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (1,)),
     "routed in bf16, many": (partial(routed, (256, 8, 4, 8), dtype="bf16"), (2_051, 530)),
     "routed in bf16": (partial(routed, (384, 1, 1, 8), dtype="bf16"), (37,)),
+    "routed to all that stay": (partial(routed, (8, 4, 2, 4)), (9,)),
     "routed to neighbours": (partial(routed, (256, 1, 1, 8), logits="clustered"), (67, 37)),
     "routed by ties": (partial(routed, (384, 1, 1, 8), logits="ties"), (37,)),
     "routed by NaN": (partial(routed, (256, 8, 4, 8), logits="nan_and_inf"), (67, 37)),
