@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,7 +183,6 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
     """Add a verdict for each kernel; an interrupted search adds its partial verdict."""
     where = "Triton's interpreter" if jobs[0].device == "cpu" else "the GPU"
     theirs = "its oracle" if len(jobs) == 1 else "their oracles"
-    console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=20 if console.width >= WIDE else 4),
@@ -191,13 +190,23 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
         TimeElapsedColumn(),
     )
     tell = log_lines("fuzz", unless=console.is_terminal)
-    with Progress(*columns, console=console) as progress:
+    progress = Progress(*columns, console=console)
+    with ExitStack() as begun:
+
+        def begin() -> None:
+            """Print the first line and the bars, once checks of a function are known: a bad one has none."""
+            if not progress.live.is_started:
+                console.print(f"{counted(len(jobs), 'kernel')} against {theirs}, on {where}")
+                begun.enter_context(progress)
+
         for job in jobs:
             examples = job.budget.examples
             total = job.budget.seconds if examples is None else examples
             task = progress.add_task(_short(job), total=total, status="")
 
             def show(verdict: Verdict, task: TaskID = task, examples: int | None = examples) -> None:
+                if verdict.checks:
+                    begin()
                 if not verdicts or verdicts[-1] is not verdict:
                     verdicts.append(verdict)
                 done = verdict.seconds if examples is None else verdict.cases
@@ -207,6 +216,7 @@ def _run(jobs: list[Job], run: Run, verdicts: list[Verdict], console: Console, *
                 tell(f"{progress.tasks[task].description}: {status}")
 
             verdict = run(job, show)
+            begin()
             mark = "[green]agrees" if verdict.ok else f"[red]{verdict.status}"
             progress.update(task, status=f"{counted(verdict.cases, 'case')}  {mark}", completed=total)
             if verdict.failure is not None and not isolated and _is_lost(job.device):

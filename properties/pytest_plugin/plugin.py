@@ -26,13 +26,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Set the device if the option or the ini value names one; otherwise change nothing."""
-    wanted = early_config.known_args_namespace.cumae_device or early_config.getini("cumae_device")
+    option = early_config.known_args_namespace.cumae_device
+    wanted = option or early_config.getini("cumae_device")
     if not wanted:
         return
+    from cumae.oracle.model.rules import require_choice
     from cumae.properties.pytest_plugin.workers import take_gpu
-    from cumae.properties.running.device import prepare
+    from cumae.properties.running.device import DEVICES, prepare
 
     try:
+        require_choice("--cumae-device" if option else "cumae_device", wanted, DEVICES)
         device = prepare(wanted)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error

@@ -1,7 +1,6 @@
 """A failure as one line of text, which every command takes in place of a file."""
 
 import base64
-import binascii
 import json
 import zlib
 from pathlib import Path
@@ -36,9 +35,10 @@ def from_text(text: str) -> object:
         packed = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
         unpacking = zlib.decompressobj()
         plain = unpacking.decompress(packed, MAX_FILE_BYTES)
-    except (binascii.Error, zlib.error) as error:
-        raise ValueError(f"{shortened(text)}: content, must be whole, as a report printed it") from error
-    require(unpacking.eof, f"{shortened(text)}: length", len(text), "be whole, as a report printed it")
+        is_whole = unpacking.eof
+    except (ValueError, zlib.error):
+        is_whole = False
+    require(is_whole, "text", shortened(text), "be whole, as a report printed it")
     return parse(plain, shortened(text))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from cumae.oracle import Case, Trace
 from cumae.oracle.model.rules import require
@@ -103,8 +103,17 @@ def address_of(option: str, given: str, environment: Mapping[str, str]) -> str:
     require(parts.scheme in SCHEMES, name, shown, f"begin with {begins}")
     secret = bool(given) and (parts.password is not None or "password" in parts.query)
     require(not secret, name, shown, f"hold no password: {VARIABLE} may, because no log shows it")
+    require(_has_port(parts), name, shown, "have a port from 0 to 65535")
     require(find_spec("redis") is not None, name, shown, "have its client: pip install 'cumae[redis]'")
     return address
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Return whether the port of an address is a number, or left out."""
+    try:
+        return parts.port is None or parts.port >= 0
+    except ValueError:
+        return False
 
 
 @lru_cache

@@ -219,7 +219,8 @@ def write_densely(kv_c: torch.Tensor, k_pe: torch.Tensor, kv_cache: torch.Tensor
     blocks, size, width = kv_cache.shape
     cache, slots = kv_cache.as_strided((blocks * size, width), (width, 1)), slot_mapping.long()
     rows = torch.cat([kv_c, k_pe], dim=1)[: len(slots)]
-    cache[slots[slots >= 0]] = rows[slots >= 0]
+    live = (slots >= 0) & (slots < len(cache))  # an index behind it would end the context of a GPU
+    cache[slots[live]] = rows[live]
 
 
 def test_a_cache_without_gaps_is_offered_although_other_cases_fail_in_another_way() -> None:

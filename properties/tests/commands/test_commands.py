@@ -110,7 +110,7 @@ def test_bad_input_is_one_line_and_status_2(arguments: list[str], line: str, tmp
     refused = cumae(*arguments, cwd=tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.startswith(line)
-    assert refused.stderr.count("\n") == 1
+    assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -73,7 +73,7 @@ def test_an_unknown_device_is_a_usage_error(device: str, tmp_path: Path) -> None
     write_test(tmp_path, "def test_nothing(): pass\n")
     done = run_pytest(tmp_path, "--cumae-device", device)
     assert done.returncode == 4
-    assert f"device = '{device}', must be one of 'auto', 'cpu', 'cuda'" in done.stderr
+    assert f"ERROR: --cumae-device = '{device}', must be one of 'auto', 'cpu', 'cuda'" in done.stderr
 
 
 @pytest.mark.parametrize(

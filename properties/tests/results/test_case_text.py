@@ -110,7 +110,9 @@ def test_a_text_survives_the_line_breaks_of_a_log(size: int) -> None:
     assert from_text(broken) == to_json(SMALL)
 
 
-@pytest.mark.parametrize("wrong", ["cumae1:", "cumae1:!", "cumae1:abcd", to_text(to_json(SMALL))[:-9]])
+@pytest.mark.parametrize(
+    "wrong", ["cumae1:", "cumae1:!", "cumae1:é", "cumae1:abcd", to_text(to_json(SMALL))[:-9]]
+)
 def test_a_text_that_is_not_whole_is_refused(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="must be whole, as a report printed it"):
         read_source(Path(wrong))

@@ -120,6 +120,7 @@ def test_a_search_tries_a_limited_number_of_failures() -> None:
             {},
             "--database = 'redis://host/0', must hold no password: CUMAE",
         ),
+        ("redis://host:here", {}, "--database = 'redis://host:here', must have a port from 0 to 65535"),
         ("", {"CUMAE_DATABASE": "host:6379"}, "CUMAE_DATABASE = 'host:6379', must begin with redis://"),
     ],
 )
