@@ -18,7 +18,7 @@ from cumae.properties.state.system import System
 
 
 class GraphSystem(System):
-    """Capture a graph for each set of shapes and host numbers, and replay it at every step that has them.
+    """Capture a graph for each set of tensors and host numbers, and replay it at every step that has them.
 
     A number that a function returns to the host is fixed at the capture, so it is not compared.
     """
@@ -31,8 +31,6 @@ class GraphSystem(System):
         """Replay the step's graph; capture it first if there is none."""
         key = _launch_key(call)
         graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Any]] = self.__dict__.setdefault("graphs", {})
-        if self.call is not None and not call.reuses:
-            graphs.clear()  # the buffers have grown and moved
         if key not in graphs:
             with self.allocated:
                 call.run()
@@ -91,7 +89,9 @@ def _tensors(system: System, answer: Any) -> set[str]:
 
 
 def _launch_key(call: Call) -> Hashable:
-    """Return the values that a captured call depends on: dtypes, shapes, strides and host numbers."""
-    buffers = (*call.inputs, *call.outputs)
-    shapes = tuple((b.name, b.dtype, b.shape, b.strides) for b in buffers)
-    return shapes, tuple(sorted((name, str(value)) for name, value in call.numbers.items()))
+    """Return what a captured call depends on: addresses, dtypes, shapes, strides and host numbers."""
+    tensors = tuple(
+        (b.name, b.dtype, b.shape, b.strides, None if b.tensor is None else b.tensor.data_ptr())
+        for b in (*call.inputs, *call.outputs)
+    )
+    return tensors, tuple(sorted((name, str(value)) for name, value in call.numbers.items()))

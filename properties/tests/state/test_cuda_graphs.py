@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cumae.gpu_impl import write_chunked_context, write_position_ids
+from cumae.gpu_impl import MetadataCache, write_chunked_context, write_position_ids
 from cumae.oracle import Batch, Case, Layout, Request, Trace
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.bench import POISON, Bench
@@ -32,6 +32,14 @@ def test_lengths_of_another_dtype_are_another_launch() -> None:
     wide = Case(Batch((SECOND, FIRST), 1), Layout(index_dtype="int64"))
     run = TraceRun(binding_of(write_chunked_context, "chunked_context"), "cuda", "replays_in_graph")
     assert run.all(Trace((step, wide, replace(wide, batch=step.batch)))) is None
+    assert run.num_captured == 2
+
+
+def test_tensors_at_other_addresses_are_another_launch() -> None:
+    padding = Case(Batch((), 1), Layout(num_padding_tokens=1, num_padding_requests=1))
+    moved = Case(Batch((FIRST,), 1), Layout(storage_offset=1))
+    run = TraceRun(binding_of(MetadataCache, "metadata_cache"), "cuda", "replays_in_graph")
+    assert run.all(Trace((padding, moved, padding))) is None
     assert run.num_captured == 2
 
 
