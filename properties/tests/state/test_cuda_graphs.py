@@ -37,7 +37,7 @@ def test_lengths_of_another_dtype_are_another_launch() -> None:
 
 def test_tensors_at_other_addresses_are_another_launch() -> None:
     padding = Case(Batch((), 1), Layout(num_padding_tokens=1, num_padding_requests=1))
-    moved = Case(Batch((FIRST,), 1), Layout(storage_offset=1))
+    moved = Case(Batch((Request(0, 1, (3,)),), 1), Layout(storage_offset=1))
     run = TraceRun(binding_of(MetadataCache, "metadata_cache"), "cuda", "replays_in_graph")
     assert run.all(Trace((padding, moved, padding))) is None
     assert run.num_captured == 2
