@@ -4,7 +4,7 @@ The interpreter holds bf16 numbers as their bits, and adds, compares and convert
 what rounding to bf16 carries, and loses it in a conversion to fp8. Here bf16 operands become fp32 and
 results are rounded, and numbers become fp8 as by ``cvt.rn.satfinite`` (PTX ISA): to nearest even, and what is
 too large to the largest number. Releases before 3.9 add conditions by "or", and have no ones for unsigned
-numbers.
+numbers; those before 3.8 take NaN for the lesser and the greater of two numbers.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _FP8 = {
     "fp8e5b16": torch.float8_e5m2fnuz,
 }
 _OPERATORS = ("binary_op", "unary_op", "ternary_op", "create_fma")
-METHODS = (*_OPERATORS, "cast_impl", "create_fp_to_fp")
+METHODS = (*_OPERATORS, "cast_impl", "create_fp_to_fp", "create_maxnumf", "create_minnumf", "create_clampf")
 """Methods of the interpreter's builder that are replaced."""
 _NAN = 0x7FFF
 """The bits of the NaN that a GPU writes."""
@@ -42,7 +42,28 @@ def patches(interpreter: Any) -> dict[tuple[Any, str], Method]:
     found[builder, "get_all_ones_value"] = _ones(builder.get_all_ones_value, interpreter)
     found[builder, "cast_impl"] = _cast(builder.cast_impl, interpreter.tl)
     found[builder, "create_fp_to_fp"] = _conversion(builder.create_fp_to_fp, interpreter)
+    found[builder, "create_maxnumf"] = _of_numbers(np.fmax)
+    found[builder, "create_minnumf"] = _of_numbers(np.fmin)
+    found[builder, "create_clampf"] = _clamp(builder.create_clampf, interpreter)
     return found
+
+
+def _of_numbers(extreme: Any) -> Method:
+    """Return the method that chooses one of two numbers, which is never NaN beside a number."""
+
+    def choose(self: Any, one: Any, other: Any) -> Any:
+        return self.binary_op(one, other, extreme)
+
+    return choose
+
+
+def _clamp(original: Method, interpreter: Any) -> Method:
+    def clamp(self: Any, given: Any, low: Any, high: Any, nan: Any) -> Any:
+        if nan != interpreter._ir.PROPAGATE_NAN.NONE:
+            return original(self, given, low, high, nan)
+        return self.binary_op(self.binary_op(given, low, np.fmax), high, np.fmin)
+
+    return clamp
 
 
 def widened(bits: Data) -> Data:

@@ -163,6 +163,27 @@ def test_the_lesser_of_two_scalars_has_the_type_of_both() -> None:
 
 
 @triton.jit
+def _extremes(a_ptr: tl.tensor, out_ptr: tl.tensor, N: tl.constexpr) -> None:
+    at = tl.arange(0, N)
+    a = tl.load(a_ptr + at)
+    two = tl.full((N,), 2, a.dtype)
+    tl.store(out_ptr + at, tl.maximum(a, two))
+    tl.store(out_ptr + N + at, tl.minimum(two, a))
+    tl.store(out_ptr + 2 * N + at, tl.clamp(a, tl.full((N,), 0, a.dtype), two))
+
+
+@pytest.mark.parametrize("dtype", [FP32, torch.float16, BF16])
+def test_nan_is_neither_the_lesser_nor_the_greater_of_two(dtype: torch.dtype) -> None:
+    a = torch.tensor([float("nan"), 3, -1, 1]).to(DEVICE, dtype)
+    out = torch.full((12,), -7, dtype=dtype, device=DEVICE)
+    launch(_extremes, a, out, N=4)
+    found = out.tolist()
+    assert found[:8] == [2, 3, 2, 2, 2, 2, -1, 1]
+    assert found[9:] == [2, 0, 1]
+    assert found[8] in (0, 2)
+
+
+@triton.jit
 def _places(a_ptr: tl.tensor, out_ptr: tl.tensor, N: tl.constexpr) -> None:
     rows = tl.arange(0, 2)
     a = tl.load(a_ptr + rows[:, None] * N + tl.arange(0, N)[None, :])
