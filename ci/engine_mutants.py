@@ -10,7 +10,8 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from cumae.properties.engines.released import alone, engine_of
 from cumae.properties.faults.mutants import Mutant
 from cumae.properties.faults.released import kernel_mutants, planted
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
+from cumae.properties.selfcheck.own_process import in_own_process
+from cumae.properties.selfcheck.record import measured, write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
@@ -40,15 +42,8 @@ def lines_run(engine: str, name: str, root: Path, budget: Budget) -> dict[str, f
     prepare("cpu")
     adapter = engine_of(engine).adapters[name]
     given: dict[str, Any] = {"dialect": adapter.dialect, "domain": adapter.domain, "device": "cpu"}
-    checks = ("agrees",)
-    verdict = check(
-        adapter.function(root),
-        adapter.operation,
-        checks=checks,
-        examples=budget.examples,
-        save_to=None,
-        **given,
-    )
+    given |= {"checks": ("agrees",), "examples": budget.examples, "save_to": None}
+    verdict = check(adapter.function(root), adapter.operation, **given)
     return {one.name: one.ran for one in verdict.coverage if one.file.endswith(adapter.file) and one.ran}
 
 
@@ -84,8 +79,9 @@ def lines_by_adapter(engine: str, root: Path, given: argparse.Namespace) -> Iter
         return
     context = get_context("forkserver")
     context.set_forkserver_preload(["torch"])
-    with ProcessPoolExecutor(given.jobs, context, max_tasks_per_child=1) as pool:
-        seen = {name: pool.submit(lines_run, engine, name, root, budget) for name in names}
+    run = partial(in_own_process, context, lines_run)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        seen = {name: pool.submit(run, engine, name, root, budget) for name in names}
         for name, future in seen.items():
             yield from ((name, kernel, lines) for kernel, lines in future.result().items())
 
@@ -125,6 +121,6 @@ if __name__ == "__main__":  # spawned processes import this file
             said = (one[name] for name in ("status", "engine", "function", "kernel", "line", "operator"))
             print(*said, f"{len(found)} of {len(todo)}", flush=True)
             counts = Counter(one["status"] for one in found)
-            record = {**machine(), "command": " ".join(sys.argv[2:]), "statuses": counts, "mutants": found}
-            given.out.write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes long
+            record = measured(" ".join(sys.argv[2:]), statuses=counts, mutants=found)
+            write_record(given.out, record)  # at once: a run takes long
     print(dict(Counter(one["status"] for one in found)))
