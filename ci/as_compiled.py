@@ -22,7 +22,8 @@ from expressions import NAMES, N, expressions, kernel_of, operands, source
 
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 
 def calculated(job: tuple[str, int]) -> tuple[int, list[Any]]:

@@ -7,7 +7,8 @@ from time import perf_counter
 from cumae.properties.attention import judged
 from cumae.properties.attention.production import faults_noticed, kernels, production_case
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 device, started = prepare("auto"), perf_counter()
 on_gpu = device == "cuda"

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 FUNCTIONS = {
     "cumae.gpu_impl:write_position_ids": "position_ids",

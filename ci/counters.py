@@ -20,7 +20,8 @@ from cumae.properties.operations.binding import bind
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 COUNTERS = {
     "gpu__time_duration.sum": "ns",

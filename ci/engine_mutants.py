@@ -20,10 +20,11 @@ from cumae.properties.engines.released import alone, engine_of
 from cumae.properties.faults.mutants import Mutant
 from cumae.properties.faults.released import kernel_mutants, planted
 from cumae.properties.running.device import prepare
+from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import check
 from cumae.properties.selfcheck.own_process import in_own_process
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)

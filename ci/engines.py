@@ -6,8 +6,9 @@ from pathlib import Path
 
 from cumae.properties.engines.released import all_tried, engine_of
 from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)

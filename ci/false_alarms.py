@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import measured
 from cumae.properties.selfcheck.false_positives import added_up, try_all
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--cases", type=int, default=1000, help="cases of each implementation")

@@ -13,11 +13,12 @@ from typing import Any
 
 from cumae.properties.cases.domain import Domain
 from cumae.properties.running.device import DEVICES, prepare
+from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.job import Job
 from cumae.properties.selfcheck.own_process import in_own_process
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)

@@ -28,6 +28,7 @@ from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.device import one_thread, prepare, rare_collections
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.launches import noting_launches
+from cumae.properties.running.machine import measured
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
@@ -35,7 +36,7 @@ from cumae.properties.search.exits import Stop
 from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import ROUND, TOGETHER, drawn_round
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.selfcheck.record import write_record
 
 DEVICE = prepare("auto")
 KERNEL, OPERATION = "cumae.gpu_impl:write_position_ids", "position_ids"

@@ -7,7 +7,8 @@ from pathlib import Path
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
-from cumae.properties.selfcheck.record import measured, write_record
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 from cumae.properties.selfcheck.soak import soak
 
 operation, target, steps, out = sys.argv[1:]

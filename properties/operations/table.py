@@ -219,3 +219,9 @@ _HOMES = (globals(), *map(vars, _OTHERS))
 _ROWS = {row.name: row for home in _HOMES for row in [*home.values()] if isinstance(row, Operation)}
 OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}
 """The rows, in the order of the oracles."""
+
+
+def shipped_kernels(operation: str | None = None) -> list[tuple[str, str]]:
+    """Return each Triton kernel that is shipped for an operation, or for all, with the operation's name."""
+    names = [operation] if operation else list(OPERATIONS)
+    return [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
