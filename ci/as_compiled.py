@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from expressions import NAMES, N, expressions, kernel_of, operands, source
 
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
 from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.expressions import NAMES, N, expressions, kernel_of, operands, source
 from cumae.properties.selfcheck.record import write_record
 
 
