@@ -2,7 +2,7 @@
 
 from cumae.properties.operations.expected import FREE, JUDGED, KEEP, UNORDERED, VALUE, Expected
 from cumae.properties.operations.operation import Operation
-from cumae.properties.operations.table import OPERATIONS, shipped_kernels
+from cumae.properties.operations.table import OPERATIONS, operation_named, shipped_kernels
 
 __all__ = [
     "FREE",
@@ -13,5 +13,6 @@ __all__ = [
     "VALUE",
     "Expected",
     "Operation",
+    "operation_named",
     "shipped_kernels",
 ]
