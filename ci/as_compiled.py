@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from expressions import NAMES, N, expressions, kernel_of, operands, source
 
 from cumae.properties.interpreter.hooks import watching
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.expressions import NAMES, N, expressions, kernel_of, operands, source
+from cumae.properties.selfcheck.record import write_record
 
 
 def calculated(job: tuple[str, int]) -> tuple[int, list[Any]]:
@@ -97,14 +98,9 @@ def main() -> None:
     counts = Counter(how for _, how in rows)
     others = [f"{one.told()}: {how}" for one, how in rows if how not in ("same", "neither runs")]
     print(*others, dict(counts), sep="\n")
-    record = machine() | {"command": "ci/as_compiled.py ci/results/gpu-as-compiled.json"}
-    record |= {
-        "expressions": len(rows),
-        "same": counts["same"],
-        "neither runs": counts["neither runs"],
-        "others": others,
-    }
-    asked.out.write_text(json.dumps(record, indent=1) + "\n")
+    found = {"expressions": len(rows), "same": counts["same"], "neither runs": counts["neither runs"]}
+    command_line = "ci/as_compiled.py ci/results/gpu-as-compiled.json"
+    write_record(asked.out, measured(command_line, **found, others=others))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 from setuptools.build_meta import _BuildMetaBackend
 
 
-class _Backend(_BuildMetaBackend):
+class _Backend(_BuildMetaBackend):  # type: ignore[misc]
     def run_setup(self, setup_script: str = "setup.py") -> None:
         super().run_setup(str(Path(__file__).with_name("package.py")))
 

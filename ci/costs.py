@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 FUNCTIONS = {
     "cumae.gpu_impl:write_position_ids": "position_ids",
@@ -39,6 +40,6 @@ if __name__ == "__main__":
         found.append({"target": target, **json.loads(done.stdout)})
         print(found[-1], flush=True)
         total = round(sum(one["seconds"] for one in found), 1)
-        record = {**machine(), "command": "ci/costs.py", "seconds": total, "functions": found}
-        Path(sys.argv[1]).write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes minutes
+        record = measured("ci/costs.py", seconds=total, functions=found)
+        write_record(Path(sys.argv[1]), record)  # at once: a run takes minutes
     print(f"{total} s for {len(found)} functions")

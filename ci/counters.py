@@ -1,7 +1,6 @@
 """Read hardware counters of kernels that miss an aim: counters.py OUT, on a GPU with ncu (Nsight Compute)."""
 
 import csv
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +20,8 @@ from cumae.properties.operations.binding import bind
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.bench import Bench
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
+from cumae.properties.selfcheck.record import write_record
 
 COUNTERS = {
     "gpu__time_duration.sum": "ns",
@@ -90,5 +90,4 @@ if __name__ == "__main__":
         how = ["--csv", "--nvtx", "--profile-from-start", "off", "--metrics", ",".join(COUNTERS)]
         command = ["ncu", *how, sys.executable, __file__, "--calls"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        content = {**machine(), "command": "ci/counters.py", "launches": read(done.stdout)}
-        Path(sys.argv[1]).write_text(json.dumps(content, indent=1) + "\n")
+        write_record(Path(sys.argv[1]), measured("ci/counters.py", launches=read(done.stdout)))

@@ -1,14 +1,14 @@
 """Run adapters on released engines: engines.py OUT ENGINE=WHEEL…; exit status 1 for what is not known."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from cumae.properties.engines.released import all_tried, engine_of
 from cumae.properties.running.device import DEVICES, prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
@@ -32,6 +32,6 @@ if __name__ == "__main__":  # spawned processes import this file
         found.append(one)
         print(*(one[n] for n in ("status", "engine", "function", "cases", "report")), flush=True)
         functions = sorted(found, key=lambda one: (one["engine"], one["function"]))
-        record = {**machine(), "command": command, "releases": releases, "functions": functions}
-        given.out.write_text(json.dumps(record, indent=1) + "\n")  # at once: a run takes long
+        record = measured(command, releases=releases, functions=functions)
+        write_record(given.out, record)  # at once: a run takes long
     sys.exit(any(one["status"] not in ("agrees", "known") for one in found))

@@ -1,14 +1,14 @@
 """Run correct implementations on many cases; a check that fails one is a false positive, exit status 1."""
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 
 from cumae.properties.running.device import DEVICES, prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
 from cumae.properties.selfcheck.false_positives import added_up, try_all
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--cases", type=int, default=1000, help="cases of each implementation")
@@ -34,7 +34,6 @@ if __name__ == "__main__":  # spawned processes import this file
     sums |= {"accusations": sum(len(one.accusations) for one in tried), "seconds": time.monotonic() - began}
     if given.out:
         command = " ".join(word for word in sys.argv if word not in ("--out", str(given.out)))
-        record = {**machine(), "command": command, **sums, "implementations": added_up(tried)}
-        given.out.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(given.out, measured(command, **sums, implementations=added_up(tried)))
     print(sums)
     sys.exit(sums["accusations"] > 0)

@@ -4,8 +4,8 @@ A function that agrees is one whose limit is out of reach. Each is searched in i
 """
 
 import argparse
-import json
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
@@ -13,10 +13,12 @@ from typing import Any
 
 from cumae.properties.cases.domain import Domain
 from cumae.properties.running.device import DEVICES, prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.direct import search_directly
 from cumae.properties.search.job import Job
+from cumae.properties.selfcheck.own_process import in_own_process
+from cumae.properties.selfcheck.record import write_record
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("out", type=Path)
@@ -54,10 +56,9 @@ if __name__ == "__main__":  # spawned processes import this file
     from cumae.fixtures.limits import LIMITS
 
     todo = [number for number, limit in enumerate(LIMITS) if given.only in limit.where]
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-        for future in as_completed(
-            [pool.submit(searched, number, given.examples, device) for number in todo]
-        ):
+    search = partial(in_own_process, get_context("spawn"), searched)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for future in as_completed([pool.submit(search, n, given.examples, device) for n in todo]):
             one = future.result()
             found.append(one)
             told = f"found by {one['check']}" if one["check"] else "PASSES"
@@ -66,13 +67,8 @@ if __name__ == "__main__":  # spawned processes import this file
     kinds = sorted({one["kind"] for one in found})
     caught = [one for one in found if one["check"]]
     sums = {kind: [sum(one["kind"] == kind for one in few) for few in (caught, found)] for kind in kinds}
-    record = {
-        **machine(),
-        "command": f"ci/limits.py --examples {given.examples}",
-        "found_of_kind": sums,
-        "functions": found,
-    }
-    given.out.write_text(json.dumps(record, indent=1) + "\n")
+    command = f"ci/limits.py --examples {given.examples}"
+    write_record(given.out, measured(command, found_of_kind=sums, functions=found))
     print(*(f"{kind}: {now} of {all_of} found" for kind, (now, all_of) in sums.items()), sep="\n")
     seconds = median(one["seconds"] for one in caught) if caught else 0.0
     print(f"{len(caught)} of {len(found)} found, median {seconds} s")

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 from cumae.properties.selfcheck.mutant_record import joined, reasons_in
+from cumae.properties.selfcheck.record import write_record
 
 if __name__ == "__main__":
     out, *records = map(Path, sys.argv[1:])
     reasons = reasons_in(json.loads(out.read_text())) if out.exists() else {}
     record = joined([json.loads(file.read_text()) for file in records], reasons)
-    out.write_text(json.dumps(record, indent=1) + "\n")
+    write_record(out, record)
     missing = [one for one in record["survivors"] if not one["reason"]]
     for one in missing:
         print(one["engine"], one["kernel"], one["line"], one["diff"], sep="\n  ")

@@ -5,6 +5,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from cumae.properties.selfcheck.record import write_record
+
 folder, out = Path(sys.argv[1]), Path(sys.argv[2])
 kernels = []
 for file in sorted(folder.glob("*.json")):
@@ -31,4 +33,4 @@ for file in sorted(folder.glob("*.json")):
     )
 of = "--oracles --op" if kernels[0]["kernels"][0].startswith("cumae.oracle") else "--op"
 command = f"cumae mutate {of} OPERATION --device cpu --json FILE, then ci/mutants.py"
-out.write_text(json.dumps({"command": command, "kernels": kernels}, indent=1) + "\n")
+write_record(out, {"command": command, "kernels": kernels})

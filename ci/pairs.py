@@ -2,9 +2,8 @@
 
 import sys
 
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations import shipped_kernels
 
-for operation in OPERATIONS.values():
-    for kernel in operation.kernels:
-        if operation.name in (sys.argv[1:] or OPERATIONS):
-            print(operation.name, kernel)
+for kernel, operation in shipped_kernels():
+    if operation in (sys.argv[1:] or [operation]):
+        print(operation, kernel)

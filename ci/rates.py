@@ -28,7 +28,7 @@ from cumae.properties.running.bench import POISON, Bench
 from cumae.properties.running.device import one_thread, prepare, rare_collections
 from cumae.properties.running.frames import with_room
 from cumae.properties.running.launches import noting_launches
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.examiner import Examiner
@@ -36,6 +36,7 @@ from cumae.properties.search.exits import Stop
 from cumae.properties.search.keeper import Keeper
 from cumae.properties.search.pace import Pace
 from cumae.properties.search.rounds import ROUND, TOGETHER, drawn_round
+from cumae.properties.selfcheck.record import write_record
 
 DEVICE = prepare("auto")
 KERNEL, OPERATION = "cumae.gpu_impl:write_position_ids", "position_ids"
@@ -136,7 +137,8 @@ def several(count: int, seconds: float) -> float:
     """Return the cases a second of so many processes that search at once."""
     command = [sys.executable, __file__, "-", "--seconds", str(seconds)]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(count)]
-    return sum(json.loads(process.communicate()[0])["rate"] for process in started)
+    rates: list[float] = [json.loads(process.communicate()[0])["rate"] for process in started]
+    return sum(rates)
 
 
 def main() -> None:
@@ -167,10 +169,10 @@ def main() -> None:
         "together": several(asked.processes, asked.seconds),
     }
     command = f"ci/rates.py --seconds {asked.seconds:g} --processes {asked.processes}"
-    record = machine() | {"command": command, "kernel": KERNEL, "now": found}
+    record = measured(command, kernel=KERNEL, now=found)
     if asked.before is not None:
         record["before"] = json.loads(asked.before.read_text())["now"]
-    Path(asked.out).write_text(json.dumps(record, indent=1) + "\n")
+    write_record(Path(asked.out), record)
 
 
 if __name__ == "__main__":

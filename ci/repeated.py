@@ -9,6 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from cumae.properties.selfcheck.record import write_record
+
 parser = argparse.ArgumentParser(description=__doc__)
 for name, default in (("runs", 50), ("cases", 40), ("jobs", 2)):  # cases of each kernel in each run
     parser.add_argument(f"--{name}", type=int, default=default)
@@ -36,5 +38,5 @@ sums |= {"runs": given.runs, "flakes": sum(statuses), "seconds": round(time.mono
 if given.out:
     command = f"ci/repeated.py --runs {given.runs} --cases {given.cases}"
     machine = {k: found[0][k] for k in ("device", "python", "torch", "triton", "numpy")}
-    given.out.write_text(json.dumps({**machine, "command": command, **sums}, indent=1) + "\n")
+    write_record(given.out, {**machine, "command": command, **sums})
 sys.exit(sums["flakes"] > 0)

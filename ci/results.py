@@ -10,6 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from cumae.properties.selfcheck.record import write_record
+
 runs, results = Path(sys.argv[1]), Path(sys.argv[2])
 fuzzed, stepped = (
     [json.loads(f.read_text()) for f in sorted((runs / kind).glob("*.json"))] for kind in ("fuzz", "steps")
@@ -24,8 +26,7 @@ def write(file: Path, kind: str, key: Callable[[Any], Any], records: list[Any], 
     if before.items() >= machine.items():
         commands |= set(before["commands"])
         found = [one for one in before[kind] if key(one) not in set(map(key, found))] + found
-    content = {**machine, "commands": sorted(commands), kind: found}
-    file.write_text(json.dumps(content, indent=1) + "\n")
+    write_record(file, {**machine, "commands": sorted(commands), kind: found})
 
 
 def kind_of(verdict: Any) -> tuple[str, int, bool]:

@@ -1,12 +1,12 @@
 """Route rows with logits and biases in fp32 and in bf16: ``router_report.py FILE [ROWS] [SEED]``."""
 
-import json
 import platform
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from cumae.properties.selfcheck.record import write_record
 from cumae.properties.selfcheck.router_rounding import DISTRIBUTIONS, compare
 
 file = Path(sys.argv[1])
@@ -23,4 +23,4 @@ content = {
     "seed": seed,
     "results": found,
 }
-file.write_text(json.dumps(content, indent=1) + "\n")
+write_record(file, content)

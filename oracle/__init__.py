@@ -34,7 +34,8 @@ from cumae.oracle.model.inputs import INPUTS, Inputs
 from cumae.oracle.model.latent_rows import ROW_FORMATS, RowFormat
 from cumae.oracle.model.layout import DENSE, GARBAGE_KINDS, INDEX_DTYPES, GarbageKind, IndexDtype, Layout
 from cumae.oracle.model.marks import ANY, GARBAGE, UNTOUCHED, Mark
-from cumae.oracle.model.options import SELECTION_ORDERS, KeyScope, Options, SelectionOrder
+from cumae.oracle.model.option_groups import SELECTION_ORDERS, KeyScope, SelectionOrder
+from cumae.oracle.model.options import Options
 from cumae.oracle.model.trace import Trace, leveled
 from cumae.oracle.operations import OPERATIONS, OperationName, outputs_of
 from cumae.oracle.page_read import PageRead, page_read

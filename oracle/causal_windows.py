@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cumae.oracle.context_parallel import local_len
-from cumae.oracle.model.options import KeyScope
+from cumae.oracle.model.option_groups import KeyScope
 
 
 class CausalWindows(NamedTuple):

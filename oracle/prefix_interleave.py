@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cumae.oracle.model.marks import UNTOUCHED, Mark
-from cumae.oracle.model.options import KeyScope
+from cumae.oracle.model.option_groups import KeyScope
 
 Source = tuple[str, int, int] | tuple[str, int] | Mark
 

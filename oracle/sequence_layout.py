@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cumae.oracle.model.options import KeyScope
+from cumae.oracle.model.option_groups import KeyScope
 
 
 class SequenceLayout(NamedTuple):

@@ -120,6 +120,3 @@ class Heads:
     def token_units(self) -> int:
         """Units of a token: the keys and values of its heads."""
         return self.num_heads * (self.key_units + self.value_units)
-
-
-NEUTRAL_HEADS = Heads()

@@ -41,6 +41,3 @@ class LatentRows:
         if self.row_format == "fp8":
             return FP8_ROW_BYTES
         return (self.kv_lora_rank + self.qk_rope_head_dim) * _ITEM_BYTES[self.row_format]
-
-
-NEUTRAL_ROWS = LatentRows()

@@ -47,6 +47,3 @@ class Router:
         require_choice("logits_kind", self.logits_kind, LOGITS_KINDS)
         require_int("logits_seed", self.logits_seed, 0)
         require_choice("bias_kind", self.bias_kind, BIAS_KINDS)
-
-
-NEUTRAL_ROUTER = Router()

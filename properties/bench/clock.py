@@ -45,8 +45,8 @@ def queued_time(run: Callable[[], Any]) -> tuple[float, float]:
     """Return median and spread in microseconds of one call on a busy device with queued launches."""
     times = []
     for _ in range(20):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-        torch.cuda._sleep(QUEUED_BEHIND)  # type: ignore[no-untyped-call]
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(QUEUED_BEHIND)
         start.record()
         for _ in range(LAUNCHES):
             run()

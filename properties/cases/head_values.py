@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from cumae.oracle.model.heads import NEUTRAL_HEADS, Heads
+from cumae.oracle.model.heads import Heads
 from cumae.properties.cases.draw import NEUTRAL, Draw
 from cumae.properties.cases.page_formats import fit_together, usual
 
@@ -13,7 +13,7 @@ MOST_UNITS = 2**16
 MOST_BYTES = 2**24
 """Most bytes of a drawn cache."""
 _FIELDS = ("head_format", "page_order", "num_heads", "head_dim", "value_dim")
-_NEUTRAL = {name: getattr(NEUTRAL_HEADS, name) for name in _FIELDS}
+_NEUTRAL = {name: getattr(Heads(), name) for name in _FIELDS}
 HEAD_FEATURES = ("head_format", "page_order", "num_heads", "head_dims")
 COPIED = ("bf16", "fp16", "fp32", "bytes")
 MANY_ROWS, MOST_ROWS = 2**10, 2**14

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,7 +19,7 @@ from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import Device, has_gpu, interpreting, prepare
-from cumae.properties.running.machine import machine
+from cumae.properties.running.machine import measured
 
 Measured = Timing | Growth | Saving
 SECTIONS = {"timings": Timing, "growth": Growth, "savings": Saving}
@@ -75,7 +74,7 @@ def _write(found: list[Measured], target: str | None, picture: Path | None, file
         with writing("--svg", picture):
             picture.write_text(plot([one for one in found if isinstance(one, Timing)]), encoding="utf-8")
     if file is not None:
-        content: dict[str, Any] = {**machine(), "command": f"cumae bench {target or ''}".strip()}
+        content = measured(f"cumae bench {target or ''}".strip())
         for name, kind in SECTIONS.items():
             if listed := [asdict(one) for one in found if isinstance(one, kind)]:
                 content[name] = listed

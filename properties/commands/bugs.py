@@ -1,6 +1,5 @@
 """``cumae bugs``: search for each known bug from cold."""
 
-import sys
 from pathlib import Path
 from statistics import median
 
@@ -10,13 +9,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from cumae.fixtures.bugs import OUT_OF_REACH, Bug
-from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.json_file import write_measured
 from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.faults.known_bugs import ELSEWHERE, Hunt, chosen, hunts, status_of
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Verdict
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
 
 
 def bugs(report: str | None, seed: int, device: str, file: Path | None) -> int:
@@ -112,6 +110,4 @@ def _write(hunts: list[Hunt], file: Path) -> None:
                 "minimal": {"requests": requests, "tokens": tokens, "steps": steps},
             }
         )
-    command = " ".join(["cumae", *sys.argv[1:]])
-    content = {**machine(), "command": command, "bugs": records, "out_of_reach": dict(OUT_OF_REACH)}
-    write_json(file, content)
+    write_measured(file, bugs=records, out_of_reach=dict(OUT_OF_REACH))

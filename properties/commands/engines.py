@@ -1,6 +1,5 @@
 """``cumae engines``: the released functions of an engine against their oracles."""
 
-import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,13 +9,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cumae.oracle.model.rules import require, require_choice
-from cumae.properties.commands.fuzz import parse_time
-from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.json_file import write_measured
 from cumae.properties.commands.progress import INTERRUPTED
+from cumae.properties.commands.values import parse_time
 from cumae.properties.engines.adapter import Adapter
 from cumae.properties.results.counting import counted
 from cumae.properties.running.device import prepare
-from cumae.properties.running.machine import machine
 from cumae.properties.search.budget import Budget
 
 _SIZES = ("tokens in a request", "requests")
@@ -72,9 +70,8 @@ def engines(
         console.print(f"interrupted: {len(found)} of {counted(len(todo), 'function')} tried")
     console.print(_totals(found))
     if file is not None:
-        command = " ".join(["cumae", *sys.argv[1:]])
         releases = {engine: root.name for engine, root in roots.items()}
-        write_json(file, {**machine(), "command": command, "releases": releases, "functions": found})
+        write_measured(file, releases=releases, functions=found)
     if stopped:
         return INTERRUPTED
     return int(any(one["status"] not in ("agrees", "known") for one in found))

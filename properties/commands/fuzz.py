@@ -1,8 +1,7 @@
 """``cumae fuzz``: compare kernels with oracles until the time is up."""
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,8 @@ from cumae.properties.cases.given_promises import given_promises
 from cumae.properties.commands.annotations import of_verdicts
 from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.commands.results import WIDE, print_interrupted, print_verdicts, write_figures
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.commands.values import parse_shard, parse_time
+from cumae.properties.operations import shipped_kernels
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.counting import counted
@@ -36,23 +36,6 @@ from cumae.properties.search.printed import keeping_prints, own_output
 LARGE_CHECKS = ("agrees", "writes_everything")
 Show = Callable[[Verdict], None]
 Run = Callable[[Job, Show | None], Verdict]
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_time(text: str) -> float:
-    """Return seconds of ``90``, ``60s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if match is None or float(match[1]) == 0:
-        raise ValueError(f"--time = {text!r}, must be a time above 0 such as 60s, 5m or 1h")
-    return float(match[1]) * _UNITS[match[2] or "s"]
-
-
-def parse_shard(text: str, field: str = "--shard") -> tuple[int, int]:
-    """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"{field} = {text!r}, must be i/n with 1 <= i <= n")
-    return int(match[1]), int(match[2])
 
 
 def fuzz(
@@ -91,11 +74,7 @@ def fuzz(
         require(chosen == "cpu", "--coverage", str(coverage), "be left out on a GPU, which hides what runs")
         require_coverage("--coverage", coverage)
     sanitizer_of(sanitize or "", chosen)
-    names = [operation] if operation else list(OPERATIONS)
-    shipped = [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels] if not target else []
-    targets = [(target, operation)] if target and operation else shipped
-    if not targets:
-        raise ValueError(f"TARGET = None, must be given: no kernel of {operation} is shipped")
+    targets = _targets(target, operation)
     share = None if seconds is None else seconds / len(targets)
     budget = Budget(examples=cases, seconds=share, seed=seed * count + index - 1)
     isolated = target is not None or bool(sanitize) if isolate is None else isolate
@@ -136,14 +115,26 @@ def fuzz(
     if file is not None:
         write_figures(verdicts, file, seed=seed, shard=shard)
     if coverage is not None:
-        kernels = merged(kernel for verdict in verdicts for kernel in verdict.coverage)
-        write_coverage("--coverage", coverage, kernels)
-        console.print(
-            f"coverage of {counted(len(kernels), 'kernel')}: {coverage}", markup=False, soft_wrap=True
-        )
+        _write_coverage(verdicts, coverage, console)
     if unsaved := next((verdict.unsaved for verdict in verdicts if verdict.unsaved), ""):
         raise ValueError(f"--{unsaved}")
     return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _targets(target: str | None, operation: str | None) -> list[tuple[str, str]]:
+    """Return the function to fuzz, or the shipped kernels of an operation or of all, with their operation."""
+    if target and operation:
+        return [(target, operation)]
+    shipped = shipped_kernels(operation)
+    if not shipped:
+        raise ValueError(f"TARGET = None, must be given: no kernel of {operation} is shipped")
+    return shipped
+
+
+def _write_coverage(verdicts: Sequence[Verdict], file: Path, console: Console) -> None:
+    kernels = merged(kernel for verdict in verdicts for kernel in verdict.coverage)
+    write_coverage("--coverage", file, kernels)
+    console.print(f"coverage of {counted(len(kernels), 'kernel')}: {file}", markup=False, soft_wrap=True)
 
 
 def _names_of(target: str, dialect: str) -> tuple[str, str]:

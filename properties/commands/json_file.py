@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from cumae.properties.results.writable import require_file, writing
+from cumae.properties.running.machine import measured
 
 STDOUT = Path("-")
 _ASIDE: ContextVar[int] = ContextVar("cumae_aside", default=1)
@@ -60,6 +61,11 @@ def alone() -> Iterator[None]:
         os.dup2(aside, 1)
         os.close(aside)
         _ASIDE.reset(token)
+
+
+def write_measured(file: Path, **found: Any) -> None:
+    """Write the machine, the command line and what it measured. Raises ``ValueError`` as ``write_json``."""
+    write_json(file, measured(" ".join(["cumae", *sys.argv[1:]]), **found))
 
 
 def write_json(file: Path, content: Any) -> None:

@@ -11,8 +11,8 @@ from rich.table import Column, Table
 
 from cumae.oracle.model.case_json import read_file
 from cumae.oracle.model.rules import require, require_choice
-from cumae.properties.commands.fuzz import parse_shard
 from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.values import parse_shard
 from cumae.properties.results.counting import counted
 from cumae.properties.results.verdict import Status
 

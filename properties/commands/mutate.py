@@ -18,7 +18,7 @@ from cumae.properties.commands.progress import INTERRUPTED, log_lines
 from cumae.properties.faults.judges import How, Target, Task, judged, tasks_of
 from cumae.properties.faults.outcome import STATUSES, Outcome
 from cumae.properties.faults.scope import taken_by
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations import OPERATIONS, shipped_kernels
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.operations.targets import load_function, taken_because
 from cumae.properties.results.counting import counted
@@ -97,8 +97,7 @@ def _targets(target: str | None, operation: str | None, dialect: str, *, oracles
         names = [name for name in OPERATIONS if operation in (None, name)]
         return [Target(f"cumae.oracle:{name}") for name in names]
     if target is None:
-        names = [operation] if operation else list(OPERATIONS)
-        return [Target(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]
+        return [Target(kernel, name) for kernel, name in shipped_kernels(operation)]
     because = taken_because(target)
     require(not because, "target", target, f"be importable to be mutated: {because}")
     function = load_function(target)

@@ -10,17 +10,16 @@ from cumae.oracle.model.rules import require
 from cumae.properties.commands import options
 from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.commands.results import fitted_report
-from cumae.properties.commands.sources import load_source
+from cumae.properties.commands.sources import job_of, load_source
 from cumae.properties.results.case_text import is_text, name_of, shortened
 from cumae.properties.results.counting import counted
 from cumae.properties.results.failure_file import steps_of, write_failure
 from cumae.properties.results.verdict import failure_of
 from cumae.properties.results.writable import require_file, writing
 from cumae.properties.running.device import prepare
-from cumae.properties.search.budget import Budget
 from cumae.properties.search.confirm import reduced_alone
 from cumae.properties.search.isolated import Smallest, reduce_isolated, search_isolated
-from cumae.properties.search.job import Best, Job
+from cumae.properties.search.job import Best
 
 
 def reduce(
@@ -42,20 +41,7 @@ def reduce(
     check = saved.finding.check
     options.check_checks((check,) if check else (), f"{name_of(file)}.finding.check")
     started = time.monotonic()
-    job = Job(
-        target=saved.target,
-        operation=saved.operation,
-        dialect=saved.dialect,
-        device=chosen,
-        limit=limit,
-        budget=Budget(examples=0),
-        cases=(saved.tried,),
-        checks=(check,) if check else None,
-        reduce=False,
-        sanitizer=saved.finding.sanitizer,
-        schedule=saved.finding.schedule,
-        promised=saved.promised,
-    )
+    job = job_of(saved, chosen, limit, (check,) if check else None)
     verdict = search_isolated(job)
     if verdict.failure is None:
         comparisons = counted(verdict.comparisons, "comparison")

@@ -7,7 +7,7 @@ import click
 
 from cumae.properties.commands.progress import INTERRUPTED, telling
 from cumae.properties.commands.results import fitted_report
-from cumae.properties.commands.sources import dialect_of_dump, holds_tensors, load_source
+from cumae.properties.commands.sources import dialect_of_dump, holds_tensors, job_of, load_source
 from cumae.properties.dialects.dump import Contradiction, foreign_names
 from cumae.properties.dialects.dump_file import read_dump
 from cumae.properties.results.case_text import shortened
@@ -16,9 +16,7 @@ from cumae.properties.results.failure_file import Saved, code_of, save_or_note
 from cumae.properties.results.verdict import Failure, Verdict
 from cumae.properties.results.writable import require_folder
 from cumae.properties.running.device import Device, prepare
-from cumae.properties.search.budget import Budget
 from cumae.properties.search.isolated import search_isolated
-from cumae.properties.search.job import Job
 
 UNCHANGED = "; its file has not changed since: if nothing else has, it fails only after other cases"
 CONTRADICTION = """\
@@ -123,19 +121,7 @@ def _judged_again(saved: Saved) -> Verdict:
 
 def _replayed(saved: Saved, device: Device, limit: float, *, isolated: bool) -> Verdict:
     """Return the verdict of the target on the saved case, with every check."""
-    job = Job(
-        target=saved.target,
-        operation=saved.operation,
-        dialect=saved.dialect,
-        device=device,
-        limit=limit,
-        budget=Budget(examples=0),
-        cases=(saved.tried,),
-        reduce=False,
-        sanitizer=saved.finding.sanitizer,
-        schedule=saved.finding.schedule,
-        promised=saved.promised,
-    )
+    job = job_of(saved, device, limit)
     if isolated:
         with telling(f"replaying on {saved.target}") as tell:
             return search_isolated(job, lambda verdict: tell(counted(verdict.comparisons, "comparison")))

@@ -1,6 +1,5 @@
 """Print and write the verdicts of a run."""
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from cumae.oracle import to_json, trace_to_json
 from cumae.properties.cases.shapes import SHAPES
-from cumae.properties.commands.json_file import write_json
+from cumae.properties.commands.json_file import write_measured
 from cumae.properties.results.counting import counted
 from cumae.properties.results.coverage import coverage_data, coverage_lines
 from cumae.properties.results.explain import (
@@ -28,7 +27,6 @@ from cumae.properties.results.fitted import fitted, fitted_line, terminal_width
 from cumae.properties.results.marks import place_of
 from cumae.properties.results.reach import largest_among, largest_line, pairs_line
 from cumae.properties.results.verdict import Failure, Verdict
-from cumae.properties.running.machine import machine
 
 WIDE = 80
 """Columns of a terminal that has room for whole tables and bars."""
@@ -183,8 +181,7 @@ def write_figures(verdicts: list[Verdict], file: Path, **run: Any) -> None:
         }
         for verdict in verdicts
     ]
-    command = " ".join(["cumae", *sys.argv[1:]])
-    write_json(file, {**machine(), "command": command, **run, "verdicts": records})
+    write_measured(file, **run, verdicts=records)
 
 
 def _record(failure: Failure) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from cumae.properties.dialects.dump import case_of, likely_dialect
 from cumae.properties.dialects.dump_file import is_dump, read_dump
 from cumae.properties.results.case_text import is_text
 from cumae.properties.results.failure_file import UNKNOWN, Saved, load_case
+from cumae.properties.running.device import Device
+from cumae.properties.search.budget import Budget
+from cumae.properties.search.job import Job
 
 
 def holds_tensors(source: Path) -> bool:
@@ -37,6 +40,24 @@ def load_source(source: Path, target: str | None, operation: str | None, dialect
     require(target is not None, "target", target, f"be given: {source} is a dump, which names no function")
     require(operation is not None, "--op", operation, "be given: a dump names no operation")
     return Saved(case, str(operation), chosen, str(target), UNKNOWN)
+
+
+def job_of(saved: Saved, device: Device, limit: float, checks: tuple[str, ...] | None = None) -> Job:
+    """Return the search that runs the target of a saved case on this case alone, with some or all checks."""
+    return Job(
+        target=saved.target,
+        operation=saved.operation,
+        dialect=saved.dialect,
+        device=device,
+        limit=limit,
+        budget=Budget(examples=0),
+        cases=(saved.tried,),
+        checks=checks,
+        reduce=False,
+        sanitizer=saved.finding.sanitizer,
+        schedule=saved.finding.schedule,
+        promised=saved.promised,
+    )
 
 
 def fixture_named(name: str) -> tuple[str, Fixture]:

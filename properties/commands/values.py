@@ -1,11 +1,14 @@
 """Kinds of values of options, which raise errors in the form of all others: name, value, rule."""
 
+import re
 from typing import Any
 
 import click
 from click.types import FloatParamType
 
 from cumae.oracle.model.rules import require, require_choice, require_int
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Whole(click.IntRange):
@@ -44,6 +47,22 @@ class Seconds(FloatParamType):
             require(False, _name(param), value, self.RULE)
         require(0 < seconds < float("inf"), _name(param), seconds, self.RULE)
         return seconds
+
+
+def parse_time(text: str) -> float:
+    """Return seconds of ``90``, ``60s``, ``5m`` or ``1h``; ``ValueError`` for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"--time = {text!r}, must be a time above 0 such as 60s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def parse_shard(text: str, field: str = "--shard") -> tuple[int, int]:
+    """Return (i, n) of ``i/n`` with 1 <= i <= n; ``ValueError`` for anything else."""
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"{field} = {text!r}, must be i/n with 1 <= i <= n")
+    return int(match[1]), int(match[2])
 
 
 def _name(param: click.Parameter | None) -> str:

@@ -1,7 +1,8 @@
-"""Dialects: the names and formats in which engines pass kernel arguments, one engine per file."""
+"""Dialects: the names and formats in which engines pass kernel arguments, a folder for each engine."""
 
 from typing import Literal
 
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.dialects.cumae import CUMAE
 from cumae.properties.dialects.dialect import Dialect, Input
 from cumae.properties.dialects.fastdeploy.names import FASTDEPLOY
@@ -31,4 +32,13 @@ __all__ = [
     "Output",
     "Piece",
     "Rows",
+    "dialect_named",
 ]
+
+
+def dialect_named(dialect: str | Dialect) -> Dialect:
+    """Return a dialect, or the one of a name. Raises ``ValueError`` for an unknown name."""
+    if isinstance(dialect, Dialect):
+        return dialect
+    require_choice("dialect", dialect, tuple(DIALECTS))
+    return DIALECTS[dialect]

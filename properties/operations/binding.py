@@ -5,15 +5,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from cumae.oracle import INPUTS, Case, Inputs, Trace
-from cumae.oracle.model.rules import did_you_mean, require, require_choice
+from cumae.oracle import Case, Inputs, Trace
+from cumae.oracle.model.rules import require
 from cumae.properties.cases.domain import Domain
-from cumae.properties.cases.features import NAMES
 from cumae.properties.cases.fields import hidden
 from cumae.properties.cases.promises import PROMISES
-from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, Output
+from cumae.properties.dialects import TENSORS, Dialect, Output, dialect_named
 from cumae.properties.dialects.held import shown
-from cumae.properties.operations import OPERATIONS, Operation
+from cumae.properties.operations import OPERATIONS, Operation, operation_named
 from cumae.properties.operations.callee import (
     by_name,
     call_of,
@@ -22,9 +21,8 @@ from cumae.properties.operations.callee import (
     required_to_make,
     with_default,
 )
-from cumae.properties.operations.expected import names_of_the_dialect
 from cumae.properties.operations.guesses import guess
-from cumae.properties.operations.outputs import outputs_of
+from cumae.properties.operations.refusals import outputs_in, require_forms, require_promises
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +109,7 @@ def bind(
     output, listing the known ones, for an operation without outputs in the dialect, and for a domain with
     several values of an option that an argument shows and the operation has not.
     """
-    _refuse_a_taken_name(operation)
-    for feature in operation.features.difference(NAMES):
-        hint = did_you_mean(feature, NAMES)
-        require(False, f"{operation.name}.features", feature, "be a feature of cases", hint=hint)
-    known = outputs_of(operation, dialect)
-    if not known:
-        those = ", ".join(sorted(dialect.outputs))
-        rule = f"be an operation of dialect {dialect.name}, or your own: {those}"
-        raise ValueError(f"operation = {operation.name!r}, must {rule}")
-    _require_inputs(operation, dialect)
+    known = outputs_in(operation, dialect)
     function = by_name(function)
     made_with = required_to_make(function) if inspect.isclass(function) else []
     called_with = required(call_of(function))[1:] if inspect.isclass(function) else required(function)
@@ -142,17 +131,11 @@ def bind(
         else:
             inputs_of = f"an input of dialect {dialect.name}, or of what its `extend` returns"
             refuse(name, f"an output of {operation.name} ({', '.join(known)}) or {inputs_of}")
-    for name in domain.views if domain else ():
-        require(name in called_with, "views", name, f"be an argument: {', '.join(called_with)}")
     shown = _shown(dialect, {*inputs, *made_with}, [known[name] for name in outputs])
     features = operation.features & shown
-    for name, values in domain.values.items() if domain else ():
-        rule = f"be one value: {operation.name} has no such option, so its cases have the first alone"
-        require(len(values) == 1 or name in features or name not in shown, name, values, rule)
-    for output in outputs:
-        for name, value in known[output].settles.items():
-            held = (domain or Domain()).among(name, (value,))
-            require(value in held, name, tuple(held), f"hold {value}: `{output}` has no other form")
+    if domain is not None:
+        require_promises(domain, operation, called_with, shown - features)
+    require_forms(domain or Domain(), {name: known[name] for name in outputs})
     own = {output.name for output in operation.outputs}
     merged = {name for name, output in known.items() if output.per_item > 1 and name not in own}
     returned = () if set(outputs) & merged else tuple(n for n in known if n not in {*outputs, *merged})
@@ -170,15 +153,6 @@ def bind(
     )
 
 
-def _require_inputs(operation: Operation, dialect: Dialect) -> None:
-    """Raise ``ValueError`` for a parameter of an oracle that is neither cumae's input nor the dialect's."""
-    for name in names_of_the_dialect(operation.oracle):
-        if name not in dialect.inputs:
-            hint = did_you_mean(name, (*INPUTS, *dialect.inputs))
-            rule = f"be an input of cumae or of dialect {dialect.name}: `cumae list --axes` names them"
-            raise ValueError(f"parameter = {name!r} of the oracle of {operation.name}{hint}, must {rule}")
-
-
 def promises_of(binding: Binding) -> str:
     """Return the promises in which a function's domain differs from its default domain, as text."""
     unasked = bind(binding.function, binding.operation, binding.dialect).domain
@@ -187,15 +161,6 @@ def promises_of(binding: Binding) -> str:
     told = [f"{name}={getattr(given, name)!r}" for name in differ]
     told += [f"{name}={value!r}" for name, value in given.values.items() if unasked.values.get(name) != value]
     return ", ".join(told)
-
-
-def _refuse_a_taken_name(operation: Operation) -> None:
-    """Raise ``ValueError`` if a shipped operation of that name has other outputs."""
-    known = OPERATIONS.get(operation.name, operation)
-    outputs, shipped = (tuple(output.name for output in one.outputs) for one in (operation, known))
-    if outputs != shipped:
-        rule = f"have another name, or the outputs {', '.join(shipped)} of the shipped operation"
-        raise ValueError(f"operation = {operation.name!r}, must {rule}")
 
 
 def _within(domain: Domain, dialect: Dialect, features: Collection[str], *, is_own: bool) -> Domain:
@@ -251,10 +216,4 @@ def binding_of(
         return made
     if operation is None:
         raise ValueError("--op = None, must name the operation that TARGET computes")
-    if isinstance(operation, str):
-        require_choice("operation", operation, tuple(OPERATIONS))
-        operation = OPERATIONS[operation]
-    if isinstance(dialect, str):
-        require_choice("dialect", dialect, tuple(DIALECTS))
-        dialect = DIALECTS[dialect]
-    return bind(function, operation, dialect, domain)
+    return bind(function, operation_named(operation), dialect_named(dialect), domain)

@@ -3,12 +3,12 @@
 from hypothesis import strategies as st
 
 from cumae.oracle import Case, OperationName
-from cumae.oracle.model.rules import require_choice, require_int
+from cumae.oracle.model.rules import require_int
 from cumae.properties.cases import strategies
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_case
 from cumae.properties.operations.operation import Operation
-from cumae.properties.operations.table import OPERATIONS
+from cumae.properties.operations.table import operation_named
 
 
 def cases(operation: OperationName | Operation, *, domain: Domain | None = None) -> st.SearchStrategy[Case]:
@@ -20,7 +20,7 @@ def cases(operation: OperationName | Operation, *, domain: Domain | None = None)
     >>> @given(case=cases("slot_mapping", domain=Domain(block_sizes=(16,))))  # doctest: +SKIP
     ... def test_my_planner(case): ...
     """
-    return strategies.cases(domain=domain, features=_named(operation).features)
+    return strategies.cases(domain=domain, features=operation_named(operation).features)
 
 
 def seeded(operation: OperationName | Operation, seed: int = 0, *, domain: Domain | None = None) -> Case:
@@ -32,11 +32,4 @@ def seeded(operation: OperationName | Operation, seed: int = 0, *, domain: Domai
     True
     """
     require_int("seed", seed, 0)
-    return seeded_case(seed, domain, _named(operation).features)
-
-
-def _named(operation: str | Operation) -> Operation:
-    if isinstance(operation, Operation):
-        return operation
-    require_choice("operation", operation, tuple(OPERATIONS))
-    return OPERATIONS[operation]
+    return seeded_case(seed, domain, operation_named(operation).features)

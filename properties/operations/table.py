@@ -1,6 +1,7 @@
 """The table of operations."""
 
 from cumae import oracle
+from cumae.oracle.model.rules import require_choice
 from cumae.properties.dialects import Output, Piece
 from cumae.properties.dialects.cumae import cache_before, row_dtype
 from cumae.properties.dialects.latents import as_cached
@@ -219,3 +220,17 @@ _HOMES = (globals(), *map(vars, _OTHERS))
 _ROWS = {row.name: row for home in _HOMES for row in [*home.values()] if isinstance(row, Operation)}
 OPERATIONS = {name: _ROWS[name] for name in oracle.OPERATIONS}
 """The rows, in the order of the oracles."""
+
+
+def operation_named(operation: str | Operation) -> Operation:
+    """Return an operation, or the one of a name. Raises ``ValueError`` for an unknown name."""
+    if isinstance(operation, Operation):
+        return operation
+    require_choice("operation", operation, tuple(OPERATIONS))
+    return OPERATIONS[operation]
+
+
+def shipped_kernels(operation: str | None = None) -> list[tuple[str, str]]:
+    """Return each Triton kernel that is shipped for an operation, or for all, with the operation's name."""
+    names = [operation] if operation else list(OPERATIONS)
+    return [(kernel, name) for name in names for kernel in OPERATIONS[name].kernels]

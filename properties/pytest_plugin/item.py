@@ -6,6 +6,7 @@ import sys
 import zlib
 from math import inf
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +15,7 @@ from cumae.properties.pytest_plugin.reports import REPORT
 from cumae.properties.pytest_plugin.settings import HELP, Settings, settings_of
 from cumae.properties.results.coverage import coverage_data
 from cumae.properties.results.explain import finding_line, report_lines
-from cumae.properties.results.verdict import Finding
+from cumae.properties.results.verdict import Finding, Verdict
 from cumae.properties.running.device import Device, current, has_gpu, interpreting, prepare
 from cumae.properties.search.budget import Budget
 from cumae.properties.search.confirm import confirm
@@ -70,19 +71,23 @@ def run_item(
         pytest.fail(str(error), pytrace=False)
     if not by_pytest:
         confirm(job, verdict)
+    told = request.node.user_properties
     if shared is not None and shared.trouble:
-        request.node.user_properties.append(("cumae trouble", shared.trouble))
-    counts = [verdict.cases, verdict.comparisons, verdict.not_promised]
-    request.node.user_properties.append(("cumae", counts))
-    request.node.user_properties.append(("cumae largest", verdict.largest))
+        told.append(("cumae trouble", shared.trouble))
+    told.append(("cumae", [verdict.cases, verdict.comparisons, verdict.not_promised]))
+    told.append(("cumae largest", verdict.largest))
     if settings.coverage is not None or request.config.option.verbose > 0:
-        kernels = [coverage_data(kernel) for kernel in verdict.coverage]
-        request.node.user_properties.append(("cumae coverage", kernels))
+        told.append(("cumae coverage", [coverage_data(kernel) for kernel in verdict.coverage]))
     if verdict.ok:
         return
     again = None
     if by_pytest and verdict.failure is not None:
         again = [f"saved: {verdict.failure.file}", f"reproduce: {_again(request, device)}"]
+    _fail(request, verdict, target, again)
+
+
+def _fail(request: pytest.FixtureRequest, verdict: Verdict, target: str, again: list[str] | None) -> NoReturn:
+    """Fail the item with the report of a verdict. ``again``: the lines that say how to repeat it."""
     verbose = request.config.option.tbstyle == "long"
     lines = report_lines(verdict, verbose=verbose, again=again)
     if verdict.failure is not None:

@@ -3,6 +3,7 @@
 import platform
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from cumae.properties.running.device import Device, current
 
@@ -13,6 +14,11 @@ def machine() -> dict[str, str]:
     for name in ("torch", "triton", "hypothesis", "numpy"):
         found[name] = _version(name)
     return found
+
+
+def measured(command: str, **found: Any) -> dict[str, Any]:
+    """Return the record of what a command measured: the machine, the command and the figures."""
+    return {**machine(), "command": command, **found}
 
 
 def versions(device: str) -> str:

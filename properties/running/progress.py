@@ -79,7 +79,7 @@ def _word() -> _Word | None:
         return None
     write.argtypes = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint
     word = torch.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=torch.int32, count=1)[0]
-    runtime, address = torch.cuda.cudart(), word.data_ptr()  # type: ignore[no-untyped-call]
+    runtime, address = torch.cuda.cudart(), word.data_ptr()
     if int(runtime.cudaHostRegister(address, mmap.PAGESIZE, 0)):
         return None
     if write(torch.cuda.current_stream().cuda_stream, address, 0, 0):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cumae.oracle import Case, Inputs
-from cumae.oracle.model.rules import require, require_choice
-from cumae.properties.dialects import DIALECTS, TENSORS, Dialect, DialectName
+from cumae.oracle.model.rules import require
+from cumae.properties.dialects import TENSORS, Dialect, DialectName, dialect_named
 from cumae.properties.running.arena import Arena
 from cumae.properties.running.device import Device
 from cumae.properties.running.memory import hold
@@ -27,10 +27,7 @@ def tensors(
     >>> tensors(case, "vllm", names=["query_start_loc", "block_size"])
     {'query_start_loc': tensor([0, 1, 1, 3], dtype=torch.int32), 'block_size': 4}
     """
-    if isinstance(dialect, str):
-        require_choice("dialect", dialect, tuple(DIALECTS))
-        dialect = DIALECTS[dialect]
-    inputs = Inputs(case)
+    dialect, inputs = dialect_named(dialect), Inputs(case)
     found: dict[str, Any] = {}
     for name in dialect.inputs if names is None else names:
         require(name in dialect.inputs, "names", name, f"be among {', '.join(sorted(dialect.inputs))}")

@@ -98,7 +98,7 @@ def lost(device: Device) -> str:
 
 def device_lost(device: Device) -> bool:
     """Return whether an illegal access has lost the CUDA context of this process."""
-    if device != "cuda" or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if device != "cuda" or not torch.cuda.is_initialized():
         return False
     try:
         torch.cuda.synchronize()

@@ -76,22 +76,10 @@ def search(
     which part of a divided search this is; ``shared``: where failures are kept for other machines too. Raises
     ``ValueError`` for an unknown check, for one that needs a GPU on the CPU, and if neither budget is given.
     """
-    names = tuple(checks) if checks is not None else checks_for(binding, device)
-    for name in names:
-        require_choice("check", name, tuple(CHECKS))
-        if name in ON_GPU_ONLY and device != "cuda":
-            raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
+    names = _names_of_checks(checks, binding, device)
     if budget.examples is None and budget.seconds is None:
         raise ValueError("budget = nothing, must give examples or seconds")
-    verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
-    verdict.hidden, verdict.unpassed = tuple(sorted(binding.hidden)), binding.unpassed
-    verdict.domain, verdict.promised, verdict.part = promises_of(binding), binding.promised, part
-    verdict.source = source_of(binding.function)
-    verdict.versions = versions(device_name(device))
-    inputs = {*required(binding.operation.oracle)}
-    if binding.operation.judge is not None:  # which sees more than the oracle
-        inputs |= {*binding.inputs}
-    verdict.shows = shown_by(binding.features, inputs, binding.domain)
+    verdict = _verdict_before(binding, device, names, target, part)
     pace = Pace(verdict, budget)
     keeper = Keeper(binding, device, verdict, pace, save_to, shared)
     examiner = Examiner(binding, device, names, keeper, progress, before, verdict, pace, begins, schedule)
@@ -111,22 +99,55 @@ def search(
             with_room(partial(_search, examiner, first, budget, reduce))
         verdict.coverage = seen.coverage(binding.function) if device == "cpu" else ()
         verdict.compiled = compiles.count, compiles.seconds
-        if verdict.failure is not None:
-            steps = examiner.recent.steps_before(verdict.failure.case, binding.why_not)
-            verdict.failure = replace(verdict.failure, before=steps, whole=keeper.whole)
-        if verdict.failure is not None and reduce and not verdict.failure.stopped:
-            verdict.failure = replace(verdict.failure, stopped=pace.stopped())
-        forms = [one for one in forms_of(binding.domain, binding.features) if one not in examiner.forms]
-        if verdict.failure is None and reduce and forms:
-            verdict.notes = (*verdict.notes, without_forms(forms))
-        if verdict.failure is None and examiner.last is not None and (found := tampered(names[0])):
-            keeper.keep(found, examiner.last)
+        _conclude(examiner, reduce)
     finally:
         tampering()  # restores replaced code also if something else was found first
         pace.tell()
         verdict.shapes = dict(examiner.shapes)
         verdict.pairs = examiner.pairs.num_seen, examiner.pairs.total, examiner.pairs.num_refused
     return verdict
+
+
+def _names_of_checks(checks: Sequence[str] | None, binding: Binding, device: Device) -> tuple[str, ...]:
+    """Return the given checks, or those that fit. Raises ``ValueError`` for one that cannot run here."""
+    names = tuple(checks) if checks is not None else checks_for(binding, device)
+    for name in names:
+        require_choice("check", name, tuple(CHECKS))
+        if name in ON_GPU_ONLY and device != "cuda":
+            raise ValueError(f"check = {name!r}, must be run on a GPU: device = {device!r} has no graphs")
+    return names
+
+
+def _verdict_before(
+    binding: Binding, device: Device, names: tuple[str, ...], target: str | None, part: str
+) -> Verdict:
+    """Return a verdict that says what is searched, and counts nothing yet."""
+    verdict = Verdict(target or binding.name, binding.operation.name, binding.dialect.name, names)
+    verdict.hidden, verdict.unpassed = tuple(sorted(binding.hidden)), binding.unpassed
+    verdict.domain, verdict.promised, verdict.part = promises_of(binding), binding.promised, part
+    verdict.source = source_of(binding.function)
+    verdict.versions = versions(device_name(device))
+    inputs = {*required(binding.operation.oracle)}
+    if binding.operation.judge is not None:  # which sees more than the oracle
+        inputs |= {*binding.inputs}
+    verdict.shows = shown_by(binding.features, inputs, binding.domain)
+    return verdict
+
+
+def _conclude(examiner: Examiner, reduce: bool) -> None:
+    """Add the cases before to a failure; to a verdict without one, what no case had, and tampering."""
+    binding, keeper, verdict = examiner.binding, examiner.keeper, examiner.verdict
+    if verdict.failure is not None:
+        steps = examiner.recent.steps_before(verdict.failure.case, binding.why_not)
+        verdict.failure = replace(verdict.failure, before=steps, whole=keeper.whole)
+        if reduce and not verdict.failure.stopped:
+            verdict.failure = replace(verdict.failure, stopped=examiner.pace.stopped())
+        return
+    forms = [one for one in forms_of(binding.domain, binding.features) if one not in examiner.forms]
+    if reduce and forms:
+        verdict.notes = (*verdict.notes, without_forms(forms))
+    if examiner.last is not None and (found := tampered(examiner.checks[0])):
+        keeper.keep(found, examiner.last)
 
 
 def _search(examiner: Examiner, first: Sequence[Case | Trace], budget: Budget, reduce: bool) -> None:

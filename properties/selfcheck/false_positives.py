@@ -9,7 +9,7 @@ from typing import Any
 
 from cumae.fixtures.correct import CORRECT
 from cumae.properties.cases.domain import Domain
-from cumae.properties.operations import OPERATIONS
+from cumae.properties.operations import shipped_kernels
 from cumae.properties.operations.binding import Binding, binding_of
 from cumae.properties.operations.targets import load_function
 from cumae.properties.results.explain import explain
@@ -57,8 +57,7 @@ class Tried:
 def innocents() -> list[Innocent]:
     """Return every correct implementation: fixtures and shipped kernels."""
     fixtures = [Innocent(c.target, c.operation, c.dialect, c.promises) for c in CORRECT]
-    shipped = [Innocent(kernel, o.name, "cumae", {}) for o in OPERATIONS.values() for kernel in o.kernels]
-    return fixtures + shipped
+    return fixtures + [Innocent(kernel, name, "cumae", {}) for kernel, name in shipped_kernels()]
 
 
 def try_innocent(

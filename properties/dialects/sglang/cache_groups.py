@@ -1,6 +1,5 @@
 """The names that SGLang's DeepSeek V4 backend adds: slots of windows and of compressed states."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,35 +8,29 @@ from cumae.oracle import ANY, Case, Inputs, compressed_slots
 from cumae.properties.dialects.dialect import Input
 from cumae.properties.dialects.held import Ints, ints
 from cumae.properties.dialects.output import Expect, Output
-from cumae.properties.dialects.sglang.step import num_rows, pool_rows
+from cumae.properties.dialects.sglang.step import num_rows, padded_rows, pool_rows
 
 DUMP_RATIOS, SKIPPED_RATIOS = (4, 128), (1, 2)
 """Tokens of a state in caches that write to slot 0 for none, and in those that write to slot -1."""
 
 
-def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
-    """Return the values of live tokens, then padding up to the rows of the step."""
-    live = values[: case.batch.num_tokens]
-    return [*live, *[padding] * (num_rows(case) - len(live))]
-
-
 def _seq_lens_casual(inputs: Inputs) -> Ints:
     case = inputs.case
     lens = [position + 1 for position in inputs["position_ids"]]
-    return ints(_rows(lens, case, 1), "int32", case.layout.garbage)
+    return ints(padded_rows(lens, case, 1), "int32", case.layout.garbage)
 
 
 def _repeated(inputs: Inputs) -> Ints:
     """Return the pool row of each token's request; padding rows have that of the last one."""
     case, rows = inputs.case, pool_rows(inputs.case)
     owners = [rows[b] for b, request in enumerate(case.batch.requests) for _ in range(request.query_len)]
-    return ints(_rows(owners, case, rows[-1] if rows else 0), "int64", case.layout.garbage)
+    return ints(padded_rows(owners, case, rows[-1] if rows else 0), "int64", case.layout.garbage)
 
 
 def _raw_out_loc(inputs: Inputs) -> Ints:
     case = inputs.case
     slots = [max(slot, 0) for slot in inputs["slot_mapping"]]
-    return ints(_rows(slots, case, 0), "int64", case.layout.garbage)
+    return ints(padded_rows(slots, case, 0), "int64", case.layout.garbage)
 
 
 def _num_pool_slots(case: Case) -> int:
@@ -77,7 +70,7 @@ def _expect_indices(answer: Any, inputs: Inputs) -> list[Any]:
 
 
 def _expect_lens(answer: Any, inputs: Inputs) -> list[Any]:
-    return _rows(answer.window_lens, inputs.case, ANY)
+    return padded_rows(answer.window_lens, inputs.case, ANY)
 
 
 def _expect_states(ratio: int) -> Expect:
@@ -88,7 +81,7 @@ def _expect_states(ratio: int) -> Expect:
         paged = {"compress_ratio": ratio, "block_size": max(case.batch.block_size // ratio, 1)}
         slots = Inputs(case, known=paged).call(compressed_slots).compressed_slots
         none = 0 if ratio in DUMP_RATIOS else -1
-        return _rows([slot if slot >= 0 else none for slot in slots], case, ANY)
+        return padded_rows([slot if slot >= 0 else none for slot in slots], case, ANY)
 
     return expect
 

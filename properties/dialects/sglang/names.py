@@ -30,16 +30,11 @@ from cumae.properties.dialects.sglang.step import (
     extend_prefix_lens,
     forward_mode,
     num_rows,
+    padded_rows,
     page_table,
     pool_rows,
     req_to_token,
 )
-
-
-def _rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
-    """Return the values of live tokens, then padding up to the rows of the step."""
-    live = values[: case.batch.num_tokens]
-    return [*live, *[padding] * (num_rows(case) - len(live))]
 
 
 def _padded(case: Case, of: Callable[[Request], int], padding: int) -> list[int]:
@@ -65,7 +60,7 @@ def _starts(inputs: Inputs) -> list[int]:
 
 
 def _token_to_batch_idx(inputs: Inputs) -> list[Any]:
-    return _rows(inputs["token_to_request"], inputs.case, GARBAGE)
+    return padded_rows(inputs["token_to_request"], inputs.case, GARBAGE)
 
 
 def _free_behind(values: Sequence[Any], num_live: int) -> list[Any]:
@@ -87,7 +82,7 @@ def _req_pool_indices(case: Case) -> list[int]:
 def _expect_slots(answer: Any, inputs: Inputs) -> list[Any]:
     """Return slots with the dump slot for -1, and ANY for a slot that does not fit in 32 bits."""
     slots = [ANY if slot > INT32_MAX else max(slot, 0) for slot in answer.slot_mapping]
-    return _rows(slots, inputs.case, 0)
+    return padded_rows(slots, inputs.case, 0)
 
 
 def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
@@ -97,7 +92,7 @@ def _expect_window(bound: str) -> Callable[[Any, Inputs], list[Any]]:
         case = inputs.case
         every = [True] * case.num_requests_padded
         windows = causal_windows(inputs["context_lens"], inputs["query_lens"], every, case.num_tokens_padded)
-        return _rows(getattr(windows, bound), case, ANY)
+        return padded_rows(getattr(windows, bound), case, ANY)
 
     return expect
 
@@ -130,7 +125,7 @@ _INPUTS = {
     "cu_seqlens_k": _of_case("int32", lambda case: [0, *accumulate(cache_seqlens(case))]),
     "kv_indptr": _of_case("int32", _kv_indptr),
     "token_to_batch_idx": _held("int32", _token_to_batch_idx),
-    "positions": _held("int64", lambda inputs: _rows(inputs["position_ids"], inputs.case, 0)),
+    "positions": _held("int64", lambda inputs: padded_rows(inputs["position_ids"], inputs.case, 0)),
     "req_pool_indices": _of_case("int64", _req_pool_indices, "row_index"),
     "req_to_token": Input(req_to_token),
     "page_table": Input(page_table),
@@ -163,14 +158,14 @@ _OUTPUTS = {
         _per_row(
             "token_to_batch_idx",
             "token_to_request",
-            lambda answer, inputs: _rows(answer.token_to_request, inputs.case, ANY),
+            lambda answer, inputs: padded_rows(answer.token_to_request, inputs.case, ANY),
         ),
     ),
     "position_ids": (
         _per_row(
             "positions",
             "position_ids",
-            lambda answer, inputs: _rows(answer.position_ids, inputs.case, 0),
+            lambda answer, inputs: padded_rows(answer.position_ids, inputs.case, 0),
         ),
     ),
     # Not of axis "slot": 0 means none here, but reports would call it a slot of block 0.

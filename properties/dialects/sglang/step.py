@@ -1,6 +1,7 @@
 """A step in SGLang's format: its mode, the rows of its tensors, and the tables of its pool."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,6 +52,12 @@ def cache_seqlens(case: Case) -> list[int]:
     """Return the lengths after the step in every mode; padded requests get drafts, too."""
     lens = [request.seq_len for request in case.batch.requests]
     return lens + [PADDED_SEQ_LEN + draft_token_num(case)] * case.layout.num_padding_requests
+
+
+def padded_rows(values: Sequence[Any], case: Case, padding: Any) -> list[Any]:
+    """Return the values of live tokens, then padding up to the rows of the step."""
+    live = values[: case.batch.num_tokens]
+    return [*live, *[padding] * (num_rows(case) - len(live))]
 
 
 def pool_rows(case: Case) -> list[int]:

@@ -4,45 +4,25 @@ import re
 from typing import Any
 
 import pytest
-import torch
 
-from cumae.oracle import Case, Inputs
 from cumae.properties.cases.seeded import seeded_case
-from cumae.properties.dialects import FASTDEPLOY, Held, Ints
+from cumae.properties.dialects import FASTDEPLOY
 from cumae.properties.dialects.dump import case_from_tensors
+from cumae.properties.tests.helpers.dumped import dumped, said
 
 CAPTURED = ("seq_lens_encoder", "seq_lens_decoder", "seq_lens_this_time", "block_tables", "block_size")
-
-
-def as_dumped(held: Held, kind: int) -> Any:
-    if not isinstance(held, Ints):
-        return held
-    return (torch.from_numpy(held.values), held.values, held.values.tolist())[kind % 3]
-
-
-def dumped(case: Case, names: tuple[str, ...], kind: int) -> dict[str, Any]:
-    inputs = Inputs(case)
-    return {name: as_dumped(FASTDEPLOY.inputs[name].hold(inputs), kind) for name in names}
-
-
-def said(case: Case) -> list[tuple[Any, ...]]:
-    """What a batch says: lengths, live blocks, and the phase of what computes something."""
-    return [
-        (r.context_len, r.query_len, r.block_ids[: case.batch.num_live_blocks(r)], r.query_len and r.phase)
-        for r in case.batch.requests
-    ]
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_tensors_of_a_case_give_it_back(part: int) -> None:
     for number in range(50 * part, 50 * part + 50):
         case = seeded_case(number, features=())
-        tensors = dumped(case, (*CAPTURED, "real_bsz"), number)
+        tensors = dumped(FASTDEPLOY, case, (*CAPTURED, "real_bsz"), number)
         back = case_from_tensors("fastdeploy", **tensors, num_tokens_padded=case.num_tokens_padded)
         assert said(back) == said(case)
         assert back.batch.block_size == case.batch.block_size
         tokens = ("seq_lens_encoder", "seq_lens_this_time", "cu_seqlens_k", "batch_id_per_token")
-        assert dumped(back, tokens, 2) == dumped(case, tokens, 2)
+        assert dumped(FASTDEPLOY, back, tokens, 2) == dumped(FASTDEPLOY, case, tokens, 2)
 
 
 GOOD: dict[str, Any] = {

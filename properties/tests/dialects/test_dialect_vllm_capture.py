@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from cumae.oracle import Case, Inputs
 from cumae.properties.cases.domain import Domain
 from cumae.properties.cases.seeded import seeded_case
-from cumae.properties.dialects import VLLM, Held, Ints
+from cumae.properties.dialects import VLLM
 from cumae.properties.dialects.dump import case_from_tensors
+from cumae.properties.tests.helpers.dumped import dumped, said
 
 CAPTURED = (
     "query_start_loc",
@@ -27,25 +26,6 @@ CAPTURED = (
 VARIED = ("world", "rank", "interleave", "kernel_block_size", "num_padding_slots")
 
 
-def as_dumped(held: Held, kind: int) -> Any:
-    if not isinstance(held, Ints):
-        return held
-    return (torch.from_numpy(held.values), held.values, held.values.tolist())[kind % 3]
-
-
-def dumped(case: Case, names: tuple[str, ...], kind: int) -> dict[str, Any]:
-    inputs = Inputs(case)
-    return {name: as_dumped(VLLM.inputs[name].hold(inputs), kind) for name in names}
-
-
-def said(case: Case) -> list[tuple[Any, ...]]:
-    """What a batch says: lengths, live blocks, and the phase of what computes something."""
-    return [
-        (r.context_len, r.query_len, r.block_ids[: case.batch.num_live_blocks(r)], r.query_len and r.phase)
-        for r in case.batch.requests
-    ]
-
-
 @pytest.mark.parametrize("part", range(4))
 def test_tensors_of_a_case_give_it_back(part: int) -> None:
     for number in range(50 * part, 50 * part + 50):
@@ -53,16 +33,15 @@ def test_tensors_of_a_case_give_it_back(part: int) -> None:
         lens = ("num_computed_tokens", "seq_lens")[number % 2]
         names = (*CAPTURED, lens)
         flags = [request.phase == "prefill" for request in case.batch.requests]
-        back = case_from_tensors("vllm", **dumped(case, names, number), is_prefill=flags)
+        back = case_from_tensors("vllm", **dumped(VLLM, case, names, number), is_prefill=flags)
         assert said(back) == said(case)
         assert (back.batch.block_size, back.batch.world) == (case.batch.block_size, case.batch.world)
         assert (back.options.parallel.rank, back.kernel_block_size) == (
             case.options.parallel.rank,
             case.kernel_block_size,
         )
-        assert dumped(back, ("query_start_loc", "seq_lens", "positions"), 2) == dumped(
-            case, ("query_start_loc", "seq_lens", "positions"), 2
-        )
+        tokens = ("query_start_loc", "seq_lens", "positions")
+        assert dumped(VLLM, back, tokens, 2) == dumped(VLLM, case, tokens, 2)
 
 
 GOOD: dict[str, Any] = {

@@ -8,7 +8,8 @@ import pytest
 
 from cumae.fixtures import OPERATIONS, load, load_tags
 from cumae.fixtures.edge_cases import TAGS
-from cumae.fixtures.format import from_file, to_text
+from cumae.fixtures.format import from_file
+from cumae.fixtures.text import to_text
 from cumae.fixtures.write import texts
 from cumae.oracle.model.case_json import parse
 from cumae.properties.tests.helpers.fixture_files import installed

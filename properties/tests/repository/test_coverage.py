@@ -11,7 +11,7 @@ TEXT = (Path(__file__).resolve().parents[3] / "COVERAGE.md").read_text(encoding=
 
 
 def test_the_table_is_made_from_the_adapters() -> None:
-    assert covered() in TEXT, "run ci/coverage.py"
+    assert covered() in TEXT, "run ci/adapters.py"
 
 
 @pytest.mark.parametrize(("engine", "title"), [("vllm", "### vLLM 0.33.0"), ("sglang", "### SGLang 0.5.23")])

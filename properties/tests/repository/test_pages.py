@@ -1,13 +1,11 @@
 """The pages: examples run, tables are whole, pictures are fresh, and the menu has every page."""
 
 import ast
-import importlib.util
 import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,10 +19,12 @@ from cumae.properties.checks import CHECKS
 from cumae.properties.commands.main import COMMANDS
 from cumae.properties.running.device import prepare
 from cumae.properties.selfcheck.glossary import STEP, pictures
+from cumae.properties.tests.helpers.script import module_at
 
 DEVICE = prepare("auto")
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("properties/**/*.md"), ROOT / "ci/results/README.md"})
+SITE = module_at("properties/pages/conf.py")
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 
 
@@ -34,14 +34,6 @@ def text_of(name: str) -> str:
 
 def examples_of(name: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text_of(name), re.DOTALL)
-
-
-def configuration() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_configuration", ROOT / "properties/pages/conf.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,12 +51,12 @@ def test_every_example_is_python(name: str) -> None:
 
 
 def test_every_page_stands_in_the_menu_once() -> None:
-    menu = Counter(page for pages in configuration().groups().values() for page in pages)
+    menu = Counter(page for pages in SITE.groups().values() for page in pages)
     assert menu == Counter(name.removesuffix(".md") for name in NAMES if name != "README.md")
 
 
 def test_the_page_of_names_has_every_public_name() -> None:
-    directives = configuration()._public_names()
+    directives = SITE._public_names()
     assert re.findall(r":: cumae\.(\w+)$", directives, re.MULTILINE) == sorted(cumae.__all__, key=str.lower)
 
 

@@ -1,6 +1,5 @@
 """The figures of the README are those of the results, its kernel fails, its commands and files exist."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from cumae.properties.commands.main import COMMANDS
 from cumae.properties.selfcheck.filled import filled
 from cumae.properties.selfcheck.sample import COMMAND, example_of
+from cumae.properties.tests.helpers.script import module_at
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -18,11 +18,7 @@ WRONG, RIGHT = "position = token - start\n", "position = tl.load(context_lens + 
 
 
 def published(repository: str = "") -> str:
-    spec = importlib.util.spec_from_file_location("published", ROOT / "ci/package.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return str(module.published(README, repository))
+    return str(module_at("ci/package.py").published(README, repository))
 
 
 def without_run(line: str) -> str:

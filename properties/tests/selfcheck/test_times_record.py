@@ -1,14 +1,11 @@
 """The tables of times and of hardware counters."""
 
-import importlib.util
 from dataclasses import asdict
-from pathlib import Path
-from types import ModuleType
 
 from cumae.properties.bench.clock import Timing
 from cumae.properties.selfcheck.times import counters_lines, rates_lines, times_lines
+from cumae.properties.tests.helpers.script import module_at
 
-ROOT = Path(__file__).resolve().parents[3]
 PRINTED = """==PROF== Connected to process 7
 "ID","Process ID","thread Domain:Push/Pop_Range:PL_Type","Id:Domain:Start/Stop_Range","Kernel Name","Metric Name","Metric Unit","Metric Value"
 "0","7","7  ""<default domain>:one, 1,024 tokens:none:none"" ","","_first","gpu__time_duration.sum","ns","5,696"
@@ -17,16 +14,8 @@ PRINTED = """==PROF== Connected to process 7
 """  # noqa: E501
 
 
-def _script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("counters", ROOT / "ci/counters.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_counters_are_those_of_each_launch() -> None:
-    first, second = _script().read(PRINTED)
+    first, second = module_at("ci/counters.py").read(PRINTED)
     assert first == {"kernel": "_first", "call": "one, 1,024 tokens", "ns": 5696.0, "registers": 56.0}
     assert second == {"kernel": "_second", "call": "one, 1,024 tokens", "ns": 12.0}
 
