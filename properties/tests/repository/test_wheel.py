@@ -49,7 +49,6 @@ def test_the_wheel_runs_from_another_folder(tmp_path: Path) -> None:
         }
         assert wanted == {path for path in wanted if (site / "cumae" / room / path).exists()}
     assert not any((site / "cumae" / room).exists() for room in ("fixtures/limits", "properties/front"))
-    assert (site / "cumae/py.typed").exists()
     assert not any((site / "cumae/properties" / room).exists() for room in NOT_IN_THE_WHEEL)
     (metadata,) = site.glob("*.dist-info/METADATA")
     description = metadata.read_text(encoding="utf-8").partition("\n\n")[2]
