@@ -12,7 +12,6 @@ from cumae.properties.attention.kernels import kernel_answer
 from cumae.properties.cases.choices import SeededChoices
 from cumae.properties.operations.targets import load_function
 from cumae.properties.running.device import prepare
-from cumae.properties.state.server import BrokenBooks, Server, right_samples, right_slots
 from cumae.properties.tests.broken.drafts import (
     bonus_by_row,
     drafts_before_the_request,
@@ -20,6 +19,7 @@ from cumae.properties.tests.broken.drafts import (
     full_pages_go_on,
     pages_of_new_tokens_alone,
 )
+from cumae.properties.tests.simulation.server import BrokenBooks, Server, right_samples, right_slots
 
 DEVICE = prepare("auto")
 Lists = dict[str, Any]
