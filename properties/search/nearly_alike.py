@@ -14,6 +14,7 @@ from cumae.properties.steps.churn import (
     in_a_crowd,
     in_equal_chunks,
     in_other_hands,
+    in_two_batches,
     past_windows,
     saturated,
     verified_in_turns,
@@ -27,6 +28,7 @@ from cumae.properties.steps.collisions import (
     in_other_phases,
     of_one_size,
 )
+from cumae.properties.steps.days import a_day
 from cumae.properties.steps.growth import advanced, given_back, grown, shrunk_again, steady, verified_unevenly
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.moved_blocks import (
@@ -83,11 +85,16 @@ def examine_nearly_alike(examiner: Examiner) -> None:
     alike = (changed_far(ladder), reordered(ladder), in_far_rows(ladder), grown(ladder))
     telling, ranks = telling_of(ladder), ladder.on_ranks(RANKS)
     rungs = (telling, *([] if ranks is None else [telling_of(ranks)]), *limited)
-    running = (run(one) for one in rungs for run in (steady, churned))
+    running = (run(one) for one in rungs for run in (steady, churned, a_day))
     crowds = (in_a_crowd(one) for one in rungs)
     windows = (past_windows(window, ladder) for window in LONG_WINDOWS)
     prompts = (behind_a_prompt(telling_of(ladder, topk), length) for topk, length in PROMPTS)
-    changing = (verified_in_turns(ladder), in_equal_chunks(telling), saturated(ladder))
+    changing = (
+        verified_in_turns(ladder),
+        in_equal_chunks(telling),
+        saturated(ladder),
+        in_two_batches(telling),
+    )
     beyond = (run(one) for one in limited for run in (verified_unevenly, between_equal_ends, in_other_hands))
     full = (beside_saturated(ladder, *place) for place in SATURATED)
     more, ends = (crowds, windows, prompts, full), (shrunk_again(ladder),)

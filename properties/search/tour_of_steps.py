@@ -22,6 +22,7 @@ from cumae.properties.steps.kinds import KINDS, OF_TOKENS
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.large_buffers import LARGE_BUFFERS
 from cumae.properties.steps.meeting_steps import MEETING
+from cumae.properties.steps.mixed_steps import MIXED
 from cumae.properties.steps.models import MODELS, MORE_MODELS, Served, served
 from cumae.properties.steps.odd_values import ODD
 from cumae.properties.steps.served import STEPS, far
@@ -44,6 +45,7 @@ OF_ENGINES = (
     (CAPTURED, 0.2),
     (LARGE_BUFFERS, 0.1),
     (ODD, 0.1),
+    (MIXED, 0.2),
 )
 """Parts of other steps of engines, and the work of each."""
 LISTING = frozenset({"min_window_columns", "split_size", "select_beyond", "num_spare_tokens"})

@@ -163,6 +163,23 @@ def beside_saturated(ladder: Ladder, count: int, at: int) -> Trace | None:
     return traced([selecting.step(one, seed=count, padding=(0, 0)) for one in (lens, turned, lens)])
 
 
+def in_two_batches(telling: Ladder) -> Trace | None:
+    """Return steps of two parts of the decodes in turns, all of which grow by a token each time.
+
+    In the last two, one in the middle of a part is in other pages and shorter, and two change places.
+    """
+    size = telling.nearest_block(PAGE)
+    room = max(size - LAST - 1, 1)
+    lens: list[Lens] = [("decode", size * (b % 3) + 3 + mixed(b) % room, 1) for b in range(2 * DECODING)]
+    step = telling.step(lens, seed=len(lens), padding=(0, 0), block_size=size)
+    if step is None or len(step.batch.requests) < len(lens):
+        return None
+    one, other = [*range(DECODING)], [*range(DECODING, 2 * DECODING)]
+    made = [_grown_by(step, part, more) for more in (0, 1) for part in (one, other)]
+    turned = _replaced(other, {4: DECODING + 6, 6: DECODING + 4})
+    return traced([*made, _again(_grown_by(step, one, 2), 5, 2), _grown_by(step, turned, 2)])
+
+
 def _begun(step: Case | None, is_first: bool) -> Case | None:
     """Return the step whose last request computes its first chunk, or the second."""
     if step is None or not is_first:

@@ -33,6 +33,7 @@ from cumae.properties.steps.headed_steps import OF_HEADS
 from cumae.properties.steps.ladder import Ladder
 from cumae.properties.steps.large_buffers import LARGE_BUFFERS
 from cumae.properties.steps.meeting_steps import MEETING
+from cumae.properties.steps.mixed_steps import MIXED
 from cumae.properties.steps.odd_values import ODD
 from cumae.properties.steps.ordinary import ORDINARY
 from cumae.properties.steps.production import (
@@ -179,6 +180,7 @@ KINDS: Mapping[str, tuple[Build, Sequence[int]]] = {
     **CAPTURED,
     **LARGE_BUFFERS,
     **ODD,
+    **MIXED,
 }
 """By name: what builds the case of a size, and the sizes; the first that is not too much is visited."""
 OF_TOKENS = ("single", "a page missing in a row", *(name for name in KINDS if "routed" in name))

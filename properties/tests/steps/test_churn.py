@@ -20,6 +20,7 @@ from cumae.properties.steps.churn import (
     in_a_crowd,
     in_equal_chunks,
     in_other_hands,
+    in_two_batches,
     past_windows,
     saturated,
     verified_in_turns,
@@ -160,3 +161,16 @@ def test_a_saturated_request_changes_places_with_a_short_one(at: int) -> None:
     assert first == third and sorted(first) == sorted(second)
     assert [b for b in range(67) if first[b] != second[b]] == [at, at + 1]
     assert first[at] >= topk > first[at + 1]
+
+
+def test_two_batches_take_turns_and_one_changes_between_its_ends() -> None:
+    trace = in_two_batches(telling_of(LADDER))
+    assert trace is not None
+    contexts = [[r.context_len for r in step.batch.requests] for step in trace.steps]
+    for before, after in pairwise(contexts[:4:2]):
+        assert after == [n + 1 for n in before]
+    for before, after in pairwise(contexts[1:4:2]):
+        assert after == [n + 1 for n in before]
+    for before, after in (contexts[2::2], contexts[3::2]):
+        assert (after[0], after[-1]) == (before[0] + 1, before[-1] + 1)
+        assert after != [n + 1 for n in before]
