@@ -21,7 +21,7 @@ from cumae.properties.running.bench import COMPLEMENT, POISON, Bench
 from cumae.properties.running.observation import KernelRaised
 from cumae.properties.running.stopwatch import stopwatch
 from cumae.properties.running.trial import Trial
-from cumae.properties.running.variants import gaps_of
+from cumae.properties.running.variants import HAS_CACHE, gaps_of
 from cumae.properties.running.volume import measuring_volume
 
 MODERATE_GAP = 3
@@ -40,8 +40,6 @@ NOTE_OF_SLOTS = "not tried with slots beyond 2^31: {name} would have an entry fo
 SPARE_BLOCKS, LARGER, PART = (64, 4_096, 65_536), 16, 8
 """Blocks added to a cache until it is so many times as large as all arguments were, and the part of it that a
 tensor made is larger than if the function copies caches, or the keys of one."""
-HAS_CACHE = frozenset({"row_format", "head_format"})
-"""Features of the operations with caches of keys and values."""
 _SEEN: dict[tuple[str, int], tuple[Callable[..., Any], bool]] = {}
 """By what was asked and its identity each function seen, kept so that no other gets it, and the answer."""
 

@@ -15,6 +15,8 @@ _COLUMNS = 2**20
 """Columns of a table whose rows pass 2^31: a request of a million tokens, one per column."""
 _MOST_BYTES = 2**34 + 2**30
 """Largest size of a cache of keys and values, which must fit on a GPU."""
+_POOL = 2**26
+"""Most slots of a promised pool of blocks that are reached: a function may make a tensor with one for each."""
 
 
 def _largest_id(case: Case) -> int:
@@ -145,8 +147,18 @@ def large_rows(case: Case) -> Iterator[Case]:
 
 def with_small_slots(case: Case) -> Case:
     """Return the case with ids lowered until slots are below 2^31, unchanged if they do not fit."""
+    return _lowered(case, _SPAN // case.batch.block_size - 1)
+
+
+def within_pool(case: Case, max_block_id: int) -> Case:
+    """Return the case with ids lowered to those of a promised pool, or to its first 2^26 slots."""
+    return _lowered(case, min(max_block_id, _POOL // case.batch.block_size - 1))
+
+
+def _lowered(case: Case, largest: int) -> Case:
+    """Return the case with ids lowered until the largest is this one, unchanged if they do not fit."""
     ids = [i for request in case.batch.requests for i in request.block_ids if i >= 0]
-    beyond = _largest_id(case) + 1 - _SPAN // case.batch.block_size
+    beyond = _largest_id(case) - largest
     return renamed(case, -beyond) if 0 < beyond <= min(ids, default=0) else case
 
 

@@ -15,8 +15,12 @@ from cumae.properties.operations.enlarged import (
     has_large_slots,
     large_slots,
     with_small_slots,
+    within_pool,
     without_empty,
 )
+
+HAS_CACHE = frozenset({"row_format", "head_format"})
+"""Features of the operations with caches of keys and values."""
 
 
 def quiet_case(case: Case, garbage: GarbageKind, **others: Any) -> Case:
@@ -32,7 +36,8 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
 
     Slots stay within the promised range, and within the dtypes of the function's inputs. A function that
     promises strides is not run on thousands of requests: gaps between rows reach the same offsets. A table
-    has no more columns than the longest promised request has tokens.
+    has no more columns than the longest promised request has tokens. Under a promised largest block id, ids
+    are raised that far, but not those of caches, which would be large in vain.
     """
     enlarge, domain = enlarging(binding.operation), binding.domain
     longest = domain.max_context_len + domain.max_query_len
@@ -45,7 +50,18 @@ def enlarged_cases(binding: Binding, case: Case) -> Iterator[Case]:
         may_not_fit = is_own or has_large_slots(large)  # other inputs of shipped ones are made to fit
         if not domain.large_slots or (may_not_fit and not _fits(binding, large)):
             large = with_small_slots(large)
+        if _has_small_pool(binding) and domain.why_not(large) is not None:
+            large = within_pool(large, domain.max_block_id)
+            if raised_by(case, large) <= 0:
+                continue
         yield large if domain.empty_requests else without_empty(large)
+
+
+def _has_small_pool(binding: Binding) -> bool:
+    """Return whether a largest block id is promised of ids whose number makes no input larger."""
+    if binding.domain.max_block_id == INT32_MAX or not binding.operation.features.isdisjoint(HAS_CACHE):
+        return False
+    return not any(binding.dialect.inputs[name].has_slots for name in binding.inputs)
 
 
 def _fits(binding: Binding, case: Case) -> bool:

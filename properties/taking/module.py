@@ -132,6 +132,10 @@ class Module(ModuleType):
                 return f"line {node.lineno} defines it only if {ast.unparse(node.test)}"
         return ""
 
+    def is_class(self, name: str) -> bool:
+        """Return whether the file defines a class of this name."""
+        return any(isinstance(one.node, ast.ClassDef) for one in self._bound.get(name, []))
+
     def method(self, kind: str, name: str) -> Any:
         """Return one method of a class, without the rest of it, or None if there is none."""
         for statement in self._bound.get(kind, []):

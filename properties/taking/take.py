@@ -47,7 +47,7 @@ def _taken(module: Module, name: str, path: Path) -> Any:
     value = module.method(owner, method) if method else None
     if method and value is not None:
         return value
-    if not method and module.need(name):
+    if not method and _is_there(module, name):
         return getattr(module, name)
     if condition := module.condition_of(owner):
         rule = f"be defined in {path}: {condition}; pass values for these names, as in take(…, name=value)"
@@ -56,3 +56,13 @@ def _taken(module: Module, name: str, path: Path) -> Any:
     near = near or get_close_matches(owner, module.names, n=3, cutoff=0.5)
     like = f", which has {', '.join(near)}" if near else ""
     raise ValueError(f"names = {name!r}, must be defined in {path}{like}")
+
+
+def _is_there(module: Module, name: str) -> bool:
+    """Return whether a name is there to be taken; of a class that cannot be defined, tell of its methods."""
+    try:
+        return module.need(name)
+    except ValueError as error:
+        if not module.is_class(name):
+            raise
+        raise ValueError(f"{error}; one method needs less: take(…, '{name}.METHOD')") from error

@@ -142,6 +142,18 @@ def test_a_name_that_is_defined_under_a_condition_is_told_with_it(tmp_path: Path
     assert cumae.take(file, "gather", platform=rocm)() == 7
 
 
+def test_a_class_that_cannot_be_defined_is_told_with_its_methods(tmp_path: Path) -> None:
+    file = tmp_path / "builder.py"
+    file.write_text(
+        "class Builder:\n    event = len(0)\n\n    def lens(self, n):\n        return n + self.more\n"
+    )
+    with pytest.raises(
+        ValueError, match=r"TypeError: .*; one method needs less: take\(…, 'Builder\.METHOD'\)"
+    ):
+        cumae.take(file, "Builder")
+    assert cumae.take(file, "Builder.lens")(SimpleNamespace(more=1), 2) == 3
+
+
 def test_what_a_function_only_might_use_breaks_where_it_is_used(tree: Path) -> None:
     bad, one = cumae.take(tree / FILE, "uses_broken")()
     assert one == 1
