@@ -15,7 +15,7 @@ def test_a_right_function_agrees_and_is_said_to_be_taken(tmp_path: Path, is_abso
     done = cumae_process("fuzz", target, *OP, "--cases", "3", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     said = f"cumae: {target} is taken from its file, which is not imported: absent_config is not installed\n"
-    assert done.stderr == said
+    assert done.stderr.startswith(said)  # a slow run tells its progress behind it
 
 
 def test_a_wrong_function_is_saved_replayed_reduced_and_fixed(tmp_path: Path) -> None:
@@ -62,5 +62,6 @@ def test_a_file_whose_imports_are_there_is_imported(tmp_path: Path) -> None:
     text = (tmp_path / FILE).read_text().replace("import SIZE, register", "import copy as register")
     file.write_text(text.replace('@register("positions")\n', ""))
     done = cumae("fuzz", "plain.py:positions", *OP, "--cases", "3", "--no-isolate", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
+    assert "taken from its file" not in done.stderr
     assert (tmp_path / "ran").exists()
