@@ -16,7 +16,7 @@ _COLUMNS = 2**20
 _MOST_BYTES = 2**34 + 2**30
 """Largest size of a cache of keys and values, which must fit on a GPU."""
 _POOL = 2**26
-"""Most slots of a promised pool of blocks that are reached: a function may make a tensor with one for each."""
+"""Most slots of a promised pool that are reached: a function may make a tensor with an element for each."""
 
 
 def _largest_id(case: Case) -> int:

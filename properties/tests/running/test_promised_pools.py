@@ -1,5 +1,8 @@
 """Under a promised largest block id, ids are raised that far."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from cumae.fixtures.correct.page_rows import page_write
@@ -7,6 +10,7 @@ from cumae.fixtures.correct.vllm import slot_mapping
 from cumae.fixtures.limits import sizes_of_slots
 from cumae.oracle import Batch, Case, Request
 from cumae.properties.cases.domain import Domain
+from cumae.properties.dialects import DialectName
 from cumae.properties.operations.binding import binding_of
 from cumae.properties.running.device import prepare
 from cumae.properties.running.variants import enlarged_cases
@@ -17,10 +21,13 @@ DEVICE = prepare("auto")
 CASE = Case(Batch((Request(1, 1, (3,), "decode"),), 256))
 
 
-def ids(domain: Domain, operation: str = "slot_mapping") -> set[tuple[int, ...]]:
+def ids(
+    domain: Domain,
+    function: Callable[..., Any] = slot_mapping,
+    operation: str = "slot_mapping",
+    dialect: DialectName = "vllm",
+) -> set[tuple[int, ...]]:
     """Return the ids of the moved cases that the domain allows."""
-    function = {"slot_mapping": slot_mapping, "page_write": page_write}[operation]
-    dialect = {"slot_mapping": "vllm", "page_write": "cumae"}[operation]
     binding = binding_of(function, operation, dialect=dialect, domain=domain)
     moved = [large for large in enlarged_cases(binding, CASE) if domain.why_not(large) is None]
     return {large.batch.requests[-1].block_ids for large in moved} - {(3,)}
@@ -43,7 +50,7 @@ def test_ids_that_no_promise_bounds_pass_2_31() -> None:
 
 
 def test_ids_of_caches_are_not_raised() -> None:
-    assert ids(Domain(max_block_id=100), "page_write") == set()
+    assert ids(Domain(max_block_id=100), page_write, "page_write", "cumae") == set()
 
 
 @pytest.mark.parametrize("promised", [65_535, 2**20])
