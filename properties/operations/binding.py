@@ -22,6 +22,7 @@ from cumae.properties.operations.callee import (
     with_default,
 )
 from cumae.properties.operations.guesses import guess
+from cumae.properties.operations.outputs import shape_of
 from cumae.properties.operations.refusals import outputs_in, require_forms, require_promises
 
 
@@ -59,13 +60,14 @@ class Binding:
         return f"{home_of(self.function)}:{self.function.__qualname__}"
 
     def called_with(self, case: Case, *, outputs: bool = False) -> str:
-        """Return the inputs passed to the function as text, host numbers first; ``outputs``: these too."""
+        """Return the inputs passed as text, host numbers first; ``outputs``: these too, by their shapes."""
         inputs = Inputs(case)
         held = {name: self.dialect.inputs[name].hold(inputs) for name in self.inputs}
         ordered = sorted(held.items(), key=lambda item: isinstance(item[1], TENSORS))
         told = [f"{name}={shown(value)}" for name, value in ordered]
         if outputs:
-            told += [f"{name}=poison" for name in self.outputs if not self.forms[name].is_in_place]
+            written = (name for name in self.outputs if not self.forms[name].is_in_place)
+            told += [f"{name}=poison{[*shape_of(self.forms[name], case)]}" for name in written]
         return ", ".join(told)
 
     @property

@@ -77,7 +77,7 @@ def test_a_report_of_an_error_says_which_outputs_hold_poison() -> None:
         "DIALECTS['vllm'].extend(other='query_start_loc'); "
         "dialect flashinfer has `query_start_loc` as input `qo_indptr`"
     )
-    assert "  called with: query_start_loc=poison, req_id_per_token=poison\n" in cumae.explain(verdict)
+    assert "  called with: query_start_loc=poison[2], req_id_per_token=poison[1]\n" in cumae.explain(verdict)
 
 
 def test_a_report_of_an_error_says_nothing_of_the_only_output() -> None:
