@@ -5,6 +5,10 @@ from typing import Any
 
 import torch
 
+from cumae.oracle import Case
+from cumae.properties.dialects import SGLANG
+from cumae.properties.engines.pages import having
+from cumae.properties.engines.row_chunks import chunks_of_rows, of_rows
 from cumae.properties.engines.sglang.engine import ENGINE, EXTENDS
 
 Tensor = torch.Tensor
@@ -48,5 +52,34 @@ def kda_metadata(function: Any) -> Callable[..., dict[str, Tensor]]:
     def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
         pairs, offsets, *_ = function(cu_seqlens_q, chunk_size)
         return {"chunk_indices": pairs, "chunk_offsets": offsets.long()}
+
+    return launch
+
+
+def _rows_before(case: Case) -> list[int]:
+    """Return how many rows of each chunk's multiple belong to requests before."""
+    return [row % case.options.chunks.chunk_size for _, row in chunks_of_rows(case)]
+
+
+def _multiples(case: Case) -> list[int]:
+    """Return the multiple of chunk_size rows in which each chunk lies."""
+    return [row // case.options.chunks.chunk_size for _, row in chunks_of_rows(case)]
+
+
+@ENGINE.adapts(
+    "sglang/srt/layers/attention/mamba/mamba2_metadata.py",
+    "Mamba2Metadata._query_start_loc_to_chunk_indices_offsets",
+    operation="sequence_chunks",
+    dialect=having(
+        SGLANG, "sequence_chunks", of_rows("multiples", _multiples), of_rows("rows_before", _rows_before)
+    ),
+    domain=EXTENDS.having(empty_requests=False),
+)
+def chunk_indices_offsets(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Chunks of Mamba2, which end at multiples of the row of the step; every request has rows."""
+
+    def launch(cu_seqlens_q: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        multiples, rows_before = function(cu_seqlens_q, chunk_size, int(cu_seqlens_q[-1]))
+        return {"multiples": multiples, "rows_before": rows_before}
 
     return launch

@@ -5,7 +5,11 @@ from typing import Any
 
 import torch
 
-from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS
+from cumae.oracle import Case
+from cumae.properties.dialects import VLLM
+from cumae.properties.engines.pages import having
+from cumae.properties.engines.row_chunks import chunks_of_rows, of_rows
+from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS, UNPADDED
 
 Tensor = torch.Tensor
 _INDEX = "vllm/third_party/flash_linear_attention/ops/index.py"
@@ -104,6 +108,45 @@ def compute_chunk_metadata(method: Any) -> Callable[..., dict[str, Tensor]]:
         names = ("cu_chunk_seqlen", "seq_idx", "last_chunk_indices")
         named = zip(names, lists[:3], strict=True)
         return {name: torch.tensor(values, dtype=torch.int32) for name, values in named}
+
+    return launch
+
+
+def _first_rows(case: Case) -> list[int]:
+    """Return the first row of each chunk, and the number of rows."""
+    return [*(row for _, row in chunks_of_rows(case)), case.batch.num_tokens]
+
+
+def _sequences(case: Case) -> list[int]:
+    return [b for b, _ in chunks_of_rows(case)]
+
+
+def _last_chunks(case: Case) -> list[int]:
+    """Return the last chunk of each request, -1 for one without rows."""
+    last = {b: chunk for chunk, b in enumerate(_sequences(case))}
+    return [last.get(b, -1) for b in range(len(case.batch.requests))]
+
+
+@ENGINE.adapts(
+    "vllm/v1/attention/backends/mamba2_attn.py",
+    "compute_varlen_chunk_metadata",
+    operation="sequence_chunks",
+    dialect=having(
+        VLLM,
+        "sequence_chunks",
+        of_rows("first_rows", _first_rows),
+        of_rows("sequences", _sequences),
+        of_rows("last_chunks", _last_chunks, "live_request"),
+    ),
+    domain=UNPADDED,
+    async_tensor_h2d=lambda values, dtype, device: torch.tensor(values, dtype=dtype, device=device),
+)
+def varlen_chunk_metadata(function: Any) -> Callable[..., dict[str, Tensor]]:
+    """Chunks of Mamba2 without positions, which end at multiples of the row of the step."""
+
+    def launch(query_start_loc: Tensor, chunk_size: int) -> dict[str, Tensor]:
+        rows, last, sequences = function(query_start_loc, chunk_size)
+        return {"first_rows": rows, "sequences": sequences, "last_chunks": last}
 
     return launch
 
