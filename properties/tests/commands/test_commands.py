@@ -252,8 +252,9 @@ def positions(context_lens, query_lens, position_ids):
 
 def test_a_failure_that_needs_other_calls_before_it_is_not_told_as_fixed_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(FORGETFUL)
-    unconfirmed = ("--cases", "60", "--no-isolate", "--check", "agrees")  # a copy to the host is allowed here
-    found = cumae("fuzz", "mine.py:positions", "--op", "position_ids", *unconfirmed, cwd=tmp_path)
+    unconfirmed = ("--cases", "60", "--no-isolate", "--check", "agrees")
+    copies = ("--promise", "all_but=('never_synchronises',)")  # to the host
+    found = cumae("fuzz", "mine.py:positions", "--op", "position_ids", *unconfirmed, *copies, cwd=tmp_path)
     assert found.returncode == 1, found.stdout
     (file,) = (tmp_path / ".cumae" / "failures").glob("*.json")
     alone = cumae("replay", str(file), cwd=tmp_path)
