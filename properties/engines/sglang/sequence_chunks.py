@@ -7,8 +7,8 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.dialects import SGLANG
+from cumae.properties.engines.cut_chunks import OF_ROWS, chunks_of_rows, of_chunks
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.row_chunks import chunks_of_rows, of_rows
 from cumae.properties.engines.sglang.engine import ENGINE, EXTENDS
 
 Tensor = torch.Tensor
@@ -71,7 +71,10 @@ def _multiples(case: Case) -> list[int]:
     "Mamba2Metadata._query_start_loc_to_chunk_indices_offsets",
     operation="sequence_chunks",
     dialect=having(
-        SGLANG, "sequence_chunks", of_rows("multiples", _multiples), of_rows("rows_before", _rows_before)
+        SGLANG,
+        "sequence_chunks",
+        of_chunks("multiples", OF_ROWS, _multiples),
+        of_chunks("rows_before", OF_ROWS, _rows_before),
     ),
     domain=EXTENDS.having(empty_requests=False),
 )

@@ -7,8 +7,8 @@ import torch
 
 from cumae.oracle import Case
 from cumae.properties.dialects import VLLM
+from cumae.properties.engines.cut_chunks import OF_ROWS, chunks_of_rows, of_chunks
 from cumae.properties.engines.pages import having
-from cumae.properties.engines.row_chunks import chunks_of_rows, of_rows
 from cumae.properties.engines.vllm.engine import ENGINE, STARTS, STEPS, UNPADDED
 
 Tensor = torch.Tensor
@@ -134,9 +134,9 @@ def _last_chunks(case: Case) -> list[int]:
     dialect=having(
         VLLM,
         "sequence_chunks",
-        of_rows("first_rows", _first_rows),
-        of_rows("sequences", _sequences),
-        of_rows("last_chunks", _last_chunks, "live_request"),
+        of_chunks("first_rows", OF_ROWS, _first_rows),
+        of_chunks("sequences", OF_ROWS, _sequences),
+        of_chunks("last_chunks", OF_ROWS, _last_chunks, "live_request"),
     ),
     domain=UNPADDED,
     async_tensor_h2d=lambda values, dtype, device: torch.tensor(values, dtype=dtype, device=device),

@@ -11,6 +11,7 @@ import torch
 from cumae.oracle import ANY, Case, Inputs, SequenceChunks, draft_steps, sequence_chunks
 from cumae.properties.dialects import VLLM, Output
 from cumae.properties.dialects.vllm.drafts import num_logits
+from cumae.properties.engines.cut_chunks import of_chunks
 from cumae.properties.engines.pages import having
 from cumae.properties.engines.vllm.drafts import DRAFTS, held
 from cumae.properties.engines.vllm.drafts import STEPS as SAMPLED
@@ -37,18 +38,6 @@ def _parts(case: Case) -> list[tuple[int, int, int]]:
             first = max((request.context_len // size + number) * size, request.context_len)
             parts.append((b, first, min((first // size + 1) * size, request.seq_len) - 1))
     return parts
-
-
-def _local(name: str, rule: str, more: int, values: Callable[[Case], list[int]]) -> Output:
-    return Output(
-        name,
-        "int32",
-        "cut",
-        rule,
-        follows="chunk_sequences",
-        shape=lambda case: (len(_parts(case)) + more,),
-        expect=lambda _, inputs: values(inputs.case),
-    )
 
 
 def _starts(case: Case) -> list[int]:
@@ -81,8 +70,8 @@ def _blocks(_: Any, inputs: Inputs) -> list[Any]:
     dialect=having(
         VLLM,
         "sequence_chunks",
-        _local("local_starts", "the new rows up to the chunk's end", 1, _starts),
-        _local("local_lens", "the keys from the chunk's begin on", 0, _lens),
+        of_chunks("local_starts", "the new rows up to the chunk's end", _starts),
+        of_chunks("local_lens", "the keys from the chunk's begin on", _lens),
         Output(
             "local_table",
             "int32",

@@ -1,11 +1,11 @@
-"""Chunks of Mamba2 that end at multiples of the row of the step, whose sequences stand one after another."""
+"""Values for each chunk of a step's sequences; chunks that end at multiples of the row of the step."""
 
 from collections.abc import Callable
 
 from cumae.oracle import Case, Inputs, sequence_chunks
 from cumae.properties.dialects import Output
 
-RULE = "chunks hold rows of one request and end at multiples of chunk_size of the row"
+OF_ROWS = "chunks hold rows of one request and end at multiples of chunk_size of the row"
 
 
 def chunks_of_rows(case: Case) -> list[tuple[int, int]]:
@@ -16,13 +16,13 @@ def chunks_of_rows(case: Case) -> list[tuple[int, int]]:
     return [(b, max((starts[b] // size + k) * size, starts[b])) for b, k in pairs if b >= 0]
 
 
-def of_rows(name: str, values: Callable[[Case], list[int]], axis: str = "cut") -> Output:
+def of_chunks(name: str, rule: str, values: Callable[[Case], list[int]], axis: str = "cut") -> Output:
     """Return an int32 output of as many values as this function gives."""
     return Output(
         name,
         "int32",
         axis,
-        RULE,
+        rule,
         follows="chunk_sequences",
         shape=lambda case: (len(values(case)),),
         expect=lambda _, inputs: values(inputs.case),
