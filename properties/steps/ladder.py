@@ -22,6 +22,8 @@ from cumae.properties.steps.sized import sized_case, works_of
 TILES = (32, 64, 128, 256, 512, 1024)
 """Sizes whose both sides every ladder visits in one case."""
 _WORLD = frozenset({"world", "rank", "interleave"})
+CROWDED, DECODES = 256, 9
+"""New tokens of a case that has so many decodes too, as a busy engine's full budget."""
 MOST_SPARE = 2**12
 """Free pages beyond those that a step takes."""
 
@@ -132,10 +134,15 @@ class Ladder:
         return self.case(lens, seed=len(lens), block_size=self.usual_block) if lens else None
 
     def tokens(self, count: int, padding: int) -> Case | None:
-        """Return a case of exactly ``count`` new tokens in a few requests, and so many padded ones."""
-        first, second = count // 3, count // 2 - count // 5
-        rest = count - first - second
-        lens: list[Lens] = [("prefill", 3, first), ("prefill", 0, 0), ("prefill", 18, second)]
+        """Return a case of exactly ``count`` new tokens, and so many padded ones.
+
+        A few requests have most of them; of many tokens, decodes in front of these have some.
+        """
+        lens: list[Lens] = [("decode", 17 + 5 * b, 1) for b in range(DECODES if count >= CROWDED else 0)]
+        left = count - len(lens)
+        first, second = left // 3, left // 2 - left // 5
+        rest = left - first - second
+        lens += [("prefill", 3, first), ("prefill", 0, 0), ("prefill", 18, second)]
         if rest > 1:
             lens.append(("decode", 9, 1))
         lens.append(("prefill", 0, rest - (rest > 1)))

@@ -64,6 +64,11 @@ def with_padded_tokens(each: int, ladder: Ladder, count: int) -> Case | None:
     return _drafting(_told(ladder), each).step(lens, seed=count + each, padding=(padded, 0))
 
 
+def decodes_padded(ladder: Ladder, count: int) -> Case | None:
+    """Return a case of ``count`` decodes and nothing else, padded by one token alone."""
+    return _told(ladder).step(_decodes(count), seed=count, padding=(1, 0))
+
+
 def with_idle_ones(each: int, ladder: Ladder, count: int) -> Case | None:
     """Return a case of ``count`` decodes of ``each`` tokens, some of them idle, padded as in a graph."""
     lens = _with_idle_ones(_decodes(count, each), count)
@@ -165,6 +170,7 @@ def with_holes(padded: bool, ladder: Ladder, count: int) -> Case | None:
 FEW = (19, 9)
 MIXED: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]]] = {
     "decodes and a chunk, padded in tokens": (partial(with_padded_tokens, 1), FEW),
+    "decodes padded in tokens": (decodes_padded, (67, 35)),
     "drafts and a chunk, padded in tokens": (partial(with_padded_tokens, DRAFTED), FEW),
     "idle ones in a graph": (partial(with_idle_ones, 1), FEW),
     "idle ones in a graph of drafts": (partial(with_idle_ones, DRAFTED), FEW),

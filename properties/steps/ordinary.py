@@ -206,6 +206,7 @@ ORDINARY: Mapping[str, tuple[Callable[[Ladder, int], Case | None], Sequence[int]
     "decodes, then deep chunks": (deep_chunks, (2_112, 576, 192)),
     "a resumed prompt among decodes": (resumed, (67, 19)),
     "a full budget": (full_budget, (8_192, 2_048)),
+    "a full budget of half as many": (full_budget, (4_096, 1_024)),
     "whole pages and chunks": (whole_units, (19, 5)),
     "in wide tables": (in_wide_tables, (67, 9)),
     "behind wide rows": (behind_wide_rows, (67, 19)),
