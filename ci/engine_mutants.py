@@ -1,8 +1,8 @@
 """Plant faults in released kernels and say which their adapters find: engine_mutants.py OUT ENGINE=FOLDER…
 
-The first faults of each kernel that some adapter launches, on lines that run there. A fault survives if all
-adapters of its kernel agree; the others of the kernel are tried until one finds it. ci/mutant_record.py joins
-the records of several runs.
+The first faults of each kernel that some adapter launches, or any, on lines that run there. A fault
+survives if all adapters of its kernel agree; the others of the kernel are tried until one finds it.
+ci/mutant_record.py joins the records of several runs.
 """
 
 import argparse
@@ -25,6 +25,7 @@ parser.add_argument("roots", nargs="+", help="ENGINE=PATH of a folder of package
 parser.add_argument("--only", nargs="*", default=(), help="try only these functions")
 parser.add_argument("--survivors-of", type=Path, help="try only faults that survived in this record")
 parser.add_argument("--most", type=int, default=10, help="mutants of each kernel")
+parser.add_argument("--seed", type=int, help="try any mutants of each kernel instead of its first ones")
 parser.add_argument("--cases", type=int, default=40)
 parser.add_argument("--jobs", type=int, default=1)
 
@@ -34,15 +35,13 @@ if __name__ == "__main__":  # spawned processes import this file
     budget, found = Budget(examples=given.cases, most_shrinking=0.1), list[dict[str, Any]]()
     survived = survivors_of(given.survivors_of) if given.survivors_of else None
     plain = Budget(examples=given.cases)
-    faults = partial(
-        mutants_of, names=given.only, most=given.most, budget=plain, jobs=given.jobs, survived=survived
-    )
+    faults = partial(mutants_of, names=given.only, most=given.most, budget=plain, jobs=given.jobs)
     roots = {engine: Path(root).resolve() for engine, _, root in (one.partition("=") for one in given.roots)}
     with ThreadPoolExecutor(given.jobs) as pool:
         todo = [
             pool.submit(tried, engine, names, root, mutant, budget)
             for engine, root in roots.items()
-            for names, mutant in faults(engine, root)
+            for names, mutant in faults(engine, root, survived=survived, seed=given.seed)
         ]
         for future in as_completed(todo):
             found.append(one := future.result())

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from cumae.properties.engines.released import alone, engine_of
@@ -57,11 +58,12 @@ def mutants_of(
     budget: Budget,
     jobs: int,
     survived: Collection[Fault] | None = None,
+    seed: int | None = None,
 ) -> list[tuple[list[str], Mutant]]:
-    """Return the first mutants of each kernel of an engine, each with the adapters that run its line.
+    """Return mutants of each kernel of an engine, each with the adapters that run its line.
 
-    ``names``: adapters, none for all of the engine. ``most``: mutants of each kernel. ``survived``: only
-    these, on whichever line.
+    ``names``: adapters, none for all of the engine. ``most``: mutants of each kernel, its first ones or,
+    with a ``seed``, any. ``survived``: only these, on whichever line.
     """
     adapters, found = engine_of(engine).adapters, list[tuple[list[str], Mutant]]()
     ran: dict[tuple[str, str], dict[str, frozenset[int] | None]] = defaultdict(dict)
@@ -70,13 +72,15 @@ def mutants_of(
         ran[adapters[name].file, kernel][name] = lines
     for (file, kernel), users in sorted(ran.items()):
         source = (root / file).read_text(encoding="utf-8")
-        first: list[tuple[list[str], Mutant]] = []
+        chosen: list[tuple[list[str], Mutant]] = []
         for one in kernel_mutants(source, (kernel,), sys.maxsize):
             run_it = [n for n, lines in users.items() if lines is None or {one.line, one.first} & lines]
             wanted = survived is None or (engine, kernel, one.diff) in survived
             if one.name == kernel and run_it and wanted:
-                first.append((run_it, one))
-        found += first[:most]
+                chosen.append((run_it, one))
+        if seed is not None:
+            Random(f"{seed} {file} {kernel}").shuffle(chosen)
+        found += chosen[:most]
     return found
 
 
