@@ -37,12 +37,14 @@ if __name__ == "__main__":  # spawned processes import this file
     plain = Budget(examples=given.cases)
     faults = partial(mutants_of, names=given.only, most=given.most, budget=plain, jobs=given.jobs)
     roots = {engine: Path(root).resolve() for engine, _, root in (one.partition("=") for one in given.roots)}
+    planned = [
+        (engine, names, root, mutant)
+        for engine, root in roots.items()
+        for names, mutant in faults(engine, root, survived=survived, seed=given.seed)
+    ]
+    print(len(planned), "faults", flush=True)
     with ThreadPoolExecutor(given.jobs) as pool:
-        todo = [
-            pool.submit(tried, engine, names, root, mutant, budget)
-            for engine, root in roots.items()
-            for names, mutant in faults(engine, root, survived=survived, seed=given.seed)
-        ]
+        todo = [pool.submit(tried, *one, budget) for one in planned]
         for future in as_completed(todo):
             found.append(one := future.result())
             said = (one[name] for name in ("status", "engine", "function", "kernel", "line", "operator"))
