@@ -152,7 +152,7 @@ def engines_line(runs: list[Json]) -> str:
     newest = max(runs, key=lambda run: len(run["releases"]))
     releases = ", ".join(_release(file) for file in newest["releases"].values())
     what = f"Adapters of released functions that agree (`ci/engines`, every check; {releases})"
-    return f"{what}: {'. '.join(said)}. What disagrees stands in [FINDINGS.md](../../FINDINGS.md)."
+    return f"{what}: {'. '.join(said)}. Disagreements stand in [FINDINGS.md](../../FINDINGS.md)."
 
 
 def repeated_line(run: Json) -> str:

@@ -24,7 +24,7 @@ OTHER_DECODES: Mapping[str, Mapping[int, int]] = {
     "the last eight bits": {1: 29 + 256},
     "the digits one after the other": {10: 173, 11: 1},
 }
-"""What stays the same, and the lengths that change."""
+"""By the quantity that stays the same: the lengths that change."""
 PROMPT: Lens = ("prefill", 9, 3)
 AMONG = (9, 6, 5, 3, 1)
 """Places of prompts among the decodes, so that one stands between most that change together."""

@@ -119,7 +119,7 @@ def _padded(values: Values, rest: Any) -> Values:
 def _dialect(tail: Any, lens_tail: Any) -> Dialect:
     """Return the dialect; ``tail``: of tokens that nobody reads, ``lens_tail``: of lengths behind the graph.
 
-    Nobody reads ids and positions of padding, but its keys are written to its slots.
+    No kernel reads ids and positions of padding, but its keys are written to its slots.
     """
     correct = _buffer("correct", "int32", "the correct drafts", _most, _correct, UNTOUCHED)
     lens: Values = lambda case: stops(case).tolist()  # noqa: E731

@@ -94,7 +94,7 @@ _CHUNK = having(
 def prefill_chunk(function: Any) -> Callable[..., dict[str, Tensor]]:
     """The chunk of all prefills but one in front of it, and a part of its rows.
 
-    Nothing is computed for a chunk without keys; its windows are empty.
+    A chunk without keys is not computed; its windows are empty.
     """
 
     def launch(
