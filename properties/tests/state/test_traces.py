@@ -1,4 +1,4 @@
-"""What needs two steps is found in a trace, reduced, saved and shown again."""
+"""Faults that need two steps are found in a trace, reduced, saved and shown again."""
 
 from dataclasses import replace
 from itertools import islice, pairwise
