@@ -10,11 +10,11 @@ import torch
 from cumae.oracle import ANY, UNTOUCHED, Case, Inputs
 from cumae.properties.dialects import Dialect, Input, Output
 from cumae.properties.dialects.held import floats, ints
+from cumae.properties.engines.arrays import int32
 from cumae.properties.engines.known import Known
 from cumae.properties.engines.pages import having, slots_of
 from cumae.properties.engines.sglang.cache_locs import DRAFTED, DRAFTS
 from cumae.properties.engines.sglang.engine import ENGINE, stops
-from cumae.properties.engines.sglang.unified_lists import int32
 
 Tensor = torch.Tensor
 Values = Callable[[Case], list[Any]]
